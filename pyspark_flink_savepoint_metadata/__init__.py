@@ -1,0 +1,1 @@
+"""Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint-metadata``."""

@@ -1,0 +1,62 @@
+"""The error hierarchy: one root, narrow subclasses, messages that say what, where and what to do.
+
+It lives in the lowest package because every layer raises from it; ``state_processor`` re-exports all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class StateProcessorError(Exception):
+    """Root of every error that this library raises on purpose."""
+
+
+class NotASnapshotError(StateProcessorError):
+    """The path holds no Flink savepoint or checkpoint."""
+
+
+class CorruptSnapshotError(StateProcessorError):
+    """Bytes do not follow Flink's format: truncated, damaged, or not what the header announced."""
+
+
+class MissingFileError(StateProcessorError):
+    """A file that ``_metadata`` refers to is not where it should be, or is shorter than recorded."""
+
+
+class UnsupportedFormatError(StateProcessorError):
+    """A well-formed snapshot uses something this library does not read or write."""
+
+
+class UnknownSerializerError(UnsupportedFormatError):
+    """A serializer snapshot class is not known, and the format gives no length to step over it."""
+
+
+class UndecodableValueError(StateProcessorError):
+    """A value cannot be decoded, or cannot be represented in the type that was asked for."""
+
+
+class StateMigrationError(StateProcessorError):
+    """The wanted schema is incompatible with the written one (Flink's ``StateMigrationException``)."""
+
+
+class OptionError(StateProcessorError, ValueError):
+    """An option or argument has a value that makes no sense."""
+
+
+class InvalidRowError(StateProcessorError, ValueError):
+    """A row handed to a writer cannot become state: null key, duplicate, wrong type, foreign key group."""
+
+
+class NotFoundError(StateProcessorError, LookupError):
+    """An operator or a state that was asked for is not in the snapshot."""
+
+    @classmethod
+    def naming_nearest(cls, what: str, wanted: str, existing: Iterable[str]) -> NotFoundError:
+        """Build the message ``no <what> 'x'; did you mean 'y'? it has: …``."""
+        names = sorted(existing)
+        near = get_close_matches(wanted, names, n=3, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+        listed = ", ".join(repr(n) for n in names[:20]) + (", …" if len(names) > 20 else "")
+        return cls(f"no {what} {wanted!r} in this snapshot.{hint} It has: {listed or 'none'}.")

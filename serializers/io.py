@@ -1,0 +1,230 @@
+"""Java's ``DataInput`` and ``DataOutput`` over bytes in memory.
+
+Every read is checked against the end of the data, so a length taken from a damaged file ends in a
+:class:`~state_processor.serializers.errors.CorruptSnapshotError` that names source and offset, never in a large
+allocation or a wrong slice.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from state_processor.serializers.errors import CorruptSnapshotError
+
+_BOOLS: Final = {0: False, 1: True}
+
+
+class DataInput:
+    """Sequential big-endian reader, the counterpart of Flink's ``DataInputView``.
+
+    Parameters
+    ----------
+    data
+        The bytes to read. They are not copied.
+    source
+        What the bytes are, for error messages (usually a path).
+    position, end
+        The slice of ``data`` to read; offsets in errors stay relative to ``data``.
+    """
+
+    __slots__ = ("data", "end", "position", "source")
+
+    def __init__(self, data: bytes | memoryview, source: str = "bytes", position: int = 0, end: int | None = None) -> None:
+        self.data = memoryview(data)
+        self.source = source
+        self.position = position
+        self.end = len(self.data) if end is None else end
+
+    def corrupt(self, problem: str, offset: int | None = None) -> CorruptSnapshotError:
+        """The error to raise for ``problem`` at ``offset`` (default: here)."""
+        return CorruptSnapshotError(f"{self.source}, offset {self.position if offset is None else offset}: {problem}")
+
+    @property
+    def remaining(self) -> int:
+        """Bytes left before the end."""
+        return self.end - self.position
+
+    def at_end(self) -> bool:
+        """Whether everything has been read."""
+        return self.position >= self.end
+
+    def _take(self, size: int, what: str) -> int:
+        start = self.position
+        if size < 0 or start + size > self.end:
+            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
+        self.position = start + size
+        return start
+
+    def _fixed(self, layout: struct.Struct, what: str) -> int:
+        start = self._take(layout.size, what)
+        return layout.unpack_from(self.data, start)[0]  # type: ignore[no-any-return]
+
+    def read_byte(self) -> int:
+        """Signed 8-bit integer."""
+        return self._fixed(_BYTE, "byte")
+
+    def read_unsigned_byte(self) -> int:
+        """Unsigned 8-bit integer."""
+        return self.data[self._take(1, "byte")]
+
+    def read_boolean(self) -> bool:
+        """A byte that must be 0 or 1, as Java writes booleans."""
+        value = self.read_unsigned_byte()
+        if value not in _BOOLS:
+            raise self.corrupt(f"boolean expected, found byte {value}", self.position - 1)
+        return _BOOLS[value]
+
+    def read_short(self) -> int:
+        """Signed 16-bit integer."""
+        return self._fixed(_SHORT, "short")
+
+    def read_unsigned_short(self) -> int:
+        """Unsigned 16-bit integer (also Java's ``char``)."""
+        return self._fixed(_USHORT, "short")
+
+    def read_int(self) -> int:
+        """Signed 32-bit integer."""
+        return self._fixed(_INT, "int")
+
+    def read_long(self) -> int:
+        """Signed 64-bit integer."""
+        return self._fixed(_LONG, "long")
+
+    def read_float(self) -> float:
+        """IEEE 754 single precision."""
+        return self._fixed(_FLOAT, "float")
+
+    def read_double(self) -> float:
+        """IEEE 754 double precision."""
+        return self._fixed(_DOUBLE, "double")
+
+    def read_bytes(self, size: int, what: str = "byte array") -> bytes:
+        """Exactly ``size`` bytes."""
+        start = self._take(size, what)
+        return bytes(self.data[start : start + size])
+
+    def skip(self, size: int, what: str = "field") -> None:
+        """Step over ``size`` bytes."""
+        self._take(size, what)
+
+    def read_count(self, what: str, smallest: int = 1) -> int:
+        """An ``int`` number of elements, each of at least ``smallest`` bytes, checked against what is left."""
+        start = self.position
+        count = self.read_int()
+        if count < 0 or count * smallest > self.remaining:
+            raise self.corrupt(f"{count} {what} announced, {self.remaining} bytes left", start)
+        return count
+
+    def read_utf(self) -> str:
+        """Java's modified UTF-8 with a 16-bit length (``DataInput.readUTF``)."""
+        start = self.position
+        size = self.read_unsigned_short()
+        raw = self.read_bytes(size, "UTF string")
+        try:
+            return decode_modified_utf8(raw)
+        except UnicodeDecodeError as e:
+            raise self.corrupt(f"not modified UTF-8: {e.reason}", start) from None
+
+    def read_unsigned_varint(self) -> int:
+        """LEB128, low seven bits first, at most five bytes (an ``int`` in Java)."""
+        start, value, shift = self.position, 0, 0
+        while True:
+            byte = self.read_unsigned_byte()
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > 28:
+                raise self.corrupt("variable-length integer of more than five bytes", start)
+
+
+class DataOutput:
+    """Sequential big-endian writer, the counterpart of Flink's ``DataOutputView``."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+
+    def to_bytes(self) -> bytes:
+        """All that was written."""
+        return bytes(self.buffer)
+
+    @property
+    def position(self) -> int:
+        """Number of bytes written so far."""
+        return len(self.buffer)
+
+    def write_byte(self, value: int) -> None:
+        """8-bit integer, signed or unsigned."""
+        self.buffer.append(value & 0xFF)
+
+    def write_boolean(self, value: bool) -> None:
+        """A byte 0 or 1."""
+        self.buffer.append(1 if value else 0)
+
+    def write_short(self, value: int) -> None:
+        """16-bit integer, signed or unsigned."""
+        self.buffer += _USHORT.pack(value & 0xFFFF)
+
+    def write_int(self, value: int) -> None:
+        """Signed 32-bit integer."""
+        self.buffer += _INT.pack(value)
+
+    def write_long(self, value: int) -> None:
+        """Signed 64-bit integer."""
+        self.buffer += _LONG.pack(value)
+
+    def write_float(self, value: float) -> None:
+        """IEEE 754 single precision."""
+        self.buffer += _FLOAT.pack(value)
+
+    def write_double(self, value: float) -> None:
+        """IEEE 754 double precision."""
+        self.buffer += _DOUBLE.pack(value)
+
+    def write_bytes(self, value: bytes | bytearray | memoryview) -> None:
+        """The bytes as they are, without a length."""
+        self.buffer += value
+
+    def write_utf(self, value: str) -> None:
+        """Java's modified UTF-8 with a 16-bit length (``DataOutput.writeUTF``)."""
+        raw = encode_modified_utf8(value)
+        if len(raw) > 0xFFFF:
+            raise ValueError(f"string of {len(raw)} bytes is too long for writeUTF (65535 at most)")
+        self.write_short(len(raw))
+        self.buffer += raw
+
+    def write_unsigned_varint(self, value: int) -> None:
+        """LEB128, low seven bits first."""
+        while value >= 0x80:
+            self.buffer.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.buffer.append(value)
+
+
+def decode_modified_utf8(raw: bytes) -> str:
+    """Java's modified UTF-8: U+0000 as ``C0 80``, characters beyond the BMP as two surrogates of three bytes."""
+    if raw.isascii():
+        return raw.decode("ascii")
+    units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+    return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def encode_modified_utf8(text: str) -> bytes:
+    """The inverse of :func:`decode_modified_utf8`."""
+    if text.isascii() and "\x00" not in text:
+        return text.encode("ascii")
+    raw = text.encode("utf-16-le", "surrogatepass")
+    units = "".join(map(chr, struct.unpack(f"<{len(raw) // 2}H", raw)))
+    return units.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
+
+
+_BYTE: Final = struct.Struct(">b")
+_SHORT: Final = struct.Struct(">h")
+_USHORT: Final = struct.Struct(">H")
+_INT: Final = struct.Struct(">i")
+_LONG: Final = struct.Struct(">q")
+_FLOAT: Final = struct.Struct(">f")
+_DOUBLE: Final = struct.Struct(">d")

@@ -1,0 +1,1 @@
+"""Apache Flink savepoints and checkpoints as Spark DataFrames, from Python."""
