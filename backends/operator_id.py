@@ -1,0 +1,69 @@
+"""Operator ids: how Flink derives them from the uid a user sets.
+
+Flink's ``StreamGraphHasherV2`` hashes the UTF-8 bytes of the uid with Guava's ``murmur3_128(0)`` and uses the sixteen
+bytes as they are; in logs and here they are 32 hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Final
+
+from state_processor.serializers.errors import OptionError
+
+_MASK: Final = 0xFFFFFFFFFFFFFFFF
+_C1: Final = 0x87C37B91114253D5
+_C2: Final = 0x4CF5AD432745937F
+_HASH: Final = re.compile(r"[0-9a-fA-F]{32}")
+
+
+def operator_id(uid: str) -> str:
+    """The operator id, 32 hexadecimal digits, of a uid set by ``uid("…")``."""
+    return murmur3_128(uid.encode("utf-8", "surrogatepass")).hex()
+
+
+def operator_id_of_hash(uid_hash: str) -> str:
+    """The operator id of a hash set by ``setUidHash("…")``: the hash itself, in lower case.
+
+    Raises
+    ------
+    OptionError
+        It is not 32 hexadecimal digits.
+    """
+    if not _HASH.fullmatch(uid_hash):
+        raise OptionError(f"a uid hash has 32 hexadecimal digits, {uid_hash!r} has not; pass a uid as uid")
+    return uid_hash.lower()
+
+
+def murmur3_128(data: bytes) -> bytes:
+    """MurmurHash3 x64 128 with seed 0: the two halves little-endian, as Guava's ``HashCode.asBytes`` gives them."""
+    h1 = h2 = 0
+    whole = len(data) // 16 * 16
+    for k1, k2 in struct.iter_unpack("<QQ", data[:whole]):
+        h1 ^= _mix(k1, _C1, 31, _C2)
+        h1 = ((_rotate(h1, 27) + h2) * 5 + 0x52DCE729) & _MASK
+        h2 ^= _mix(k2, _C2, 33, _C1)
+        h2 = ((_rotate(h2, 31) + h1) * 5 + 0x38495AB5) & _MASK
+    k1, k2 = struct.unpack("<QQ", data[whole:].ljust(16, b"\0"))
+    h1 ^= _mix(k1, _C1, 31, _C2) ^ len(data)
+    h2 ^= _mix(k2, _C2, 33, _C1) ^ len(data)
+    h1 = (h1 + h2) & _MASK
+    h2 = (h2 + h1) & _MASK
+    h1, h2 = _finish(h1), _finish(h2)
+    h1 = (h1 + h2) & _MASK
+    return struct.pack("<QQ", h1, (h2 + h1) & _MASK)
+
+
+def _rotate(value: int, bits: int) -> int:
+    return (value << bits | value >> (64 - bits)) & _MASK
+
+
+def _mix(k: int, before: int, bits: int, after: int) -> int:
+    return _rotate(k * before & _MASK, bits) * after & _MASK
+
+
+def _finish(h: int) -> int:
+    h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & _MASK
+    h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & _MASK
+    return h ^ h >> 33

@@ -1,0 +1,210 @@
+"""What kind of snapshot it is: the Java object stream at the end of ``_metadata`` (version 4 and later).
+
+The stream is one ``org.apache.flink.runtime.checkpoint.CheckpointProperties`` or a Java null. It is parsed as data;
+nothing in it is ever executed or turned into an object of a class that it names.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from javaobj.v2.main import load as load_java_stream
+from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.io import DataOutput
+
+SAVEPOINT: Final = "savepoint"
+CHECKPOINT: Final = "checkpoint"
+CANONICAL: Final = "CANONICAL"
+NATIVE: Final = "NATIVE"
+
+NULL_STREAM: Final = bytes.fromhex("aced000570")
+"""A Java null; every Flink that knows the properties accepts it."""
+
+_PACKAGE: Final = "org.apache.flink.runtime.checkpoint."
+_KINDS: Final = {_PACKAGE + "SavepointType": SAVEPOINT, _PACKAGE + "CheckpointType": CHECKPOINT}
+_FLAGS: Final = {
+    "discardCancelled": "discard_cancelled",
+    "discardFailed": "discard_failed",
+    "discardFinished": "discard_finished",
+    "discardSubsumed": "discard_subsumed",
+    "discardSuspended": "discard_suspended",
+    "forced": "forced",
+    "unclaimed": "unclaimed",
+}
+_TYPE_FIELDS: Final = {
+    "formatType": "format",
+    "name": "name",
+    "postCheckpointAction": "post_checkpoint_action",
+    "sharingFilesStrategy": "sharing_files_strategy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointProperties:
+    """Flink's ``CheckpointProperties``; every field is ``None`` where the stream holds a Java null.
+
+    Parameters
+    ----------
+    raw
+        The stream as it is in the file.
+    kind
+        ``'savepoint'`` or ``'checkpoint'``.
+    format
+        ``'CANONICAL'`` or ``'NATIVE'`` for a savepoint.
+    name
+        ``'Savepoint'``, ``'Suspend Savepoint'``, ``'Checkpoint'``, …
+    post_checkpoint_action
+        ``'NONE'``, ``'SUSPEND'`` or ``'TERMINATE'`` for a savepoint.
+    sharing_files_strategy
+        ``'FORWARD_BACKWARD'``, ``'FORWARD'`` or ``'NO_SHARING'`` for a checkpoint.
+    """
+
+    raw: bytes = field(default=NULL_STREAM, repr=False)
+    kind: str | None = None
+    format: str | None = None
+    name: str | None = None
+    post_checkpoint_action: str | None = None
+    sharing_files_strategy: str | None = None
+    discard_cancelled: bool | None = None
+    discard_failed: bool | None = None
+    discard_finished: bool | None = None
+    discard_subsumed: bool | None = None
+    discard_suspended: bool | None = None
+    forced: bool | None = None
+    unclaimed: bool | None = None
+
+
+class _StrictBytes(io.BytesIO):
+    """Bytes whose ``read`` never returns fewer than asked for: the parser takes short strings as they come."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        if size is not None and len(data) < size:
+            raise EOFError("the Java object stream ends too early")
+        return data
+
+
+@lru_cache(maxsize=64)
+def _decode(raw: bytes) -> dict[str, Any]:
+    contents = load_java_stream(_StrictBytes(raw))
+    if raw == NULL_STREAM:
+        return {}
+    properties = _fields(contents)
+    checkpoint_type = properties["checkpointType"]
+    values: dict[str, Any] = {"kind": _KINDS.get(checkpoint_type.classdesc.name)}
+    values |= {ours: bool(properties[java]) for java, ours in _FLAGS.items() if java in properties}
+    type_fields = _fields(checkpoint_type)
+    return values | {ours: str(type_fields[java].value) for java, ours in _TYPE_FIELDS.items() if java in type_fields}
+
+
+def _fields(instance: Any) -> dict[str, Any]:
+    return {f.name: value for fields in instance.field_data.values() for f, value in fields.items()}
+
+
+def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> CheckpointProperties:
+    """Decode the properties stream.
+
+    Parameters
+    ----------
+    raw
+        The whole stream, to the end of ``_metadata``.
+    source, offset
+        Where it comes from, for error messages.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        It is not exactly one ``CheckpointProperties`` or null.
+    """
+    try:
+        return CheckpointProperties(raw, **_decode(raw))
+    except Exception as e:  # the parser has no error class of its own: whatever it stumbles over is damage
+        raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in the Java stream: {e}") from e
+
+
+def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
+    """The properties that Flink writes for a savepoint of this format (``'CANONICAL'`` or ``'NATIVE'``)."""
+    out = _JavaStream()
+    out.write_bytes(b"\xac\xed\0\5")
+    out.instance(
+        _PACKAGE + "CheckpointProperties",
+        2,
+        [("Z", flag, "") for flag in sorted(_FLAGS)] + [("L", "checkpointType", f"L{_PACKAGE.replace('.', '/')}SnapshotType;")],
+    )
+    for flag in sorted(_FLAGS):
+        out.write_boolean(flag == "forced")
+    action = _PACKAGE + "SavepointType$PostCheckpointAction"
+    format_type = "org.apache.flink.core.execution.SavepointFormatType"
+    out.instance(
+        _PACKAGE + "SavepointType",
+        -6879297871714708296,
+        [
+            ("L", "formatType", f"L{format_type.replace('.', '/')};"),
+            ("L", "name", "Ljava/lang/String;"),
+            ("L", "postCheckpointAction", f"L{action.replace('.', '/')};"),
+        ],
+    )
+    enum_class = out.enum(format_type, None, format)
+    out.string("Savepoint")
+    out.enum(action, enum_class, "NONE")
+    return decode_properties(out.to_bytes())
+
+
+class _JavaStream(DataOutput):
+    """The few records of Java's object serialization that a ``CheckpointProperties`` takes."""
+
+    __slots__ = ("handles",)
+
+    _FIRST_HANDLE: Final = 0x7E0000
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handles = 0
+
+    def _new_handle(self) -> int:
+        self.handles += 1
+        return self._FIRST_HANDLE + self.handles - 1
+
+    def string(self, text: str) -> None:
+        self.write_byte(0x74)
+        self._new_handle()
+        self.write_utf(text)
+
+    def _class(self, name: str, uid: int, flags: int, fields: list[tuple[str, str, str]]) -> int:
+        self.write_byte(0x72)
+        self.write_utf(name)
+        self.write_long(uid)
+        handle = self._new_handle()
+        self.write_byte(flags)
+        self.write_short(len(fields))
+        for code, field_name, class_name in fields:
+            self.write_bytes(code.encode())
+            self.write_utf(field_name)
+            if class_name:
+                self.string(class_name)
+        self.write_byte(0x78)
+        return handle
+
+    def instance(self, name: str, uid: int, fields: list[tuple[str, str, str]]) -> None:
+        """An object up to its field values, which follow in the order of ``fields``."""
+        self.write_byte(0x73)
+        self._class(name, uid, 2, fields)
+        self.write_byte(0x70)
+        self._new_handle()
+
+    def enum(self, name: str, enum_class: int | None, constant: str) -> int:
+        """An enum constant; gives the handle of ``java.lang.Enum``, which a second enum refers to."""
+        self.write_byte(0x7E)
+        self._class(name, 0, 0x12, [])
+        if enum_class is None:
+            enum_class = self._class("java.lang.Enum", 0, 0x12, [])
+            self.write_byte(0x70)
+        else:
+            self.write_byte(0x71)
+            self.write_int(enum_class)
+        self._new_handle()
+        self.string(constant)
+        return enum_class
