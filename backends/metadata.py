@@ -22,7 +22,7 @@ from state_processor.backends.handles import (
     StreamStateHandle,
 )
 from state_processor.backends.properties import NULL_STREAM, CheckpointProperties, decode_properties
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _read_operator(inp: HandleInput, layout: Layout) -> OperatorState:
         inp.skip(4)
     else:
         count = inp.read_count("subtasks", _SMALLEST_SUBTASK)
-        subtasks = tuple([_read_subtask(inp, layout) for _ in range(count)])
+        subtasks = tuple([_read_subtask(inp, layout, parallelism) for _ in range(count)])
     return OperatorState(
         operator_id, parallelism, max_parallelism, subtasks, coordinator, name, uid, fully_finished, chain_length
     )
@@ -246,11 +246,12 @@ def _read_coordinator(inp: HandleInput) -> ByteStreamStateHandle | None:
     return handle
 
 
-def _read_subtask(inp: HandleInput, layout: Layout) -> OperatorSubtaskState:
+def _read_subtask(inp: HandleInput, layout: Layout, parallelism: int) -> OperatorSubtaskState:
     (index,) = inp.unpack(_INT)
+    lowest = -parallelism if layout.channels else 0
+    if not lowest <= index < parallelism:
+        raise inp.corrupt(f"subtask {index} of an operator with parallelism {parallelism}", inp.position - 4)
     if index < 0:
-        if not layout.channels:
-            raise inp.corrupt(f"negative subtask index {index}", inp.position - 4)
         return OperatorSubtaskState(-index - 1, finished=True)
     duration = -1
     if layout.legacy_prefix:
@@ -387,16 +388,3 @@ def _inexpressible(problem: bool, what: str, operator: OperatorState, version: i
             "write a later version"
         )
 
-
-__all__ = [
-    "LAYOUTS",
-    "CheckpointMetadata",
-    "CheckpointProperties",
-    "CorruptSnapshotError",
-    "Layout",
-    "MasterState",
-    "OperatorState",
-    "OperatorSubtaskState",
-    "read_metadata",
-    "write_metadata",
-]

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from javaobj.v2.main import load as load_java_stream
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.io import DataOutput
 
 SAVEPOINT: Final = "savepoint"
@@ -126,7 +126,20 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
 
 
 def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
-    """The properties that Flink writes for a savepoint of this format (``'CANONICAL'`` or ``'NATIVE'``)."""
+    """The properties that Flink writes for a savepoint.
+
+    Parameters
+    ----------
+    format
+        ``'CANONICAL'`` or ``'NATIVE'``.
+
+    Raises
+    ------
+    OptionError
+        Another format.
+    """
+    if format not in (CANONICAL, NATIVE):
+        raise OptionError(f"savepoint format must be {CANONICAL} or {NATIVE}, not {format!r}")
     out = _JavaStream()
     out.write_bytes(b"\xac\xed\0\5")
     out.instance(
