@@ -1,1 +1,45 @@
 """Bytes of one value: Flink's type serializers and their snapshots. No files, no Spark."""
+
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    SimpleSerializer,
+    SimpleTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.registry import register_snapshot
+
+__all__ = [
+    "CompositeTypeSerializerSnapshot",
+    "DataInput",
+    "DataOutput",
+    "DecodeOptions",
+    "SchemaCompatibility",
+    "SimpleSerializer",
+    "SimpleTypeSerializerSnapshot",
+    "TypeSerializer",
+    "TypeSerializerSnapshot",
+    "read_serializer_snapshot",
+    "register_snapshot",
+]
+
+
+def read_serializer_snapshot(data: bytes, source: str = "serializer snapshot") -> TypeSerializerSnapshot:
+    """The snapshot that ``data`` holds, framed as ``TypeSerializerSnapshot.writeVersionedSnapshot`` does.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If the bytes end early or go on after it.
+    UnknownSerializerError
+        If its class is not registered.
+    """
+    reader = DataInput(data, source)
+    snapshot = read_versioned_snapshot(reader)
+    if not reader.at_end():
+        raise reader.corrupt(f"{reader.remaining} bytes are left over after {snapshot.class_name}")
+    return snapshot

@@ -1,0 +1,319 @@
+"""Flink's serializer abstraction: ``TypeSerializer``, ``TypeSerializerSnapshot`` and schema compatibility.
+
+A serializer is a node of a tree. Beside one another it has: ``read``, ``skip`` and ``write`` of one value in plain Python
+(the readable reference), ``emit``, which puts the same reading into a kernel program.
+A snapshot describes how a serializer was configured when a state was written; it restores the serializer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.program import NotCompilableError
+from state_processor.serializers.options import DecodeOptions
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.program import DecodeBuilder
+
+VARIABLE: Final = -1
+"""``length`` of serializers whose values differ in size."""
+
+
+class TypeSerializer(ABC):
+    """Reads and writes values of one type (Flink: ``org.apache.flink.api.common.typeutils.TypeSerializer``).
+
+    ``str(serializer)`` names the type, in the manner of Flink's type information: ``LONG``, ``LIST<STRING>``.
+    """
+
+    length: int = VARIABLE
+    """Bytes of every value, or :data:`VARIABLE` (Flink: ``getLength``)."""
+
+    smallest: int = 1
+    """Bytes of the smallest value; bounds element counts that are read from a file."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    @abstractmethod
+    def read(self, source: DataInput) -> Any:
+        """One value, in its lossless Python form."""
+
+    def skip(self, source: DataInput) -> None:
+        """Step over one value."""
+        if self.length >= 0:
+            source.skip(self.length)
+        else:
+            self.read(source)
+
+    @abstractmethod
+    def write(self, value: Any, target: DataOutput) -> None:
+        """The inverse of :meth:`read`."""
+
+    def deserialize(self, data: bytes | memoryview) -> Any:
+        """The one value that ``data`` holds; bytes left over are an error."""
+        source = DataInput(data)
+        value = self.read(source)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over after a value of type {self}")
+        return value
+
+    def serialize(self, value: Any) -> bytes:
+        """The bytes of one value."""
+        target = DataOutput()
+        self.write(value, target)
+        return target.to_bytes()
+
+    @abstractmethod
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The Arrow type of a column of such values, as Spark maps it."""
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        """A value of :meth:`read` as ``pyarrow.array(…, arrow_type(options))`` takes it and ``to_pylist`` gives it."""
+        return value
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        """Append the instructions that read one value into ``column``; may be ``DISCARD``, to step over it."""
+        raise NotCompilableError(str(self))
+
+    @abstractmethod
+    def snapshot(self) -> TypeSerializerSnapshot:
+        """The snapshot that Flink writes for this serializer."""
+
+    def hash_code(self, value: Any) -> int:
+        """Java's ``hashCode`` of a value of :meth:`read`, signed 32 bits; it decides a key's key group."""
+        raise UnsupportedFormatError(f"the hashCode of {self} is not known: keys of this type can't be assigned to key groups")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+
+class SimpleSerializer(TypeSerializer):
+    """A serializer without configuration, described by its class name alone.
+
+    Parameters
+    ----------
+    snapshot_class
+        The Java class of the snapshot, where it differs from the one that the Python class names.
+    """
+
+    snapshot_class: str = ""
+
+    def __init__(self, snapshot_class: str = "") -> None:
+        if snapshot_class:
+            self.snapshot_class = snapshot_class
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return SimpleTypeSerializerSnapshot(self.snapshot_class, serializer=self)
+
+
+class TypeSerializerSnapshot(ABC):
+    """A serializer's configuration at the time it wrote (Flink: ``TypeSerializerSnapshot``).
+
+    Subclasses say what comes after class name and version. A snapshot keeps the class name and the version that it was
+    read with, so that writing it gives the same bytes.
+    """
+
+    current_version: ClassVar[int] = 3
+    class_name: str
+    version: int
+
+    def __init__(self, class_name: str, version: int | None = None) -> None:
+        self.class_name = class_name
+        self.version = self.current_version if version is None else version
+
+    @classmethod
+    @abstractmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
+        """The snapshot whose payload lies at ``source`` (Flink: ``readSnapshot``)."""
+
+    @abstractmethod
+    def write(self, target: DataOutput) -> None:
+        """The payload as it was read (Flink: ``writeSnapshot``)."""
+
+    @abstractmethod
+    def restore_serializer(self) -> TypeSerializer:
+        """The serializer that wrote with this configuration (Flink: ``restoreSerializer``)."""
+
+    def resolve_schema_compatibility(self, new: TypeSerializer | TypeSerializerSnapshot) -> SchemaCompatibility:
+        """Whether state written with this snapshot can go on with ``new``, by Flink's rules.
+
+        Parameters
+        ----------
+        new
+            The serializer of the restored job, or its snapshot.
+        """
+        wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
+        if wanted.class_name != self.class_name:
+            return SchemaCompatibility.incompatible(f"{self.class_name} was written, {wanted.class_name} is wanted")
+        return self._resolve(wanted)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        """The verdict for a new snapshot of the same class; as is, where a serializer has nothing to configure."""
+        return SchemaCompatibility.compatible_as_is()
+
+    def to_bytes(self) -> bytes:
+        """The snapshot as Flink frames it: class name, version, payload (``writeVersionedSnapshot``)."""
+        target = DataOutput()
+        write_versioned_snapshot(self, target)
+        return target.to_bytes()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((self.class_name, self.version))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.class_name} v{self.version}>"
+
+
+class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
+    """Of a serializer without configuration (Flink: ``SimpleTypeSerializerSnapshot``).
+
+    Subclasses set :attr:`serializer`. Version 2 (Flink 1.7) repeats the serializer's class name, version 3 has no payload.
+    """
+
+    serializer: ClassVar[TypeSerializer | None] = None
+
+    def __init__(
+        self, class_name: str, version: int | None = None, serializer: TypeSerializer | None = None, payload: str = ""
+    ) -> None:
+        super().__init__(class_name, version)
+        self._serializer = serializer or type(self).serializer
+        self._payload = payload
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> SimpleTypeSerializerSnapshot:
+        return cls(class_name, version, payload=source.read_utf() if version == 2 else "")
+
+    def write(self, target: DataOutput) -> None:
+        if self.version == 2:
+            target.write_utf(self._payload)
+
+    def restore_serializer(self) -> TypeSerializer:
+        if self._serializer is None:
+            raise UnsupportedFormatError(f"{self.class_name} describes no serializer: set the class attribute 'serializer'")
+        return self._serializer
+
+
+COMPOSITE_MAGIC: Final = 911108
+NESTED_MAGIC: Final = 1333245
+
+
+class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
+    """Of a serializer with nested serializers (Flink: ``CompositeTypeSerializerSnapshot``).
+
+    Subclasses set :attr:`current_outer_version`, build the serializer from its parts in :meth:`create_serializer`, and
+    override the three ``*_outer`` methods where there is more to configure than the nested serializers.
+    """
+
+    current_outer_version: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        class_name: str,
+        nested: Sequence[TypeSerializerSnapshot],
+        version: int | None = None,
+        outer_version: int | None = None,
+    ) -> None:
+        super().__init__(class_name, version)
+        self.nested = tuple(nested)
+        self.outer_version = self.current_outer_version if outer_version is None else outer_version
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        """The serializer with these nested ones (Flink: ``createOuterSerializerWithNestedSerializers``)."""
+        raise NotImplementedError
+
+    def read_outer(self, source: DataInput) -> None:
+        """Read what :attr:`outer_version` puts before the nested snapshots (Flink: ``readOuterSnapshot``)."""
+
+    def write_outer(self, target: DataOutput) -> None:
+        """The inverse of :meth:`read_outer`."""
+
+    def resolve_outer(self, new: Any) -> SchemaCompatibility:
+        """The verdict on what :meth:`read_outer` reads (Flink: ``resolveOuterSchemaCompatibility``)."""
+        return SchemaCompatibility.compatible_as_is()
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
+        snapshot = cls.__new__(cls)
+        TypeSerializerSnapshot.__init__(snapshot, class_name, version)
+        # Predecessors of this class (1.7) had no magic number, and their own version was the outer one.
+        if version >= 3:
+            magic = source.read_int()
+            if magic != COMPOSITE_MAGIC:
+                raise source.corrupt(f"magic number {COMPOSITE_MAGIC} of {class_name} expected, found {magic}")
+            snapshot.outer_version = source.read_int()
+        else:
+            snapshot.outer_version = version
+        snapshot.read_outer(source)
+        snapshot.nested = read_nested_snapshots(source)
+        return snapshot
+
+    def write(self, target: DataOutput) -> None:
+        if self.version >= 3:
+            target.write_int(COMPOSITE_MAGIC)
+            target.write_int(self.outer_version)
+        self.write_outer(target)
+        write_nested_snapshots(self.nested, target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return self.create_serializer([n.restore_serializer() for n in self.nested])
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, CompositeTypeSerializerSnapshot)
+        outer = self.resolve_outer(new)
+        if outer.is_incompatible:
+            return outer
+        if len(self.nested) != len(new.nested):
+            return SchemaCompatibility.incompatible(f"{len(self.nested)} nested serializers were written, {len(new.nested)} are wanted")
+        return SchemaCompatibility.worst(
+            outer, *(old.resolve_schema_compatibility(other) for old, other in zip(self.nested, new.nested, strict=True))
+        )
+
+
+def read_nested_snapshots(source: DataInput) -> tuple[TypeSerializerSnapshot, ...]:
+    """The block of nested snapshots (Flink: ``NestedSerializersSnapshotDelegate``)."""
+    magic, version = source.read_int(), source.read_int()
+    if magic != NESTED_MAGIC or version != 1:
+        raise source.corrupt(f"nested snapshots (magic {NESTED_MAGIC}, version 1) expected, found {magic}, {version}")
+    return tuple(read_versioned_snapshot(source) for _ in range(source.read_count("nested snapshots", 6)))
+
+
+def write_nested_snapshots(nested: Sequence[TypeSerializerSnapshot], target: DataOutput) -> None:
+    """The inverse of :func:`read_nested_snapshots`."""
+    target.write_int(NESTED_MAGIC)
+    target.write_int(1)
+    target.write_int(len(nested))
+    for snapshot in nested:
+        write_versioned_snapshot(snapshot, target)
+
+
+def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
+    """Class name, version, payload (Flink: ``TypeSerializerSnapshot.readVersionedSnapshot``)."""
+    from state_processor.serializers.registry import find_snapshot_class
+
+    start = source.position
+    class_name, version = source.read_utf(), source.read_int()
+    return find_snapshot_class(class_name, version, source, start).read(class_name, version, source)
+
+
+def write_versioned_snapshot(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
+    """The inverse of :func:`read_versioned_snapshot`."""
+    target.write_utf(snapshot.class_name)
+    target.write_int(snapshot.version)
+    snapshot.write(target)

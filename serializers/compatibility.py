@@ -1,0 +1,57 @@
+"""The verdict on restoring state with another serializer (Flink: ``TypeSerializerSchemaCompatibility``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Verdict(IntEnum):
+    """The four results of Flink, from harmless to fatal: the worst of several is the greatest."""
+
+    COMPATIBLE_AS_IS = 0
+    COMPATIBLE_WITH_RECONFIGURED_SERIALIZER = 1
+    COMPATIBLE_AFTER_MIGRATION = 2
+    INCOMPATIBLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCompatibility:
+    """A verdict and, where it is incompatible, the reason."""
+
+    verdict: Verdict
+    reason: str = ""
+
+    @classmethod
+    def compatible_as_is(cls) -> SchemaCompatibility:
+        """The new serializer reads what the old one wrote."""
+        return cls(Verdict.COMPATIBLE_AS_IS)
+
+    @classmethod
+    def compatible_with_reconfigured_serializer(cls) -> SchemaCompatibility:
+        """The new serializer reads it after taking over details of the old one, such as the order of registrations."""
+        return cls(Verdict.COMPATIBLE_WITH_RECONFIGURED_SERIALIZER)
+
+    @classmethod
+    def compatible_after_migration(cls) -> SchemaCompatibility:
+        """All state has to be read with the old serializer and written with the new one."""
+        return cls(Verdict.COMPATIBLE_AFTER_MIGRATION)
+
+    @classmethod
+    def incompatible(cls, reason: str) -> SchemaCompatibility:
+        """Flink refuses to restore."""
+        return cls(Verdict.INCOMPATIBLE, reason)
+
+    @classmethod
+    def worst(cls, *results: SchemaCompatibility) -> SchemaCompatibility:
+        """The one that decides for a whole of several parts."""
+        return max(results, key=lambda r: r.verdict, default=cls.compatible_as_is())
+
+    @property
+    def is_incompatible(self) -> bool:
+        """Whether Flink refuses to restore."""
+        return self.verdict is Verdict.INCOMPATIBLE
+
+    def __str__(self) -> str:
+        name = self.verdict.name.lower()
+        return f"{name}: {self.reason}" if self.reason else name

@@ -1,0 +1,733 @@
+"""The decode kernel: one compiled loop that runs a flat program over many entries and fills columns in an arena.
+
+A row is either decoded whole or not at all: where a column has no room left, the run ends with ``FULL`` and the caller
+cuts every column back to the last whole row, emits the batch and goes on with more room (see
+:mod:`state_processor.serializers.kernel.decoder`). That one mechanism bounds memory and needs no size to be known ahead.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.memory import (
+    load_be_i16,
+    load_be_i32,
+    load_be_i64,
+    load_be_u16,
+    load_i32,
+    store_i16,
+    store_i32,
+    store_i64,
+)
+from state_processor.serializers.kernel.text import (
+    INSTANT_SIZE,
+    TIME_SIZE,
+    civil_from_days,
+    days_from_civil,
+    decimal_text_size,
+    put_code_point,
+    put_date,
+    put_decimal,
+    put_instant,
+    put_integer,
+    put_time,
+    put_units,
+)
+
+# Fields of a row of the column table
+COUNT: Final = 0  # slots written
+CAPACITY: Final = 1  # slots that there is room for
+VALIDITY: Final = 2  # arena offset: one byte a slot, 1 until a null is written
+DATA: Final = 3  # arena offset: values, or int32 offsets (one more than slots)
+VAR: Final = 4  # arena offset of text and bytes
+VAR_SIZE: Final = 5  # bytes written there
+VAR_CAPACITY: Final = 6
+NULLS: Final = 7  # nulls written
+KIND: Final = 8
+FIELDS: Final = 9
+
+# Values of KIND: bytes of a fixed-width slot, or
+STRUCT: Final = 0
+OFFSETS: Final = -1  # text or bytes
+LIST: Final = -2
+
+# Fields of the result of a run
+STATUS: Final = 0
+ROWS: Final = 1
+POSITION: Final = 2
+INSTRUCTION: Final = 3
+COLUMN: Final = 4
+RESULT_FIELDS: Final = 5
+
+_MIN_I64: Final = -(2**63)
+_MIN_I32: Final = -(2**31)
+
+
+@njit(cache=True)
+def _put_offset(arena, cols, col, end):  # type: ignore[no-untyped-def]
+    """Close a slot of a text, bytes or list column; False without room."""
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return False
+    store_i32(arena, cols[col, DATA] + 4 * (n + 1), end)
+    cols[col, COUNT] = n + 1
+    return True
+
+
+@njit(cache=True)
+def _put_fixed(arena, cols, col, value):  # type: ignore[no-untyped-def]
+    """Append a number to a column of any fixed width; False without room."""
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return False
+    width = cols[col, KIND]
+    if width == 8:
+        store_i64(arena, cols[col, DATA] + 8 * n, value)
+    elif width == 4:
+        store_i32(arena, cols[col, DATA] + 4 * n, value)
+    elif width == 2:
+        store_i16(arena, cols[col, DATA] + 2 * n, value)
+    else:
+        arena[cols[col, DATA] + n] = value
+    cols[col, COUNT] = n + 1
+    return True
+
+
+@njit(cache=True)
+def _room(cols, col, size):  # type: ignore[no-untyped-def]
+    """Whether a text column can take another slot of at most ``size`` bytes."""
+    return cols[col, COUNT] < cols[col, CAPACITY] and cols[col, VAR_SIZE] + size <= cols[col, VAR_CAPACITY]
+
+
+@njit(cache=True)
+def _end_text(arena, cols, col, out):  # type: ignore[no-untyped-def]
+    """Close a slot whose bytes end at ``out``; room was checked before."""
+    cols[col, VAR_SIZE] = out - cols[col, VAR]
+    _put_offset(arena, cols, col, cols[col, VAR_SIZE])
+
+
+@njit(cache=True)
+def _put_bytes(arena, cols, col, source, pos, size):  # type: ignore[no-untyped-def]
+    """Append a slot with a copy of bytes; False without room."""
+    if not _room(cols, col, size):
+        return False
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    for i in range(size):
+        arena[out + i] = source[pos + i]
+    _end_text(arena, cols, col, out + size)
+    return True
+
+
+@njit(cache=True)
+def _put_null(arena, cols, col):  # type: ignore[no-untyped-def]
+    """Append a null slot to one column; False without room."""
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return False
+    arena[cols[col, VALIDITY] + n] = 0
+    cols[col, NULLS] += 1
+    kind = cols[col, KIND]
+    if kind > 0:
+        data = cols[col, DATA] + kind * n
+        for i in range(kind):
+            arena[data + i] = 0
+    elif kind < 0:
+        store_i32(arena, cols[col, DATA] + 4 * (n + 1), load_i32(arena, cols[col, DATA] + 4 * n))
+    cols[col, COUNT] = n + 1
+    return True
+
+
+@njit(cache=True)
+def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
+    """Append a null slot to each column of a range of the null table; the first column without room, or -1."""
+    for i in range(first, last):
+        if not _put_null(arena, cols, nulls[i]):
+            return nulls[i]
+    return -1
+
+
+@njit(cache=True)
+def _put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
+    """A point in time as microseconds; 0, or the status that stops the run."""
+    if mode == 0 and nano % 1000 != 0:
+        return ops.LOST_NANOS
+    if seconds > 9223372036853 or seconds < -9223372036854:
+        return ops.OUT_OF_RANGE
+    if _put_fixed(arena, cols, col, seconds * 1000000 + nano // 1000):
+        return ops.OK
+    return ops.FULL
+
+
+@njit(cache=True)
+def _put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
+    """A point in time as text; 0, or the status that stops the run."""
+    if not _room(cols, col, INSTANT_SIZE):
+        return ops.FULL
+    out = put_instant(arena, cols[col, VAR] + cols[col, VAR_SIZE], seconds, nano)
+    _end_text(arena, cols, col, out if zone else out - 1)
+    return ops.OK
+
+
+@njit(cache=True)
+def _put_time_of(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
+    if mode == 1:
+        return _put_instant_text(arena, cols, col, seconds, nano, True)
+    return _put_micros(arena, cols, col, seconds, nano, mode)
+
+
+@njit(cache=True)
+def _temporal(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """One date or time: the new position and 0, or the status that stops the run."""
+    if op == ops.DATE_MS or op == ops.SQL_DATE or op == ops.SQL_TIME or op == ops.MILLIS:
+        if pos + 8 > end:
+            return pos, ops.TRUNCATED
+        ms = load_be_i64(buf, pos)
+        pos += 8
+        if col < 0:
+            return pos, ops.OK
+        if ms == _MIN_I64 and op != ops.MILLIS:
+            return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+        if op == ops.SQL_DATE:
+            days = ms // 86400000
+            if mode == 1:
+                if not _room(cols, col, INSTANT_SIZE):
+                    return pos, ops.FULL
+                year, month, day = civil_from_days(days)
+                _end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
+                return pos, ops.OK
+            if days > 2932896 or days < -719162:
+                return pos, ops.OUT_OF_RANGE
+            return pos, ops.OK if _put_fixed(arena, cols, col, days) else ops.FULL
+        if op == ops.SQL_TIME:
+            if not _room(cols, col, TIME_SIZE):
+                return pos, ops.FULL
+            of_day = ms % 86400000
+            seconds = of_day // 1000
+            out = cols[col, VAR] + cols[col, VAR_SIZE]
+            out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, of_day % 1000 * 1000000, True)
+            _end_text(arena, cols, col, out)
+            return pos, ops.OK
+        return pos, _put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
+    if op == ops.SQL_TIMESTAMP or op == ops.INSTANT or op == ops.MILLIS_NANOS:
+        if pos + 12 > end:
+            return pos, ops.TRUNCATED
+        whole = load_be_i64(buf, pos)
+        nano = load_be_i32(buf, pos + 8)
+        pos += 12
+        if col < 0:
+            return pos, ops.OK
+        if whole == _MIN_I64 and op != ops.MILLIS_NANOS:
+            return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+        if op == ops.SQL_TIMESTAMP:
+            whole = whole // 1000
+        elif op == ops.MILLIS_NANOS:
+            nano += whole % 1000 * 1000000
+            whole = whole // 1000
+        return pos, _put_time_of(arena, cols, col, whole, nano, mode)
+    size = 6 if op == ops.LOCAL_DATE else (7 if op == ops.LOCAL_TIME else 13)
+    if pos + size > end:
+        return pos, ops.TRUNCATED
+    start = pos
+    pos += size
+    if col < 0:
+        return pos, ops.OK
+    year = 0
+    month = 0
+    day = 0
+    if op != ops.LOCAL_TIME:
+        year = load_be_i32(buf, start)
+        if year == _MIN_I32:
+            return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+        month = np.int64(buf[start + 4])
+        day = np.int64(buf[start + 5])
+        start += 6
+    if op == ops.LOCAL_DATE:
+        if mode == 1:
+            if not _room(cols, col, INSTANT_SIZE):
+                return pos, ops.FULL
+            _end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
+            return pos, ops.OK
+        if year < 1 or year > 9999:
+            return pos, ops.OUT_OF_RANGE
+        return pos, ops.OK if _put_fixed(arena, cols, col, days_from_civil(year, month, day)) else ops.FULL
+    hour = np.int64(np.int8(buf[start]))
+    if hour < 0 and op == ops.LOCAL_TIME:
+        return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+    minute = np.int64(buf[start + 1])
+    second = np.int64(buf[start + 2])
+    nano = load_be_i32(buf, start + 3)
+    if op == ops.LOCAL_DATE_TIME and mode != 1:
+        seconds = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
+        return pos, _put_micros(arena, cols, col, seconds, nano, mode)
+    if not _room(cols, col, INSTANT_SIZE + TIME_SIZE):
+        return pos, ops.FULL
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    if op == ops.LOCAL_DATE_TIME:
+        out = put_date(arena, out, year, month, day)
+        arena[out] = 84
+        out += 1
+    _end_text(arena, cols, col, put_time(arena, out, hour, minute, second, nano, False))
+    return pos, ops.OK
+
+
+@njit(cache=True)
+def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """A ``BigInteger`` or ``BigDecimal``: the new position and 0, or the status that stops the run.
+
+    The int before the bytes is 0 for null, 1, 2 and 3 for the constants ZERO, ONE and TEN, else the size plus 4.
+    """
+    if pos + 4 > end:
+        return pos, ops.TRUNCATED
+    head = load_be_i32(buf, pos)
+    pos += 4
+    if head < 0:
+        return pos - 4, ops.BAD_COUNT
+    if head == 0:
+        if col >= 0 and not _put_null(arena, cols, col):
+            return pos, ops.FULL
+        return pos, ops.OK
+    size = head - 4 if head >= 4 else 0
+    if pos + size > end or head == 4:
+        return pos - 4, ops.BAD_COUNT
+    start = pos
+    pos += size
+    scale = np.int64(0)
+    if op == ops.BIG_DECIMAL:
+        if pos + 4 > end:
+            return pos, ops.TRUNCATED
+        scale = load_be_i32(buf, pos)
+        pos += 4
+    if col < 0:
+        return pos, ops.OK
+    if not _room(cols, col, decimal_text_size(size, scale)):
+        return pos, ops.FULL
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    if size == 0:
+        constant = np.zeros(1, np.uint8)
+        constant[0] = 10 if head == 3 else head - 1
+        out = put_decimal(constant, 0, 1, scale, arena, out)
+    elif op == ops.BIG_DECIMAL:
+        out = put_decimal(buf, start, size, scale, arena, out)
+    else:
+        out = put_integer(buf, start, size, arena, out)
+    _end_text(arena, cols, col, out)
+    return pos, ops.OK
+
+
+@njit(cache=True)
+def _varint(buf, pos, end):  # type: ignore[no-untyped-def]
+    """An unsigned LEB128 of at most five bytes and the position after it, which is -1 where it is damaged."""
+    value = np.int64(0)
+    shift = 0
+    while pos < end and shift <= 28:
+        byte = np.int64(buf[pos])
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    return value, -1
+
+
+@njit(cache=True)
+def _string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Flink's string: the new position and 0, or the status that stops the run."""
+    units, after = _varint(buf, pos, end)
+    if after < 0:
+        return pos, ops.BAD_STRING
+    if nullable:
+        if units == 0:
+            if col >= 0 and not _put_null(arena, cols, col):
+                return pos, ops.FULL
+            return after, ops.OK
+        units -= 1
+    if units > end - after:
+        return pos, ops.BAD_STRING
+    if col < 0:
+        for _ in range(units):
+            while after < end and buf[after] >= 0x80:
+                after += 1
+            after += 1
+        return (after, ops.OK) if after <= end else (pos, ops.BAD_STRING)
+    if not _room(cols, col, 3 * units):
+        return pos, ops.FULL
+    after, out = put_units(buf, after, end, units, arena, cols[col, VAR] + cols[col, VAR_SIZE])
+    if after < 0:
+        return pos, ops.BAD_STRING
+    _end_text(arena, cols, col, out)
+    return after, ops.OK
+
+
+@njit(cache=True)
+def _pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignore[no-untyped-def]
+    """Where the program of a subclass starts and the position of its own flags; -1 for a class not described."""
+    if flags == 8:
+        if pos >= end:
+            return -1, pos
+        tag = np.int64(buf[pos])
+        for r in range(first, first + rows):
+            if aux[r, 0] == 8 and aux[r, 1] == tag:
+                return aux[r, 3], pos + 1
+        return -1, pos
+    if pos + 2 > end:
+        return -1, pos
+    size = load_be_u16(buf, pos)
+    if pos + 2 + size > end:
+        return -1, pos
+    for r in range(first, first + rows):
+        if aux[r, 0] != 4 or aux[r, 2] != size:
+            continue
+        same = True
+        for i in range(size):
+            if buf[pos + 2 + i] != consts[aux[r, 1] + i]:
+                same = False
+                break
+        if same:
+            return aux[r, 3], pos + 2 + size
+    return -1, pos
+
+
+@njit(cache=True, nogil=True)
+def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, regs, arena, cols, result):  # type: ignore[no-untyped-def]
+    """Decode up to ``rows`` rows and describe in ``result`` how it ended.
+
+    ``prog``, ``nulls``, ``aux`` and ``consts`` are a program's tables and ``start`` its first instruction. With framed
+    input, row i takes the parts of ``entries[entry + i]``; without, rows lie back to back from ``pos`` on.
+    """
+    done = 0
+    pc = start
+    row_start = pos
+    part = pos
+    status = ops.OK
+    col = -1
+    while done < rows:
+        op = prog[pc, 0]
+        col = prog[pc, 1]
+        if op == ops.SEEK:
+            part = prog[pc, 2]
+            pos = entries[entry, 2 * part]
+            end = entries[entry, 2 * part + 1]
+        elif op == ops.INT64:
+            if pos + 8 > end:
+                status = ops.TRUNCATED
+                break
+            if col >= 0:
+                n = cols[col, COUNT]
+                if n >= cols[col, CAPACITY]:
+                    status = ops.FULL
+                    break
+                store_i64(arena, cols[col, DATA] + 8 * n, load_be_i64(buf, pos))
+                cols[col, COUNT] = n + 1
+            pos += 8
+        elif op == ops.END:
+            if pos != end:
+                status = ops.TRAILING
+                break
+        elif op == ops.ROW_END:
+            done += 1
+            entry += 1
+            row_start = pos
+            pc = start
+            continue
+        elif op == ops.STRING:
+            pos, status = _string(True, buf, pos, end, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op == ops.NULL_FLAG:
+            if pos >= end:
+                status = ops.TRUNCATED
+                break
+            flag = np.int64(1) if buf[pos] != 0 else np.int64(0)
+            pos += 1
+            if flag == prog[pc, 2]:
+                if pos + prog[pc, 6] > end:
+                    status = ops.TRUNCATED
+                    break
+                pos += prog[pc, 6]
+                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                if col >= 0:
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.INT32:
+            if pos + 4 > end:
+                status = ops.TRUNCATED
+                break
+            if col >= 0:
+                n = cols[col, COUNT]
+                if n >= cols[col, CAPACITY]:
+                    status = ops.FULL
+                    break
+                store_i32(arena, cols[col, DATA] + 4 * n, load_be_i32(buf, pos))
+                cols[col, COUNT] = n + 1
+            pos += 4
+        elif op == ops.INT16 or op == ops.INT8:
+            width = 2 if op == ops.INT16 else 1
+            if pos + width > end:
+                status = ops.TRUNCATED
+                break
+            number = load_be_i16(buf, pos) if width == 2 else np.int64(buf[pos])
+            if col >= 0 and not _put_fixed(arena, cols, col, number):
+                status = ops.FULL
+                break
+            pos += width
+        elif op == ops.SIGN_FLIPPED_INT64:
+            if pos + 8 > end:
+                status = ops.TRUNCATED
+                break
+            if col >= 0 and not _put_fixed(arena, cols, col, load_be_i64(buf, pos) ^ _MIN_I64):
+                status = ops.FULL
+                break
+            pos += 8
+        elif op == ops.POJO:
+            if pos >= end:
+                status = ops.TRUNCATED
+                break
+            flags = np.int64(buf[pos])
+            pos += 1
+            if flags == 1:
+                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                if col >= 0:
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+            if flags == 4 or flags == 8:
+                target, pos = _pojo_target(buf, pos, end, flags, aux, prog[pc, 2], prog[pc, 7], consts)
+                if target < 0:
+                    status = ops.BAD_TAG
+                    break
+                pc = target
+                continue
+            if flags != 2:
+                status = ops.BAD_BYTE
+                break
+        elif op == ops.VALID:
+            if col >= 0:
+                n = cols[col, COUNT]
+                if n >= cols[col, CAPACITY]:
+                    status = ops.FULL
+                    break
+                cols[col, COUNT] = n + 1
+        elif op == ops.SKIP:
+            if pos + prog[pc, 2] > end:
+                status = ops.TRUNCATED
+                break
+            pos += prog[pc, 2]
+        elif op == ops.LIST:
+            if pos + 4 > end:
+                status = ops.TRUNCATED
+                break
+            count = load_be_i32(buf, pos)
+            pos += 4
+            if count < 0 or count * prog[pc, 6] > end - pos:
+                status = ops.BAD_COUNT
+                break
+            if count == 0:
+                if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+            regs[prog[pc, 2]] = count
+        elif op == ops.LIST_NEXT:
+            reg = prog[pc, 2]
+            regs[reg] -= 1
+            if regs[reg] > 0:
+                pc = prog[pc, 5]
+                continue
+            if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                status = ops.FULL
+                break
+        elif op == ops.JOINED:
+            if pos >= end:
+                if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.JOINED_NEXT:
+            if pos < end:
+                if buf[pos] != 0x2C:
+                    status = ops.BAD_BYTE
+                    break
+                pos += 1
+                pc = prog[pc, 5]
+                continue
+            if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                status = ops.FULL
+                break
+        elif op == ops.BLOCKS or op == ops.BLOCKS_NEXT:
+            more = False
+            if op == ops.BLOCKS_NEXT:
+                regs[prog[pc, 2]] -= 1
+                more = regs[prog[pc, 2]] > 0
+            if not more:
+                count, after = _varint(buf, pos, end)
+                if after < 0 or count > end - after:
+                    status = ops.BAD_COUNT
+                    break
+                pos = after
+                regs[prog[pc, 2]] = count
+                if count == 0:
+                    if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                        status = ops.FULL
+                        break
+                    if op == ops.BLOCKS:
+                        pc = prog[pc, 5]
+                    else:
+                        pc += 1
+                    continue
+                more = op == ops.BLOCKS_NEXT
+            if more:
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.BYTES or op == ops.FIXED_BYTES:
+            size = prog[pc, 2]
+            if op == ops.BYTES:
+                if pos + 4 > end:
+                    status = ops.TRUNCATED
+                    break
+                size = load_be_i32(buf, pos)
+                pos += 4
+            if size < 0 or size > end - pos:
+                status = ops.BAD_COUNT
+                break
+            if col >= 0 and not _put_bytes(arena, cols, col, buf, pos, size):
+                status = ops.FULL
+                break
+            pos += size
+        elif op == ops.REST:
+            size = end - pos - prog[pc, 2]
+            if size < 0:
+                status = ops.TRUNCATED
+                break
+            if col >= 0 and not _put_bytes(arena, cols, col, buf, pos, size):
+                status = ops.FULL
+                break
+            pos += size
+        elif op == ops.MASK:
+            regs[prog[pc, 2]] = pos
+            pos += (prog[pc, 3] + 7) // 8
+            if pos > end:
+                status = ops.TRUNCATED
+                break
+        elif op == ops.MASK_NULL:
+            bit = prog[pc, 6]
+            if buf[regs[prog[pc, 2]] + (bit >> 3)] & (0x80 >> (bit & 7)):
+                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                if col >= 0:
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.ROW_KIND:
+            bits = np.int64(buf[regs[prog[pc, 2]]])
+            if col >= 0:
+                kind = 2 * ((bits >> 7) + 2 * ((bits >> 6) & 1))
+                if not _put_bytes(arena, cols, col, consts, prog[pc, 3] + kind, 2):
+                    status = ops.FULL
+                    break
+        elif op == ops.FILL_NULLS:
+            col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+            if col >= 0:
+                status = ops.FULL
+                break
+        elif op == ops.ENTRY:
+            if col >= 0 and not _put_fixed(arena, cols, col, entries[entry, prog[pc, 2]]):
+                status = ops.FULL
+                break
+        elif op == ops.CONST_INT:
+            if col >= 0 and not _put_fixed(arena, cols, col, prog[pc, 2]):
+                status = ops.FULL
+                break
+        elif op == ops.CONST:
+            if col >= 0 and not _put_bytes(arena, cols, col, consts, prog[pc, 2], prog[pc, 3]):
+                status = ops.FULL
+                break
+        elif op == ops.ENUM or op == ops.CHOOSE:
+            if pos + 4 > end:
+                status = ops.TRUNCATED
+                break
+            index = load_be_i32(buf, pos)
+            if index < 0 or index >= prog[pc, 3]:
+                status = ops.BAD_INDEX
+                break
+            pos += 4
+            if op == ops.CHOOSE:
+                pc = aux[prog[pc, 2] + index, 0]
+                continue
+            if col >= 0:
+                r = prog[pc, 2] + index
+                if not _put_bytes(arena, cols, col, consts, aux[r, 0], aux[r, 1]):
+                    status = ops.FULL
+                    break
+        elif op == ops.CHAR:
+            if pos + 2 > end:
+                status = ops.TRUNCATED
+                break
+            if col >= 0:
+                if not _room(cols, col, 3):
+                    status = ops.FULL
+                    break
+                unit = load_be_u16(buf, pos)
+                if 0xD800 <= unit < 0xE000:
+                    unit = 0xFFFD
+                _end_text(arena, cols, col, put_code_point(arena, cols[col, VAR] + cols[col, VAR_SIZE], unit))
+            pos += 2
+        elif op == ops.STRING_VALUE:
+            pos, status = _string(False, buf, pos, end, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op == ops.BIG_DECIMAL or op == ops.BIG_INTEGER:
+            pos, status = _big_number(op, buf, pos, end, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op >= ops.DATE_MS and op <= ops.MILLIS_NANOS:
+            pos, status = _temporal(op, prog[pc, 2], buf, pos, end, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op == ops.JUMP:
+            pc = prog[pc, 2]
+            continue
+        elif op == ops.BRANCH_ZERO:
+            if pos >= end:
+                status = ops.TRUNCATED
+                break
+            pos += 1
+            if buf[pos - 1] == 0:
+                pc = prog[pc, 2]
+                continue
+        elif op == ops.EXPECT:
+            if pos >= end:
+                status = ops.TRUNCATED
+                break
+            if buf[pos] != prog[pc, 2]:
+                status = ops.BAD_BYTE
+                break
+            pos += 1
+        elif op == ops.MARK:
+            regs[prog[pc, 2]] = pos
+        elif op == ops.SKIP_SUFFIX:
+            length = pos - regs[prog[pc, 2]]
+            pos += 1
+            while length > 255:
+                length >>= 8
+                pos += 1
+            if pos > end:
+                status = ops.TRUNCATED
+                break
+        else:
+            status = ops.BAD_BYTE
+            break
+        pc += 1
+    result[STATUS] = status
+    result[ROWS] = done
+    result[POSITION] = row_start if status == ops.FULL else pos
+    result[INSTRUCTION] = pc
+    result[COLUMN] = col

@@ -1,0 +1,66 @@
+"""Unaligned loads and stores that the kernels are made of.
+
+Numba can index arrays of one element type only; the kernels read big-endian numbers of any width at any offset and
+write little-endian ones into regions of one arena. Each function here becomes a single machine load or store.
+None of them checks bounds: the kernels do that once per field, before the access.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def _pointer(context: Any, builder: Any, signature: Any, args: Any, bits: int) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    return builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(bits).as_pointer())
+
+
+def _loader(bits: int, result: Any, *, signed: bool, big_endian: bool) -> Any:
+    def load(typingctx: Any, array: Any, offset: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            value = builder.load(_pointer(context, builder, signature, args, bits), align=1)
+            if big_endian:
+                value = builder.bswap(value)
+            if bits == 64:
+                return value
+            widen = builder.sext if signed else builder.zext
+            return widen(value, ir.IntType(64))
+
+        return result(array, types.int64), codegen
+
+    return intrinsic(load)
+
+
+def _storer(bits: int, *, big_endian: bool) -> Any:
+    def store(typingctx: Any, array: Any, offset: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = args[2]
+            if bits != 64:
+                number = builder.trunc(number, ir.IntType(bits))
+            if big_endian:
+                number = builder.bswap(number)
+            builder.store(number, _pointer(context, builder, signature, args, bits), align=1)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.int64), codegen
+
+    return intrinsic(store)
+
+
+load_be_i16 = _loader(16, types.int64, signed=True, big_endian=True)
+load_be_u16 = _loader(16, types.int64, signed=False, big_endian=True)
+load_be_i32 = _loader(32, types.int64, signed=True, big_endian=True)
+load_be_i64 = _loader(64, types.int64, signed=True, big_endian=True)
+load_i16 = _loader(16, types.int64, signed=True, big_endian=False)
+load_i32 = _loader(32, types.int64, signed=True, big_endian=False)
+load_i64 = _loader(64, types.int64, signed=True, big_endian=False)
+store_i16 = _storer(16, big_endian=False)
+store_i32 = _storer(32, big_endian=False)
+store_i64 = _storer(64, big_endian=False)
+store_be_i16 = _storer(16, big_endian=True)
+store_be_i32 = _storer(32, big_endian=True)
+store_be_i64 = _storer(64, big_endian=True)

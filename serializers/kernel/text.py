@@ -1,0 +1,290 @@
+"""Text in the kernels: UTF-16 units to UTF-8, whole numbers to decimal digits, dates and times as Java prints them.
+
+Every function writes at ``out`` in ``arena`` and returns the offset after what it wrote. The caller has made room:
+the ``*_SIZE`` constants and :func:`decimal_size` say how much is needed at most.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from state_processor.serializers.kernel.memory import load_i64, store_i64
+
+INSTANT_SIZE: Final = 40
+"""Bytes of the longest ``Instant`` or ``LocalDateTime`` text, with a year of ten digits."""
+TIME_SIZE: Final = 20
+
+_ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
+
+
+@njit(cache=True)
+def put_code_point(arena, out, code):  # type: ignore[no-untyped-def]
+    """One Unicode code point as UTF-8, at most four bytes."""
+    if code < 0x80:
+        arena[out] = code
+        return out + 1
+    if code < 0x800:
+        arena[out] = 0xC0 | (code >> 6)
+        arena[out + 1] = 0x80 | (code & 0x3F)
+        return out + 2
+    if code < 0x10000:
+        arena[out] = 0xE0 | (code >> 12)
+        arena[out + 1] = 0x80 | ((code >> 6) & 0x3F)
+        arena[out + 2] = 0x80 | (code & 0x3F)
+        return out + 3
+    arena[out] = 0xF0 | (code >> 18)
+    arena[out + 1] = 0x80 | ((code >> 12) & 0x3F)
+    arena[out + 2] = 0x80 | ((code >> 6) & 0x3F)
+    arena[out + 3] = 0x80 | (code & 0x3F)
+    return out + 4
+
+
+@njit(cache=True)
+def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
+    """``units`` UTF-16 code units, each a varint (Flink's ``StringValue``), as UTF-8: at most three bytes a unit.
+
+    A surrogate without its partner has no UTF-8 form and becomes U+FFFD. Returns the input position after the text,
+    or -1 where it ends too early or a unit does not fit 16 bits, and the output offset.
+    """
+    high = 0
+    i = 0
+    while i < units:
+        while i + 8 <= units and pos + 8 <= end and high == 0:
+            eight = load_i64(buf, pos)
+            if eight & _ASCII:
+                break
+            store_i64(arena, out, eight)
+            pos += 8
+            out += 8
+            i += 8
+        if i >= units:
+            break
+        if pos >= end:
+            return -1, out
+        unit = np.int64(buf[pos])
+        pos += 1
+        if unit >= 0x80:
+            unit &= 0x7F
+            shift = 7
+            while True:
+                if pos >= end or shift > 14:
+                    return -1, out
+                byte = np.int64(buf[pos])
+                pos += 1
+                unit |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+            if unit > 0xFFFF:
+                return -1, out
+        i += 1
+        if high:
+            if 0xDC00 <= unit < 0xE000:
+                out = put_code_point(arena, out, 0x10000 + ((high - 0xD800) << 10) + (unit - 0xDC00))
+                high = 0
+                continue
+            out = put_code_point(arena, out, 0xFFFD)
+            high = 0
+        if 0xD800 <= unit < 0xDC00:
+            high = unit
+        elif 0xDC00 <= unit < 0xE000:
+            out = put_code_point(arena, out, 0xFFFD)
+        else:
+            out = put_code_point(arena, out, unit)
+    if high:
+        out = put_code_point(arena, out, 0xFFFD)
+    return pos, out
+
+
+@njit(cache=True)
+def put_padded(arena, out, value, width):  # type: ignore[no-untyped-def]
+    """A number that is not negative, with leading zeros up to ``width`` digits."""
+    digits = 1
+    bound = 10
+    while digits < 19 and value >= bound:
+        digits += 1
+        bound *= 10
+    digits = max(digits, width)
+    for i in range(digits):
+        arena[out + digits - 1 - i] = 48 + value % 10
+        value //= 10
+    return out + digits
+
+
+@njit(cache=True)
+def decimal_size(size):  # type: ignore[no-untyped-def]
+    """Digits, sign and point included, that a two's complement number of ``size`` bytes needs at most as plain digits."""
+    return size * 5 // 2 + 4
+
+
+@njit(cache=True)
+def put_integer(buf, pos, size, arena, out):  # type: ignore[no-untyped-def]
+    """A two's complement big-endian number of ``size`` > 0 bytes as decimal digits (``BigInteger.toString``)."""
+    negative = buf[pos] >= 0x80
+    if size <= 8:
+        value = np.int64(-1) if negative else np.int64(0)
+        for i in range(size):
+            value = (value << 8) | np.int64(buf[pos + i])
+        if not negative:
+            return put_padded(arena, out, value, 1)
+        if value > np.int64(-0x7FFFFFFFFFFFFFFF) - 1:
+            arena[out] = 45
+            return put_padded(arena, out + 1, -value, 1)
+    # Magnitude as 32-bit limbs, then nine digits at a time by long division.
+    limbs = (size + 3) // 4 + 1
+    words = np.zeros(limbs, np.int64)
+    carry = np.int64(1) if negative else np.int64(0)
+    for i in range(size):
+        byte = np.int64(buf[pos + size - 1 - i])
+        if negative:
+            byte = (byte ^ 0xFF) + carry
+            carry = byte >> 8
+            byte &= 0xFF
+        words[limbs - 1 - i // 4] |= byte << (8 * (i % 4))
+    if negative:
+        words[limbs - 1 - size // 4] += carry << (8 * (size % 4))
+    groups = np.empty(limbs * 32 * 31 // (100 * 9) + 2, np.int64)
+    count = 0
+    first = 0
+    while True:
+        while first < limbs and words[first] == 0:
+            first += 1
+        if first == limbs:
+            break
+        remainder = np.int64(0)
+        for i in range(first, limbs):
+            current = (remainder << 32) | words[i]
+            words[i] = current // 1000000000
+            remainder = current % 1000000000
+        groups[count] = remainder
+        count += 1
+    if count == 0:
+        arena[out] = 48
+        return out + 1
+    if negative:
+        arena[out] = 45
+        out += 1
+    out = put_padded(arena, out, groups[count - 1], 1)
+    for i in range(count - 2, -1, -1):
+        out = put_padded(arena, out, groups[i], 9)
+    return out
+
+
+@njit(cache=True)
+def decimal_text_size(size, scale):  # type: ignore[no-untyped-def]
+    """Bytes that :func:`put_decimal` needs at most: plain notation occurs only where the scale adds six zeros or less."""
+    return decimal_size(size) + 24
+
+
+@njit(cache=True)
+def put_decimal(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-def]
+    """Unscaled number and scale as ``BigDecimal.toString`` prints them, scientific notation included."""
+    start = out
+    out = put_integer(buf, pos, size, arena, out)
+    if scale == 0:
+        return out
+    if arena[start] == 45:
+        start += 1
+    digits = out - start
+    exponent = -scale + (digits - 1)
+    if scale > 0 and exponent >= -6:
+        before = digits - scale
+        if before > 0:
+            for i in range(out, start + before, -1):
+                arena[i] = arena[i - 1]
+            arena[start + before] = 46
+            return out + 1
+        shift = 2 - before
+        for i in range(out - 1, start - 1, -1):
+            arena[i + shift] = arena[i]
+        arena[start] = 48
+        arena[start + 1] = 46
+        for i in range(-before):
+            arena[start + 2 + i] = 48
+        return out + shift
+    if digits > 1:
+        for i in range(out, start + 1, -1):
+            arena[i] = arena[i - 1]
+        arena[start + 1] = 46
+        out += 1
+    if exponent == 0:
+        return out
+    arena[out] = 69
+    arena[out + 1] = 43 if exponent > 0 else 45
+    return put_padded(arena, out + 2, abs(exponent), 1)
+
+
+@njit(cache=True)
+def days_from_civil(year, month, day):  # type: ignore[no-untyped-def]
+    """Days since 1970-01-01 of a date in the proleptic Gregorian calendar."""
+    year -= month <= 2
+    era = year // 400
+    year_of_era = year - era * 400
+    day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    day_of_era = year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year
+    return era * 146097 + day_of_era - 719468
+
+
+@njit(cache=True)
+def civil_from_days(days):  # type: ignore[no-untyped-def]
+    """Year, month and day of a number of days since 1970-01-01: the inverse of :func:`days_from_civil`."""
+    days += 719468
+    era = days // 146097
+    day_of_era = days - era * 146097
+    year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096) // 365
+    day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month_index = (5 * day_of_year + 2) // 153
+    day = day_of_year - (153 * month_index + 2) // 5 + 1
+    month = month_index + (3 if month_index < 10 else -9)
+    return year_of_era + era * 400 + (month <= 2), month, day
+
+
+@njit(cache=True)
+def put_date(arena, out, year, month, day):  # type: ignore[no-untyped-def]
+    """``LocalDate.toString``: four digits of year at least, ``+`` before more, ``-`` before negative ones."""
+    if year < 0:
+        arena[out] = 45
+        out += 1
+    elif year > 9999:
+        arena[out] = 43
+        out += 1
+    out = put_padded(arena, out, abs(year), 4)
+    arena[out] = 45
+    out = put_padded(arena, out + 1, month, 2)
+    arena[out] = 45
+    return put_padded(arena, out + 1, day, 2)
+
+
+@njit(cache=True)
+def put_time(arena, out, hour, minute, second, nano, always_seconds):  # type: ignore[no-untyped-def]
+    """``LocalTime.toString``: seconds left out where they are zero (unless asked for), a fraction of 3, 6 or 9 digits."""
+    out = put_padded(arena, out, hour, 2)
+    arena[out] = 58
+    out = put_padded(arena, out + 1, minute, 2)
+    if second > 0 or nano > 0 or always_seconds:
+        arena[out] = 58
+        out = put_padded(arena, out + 1, second, 2)
+        if nano > 0:
+            arena[out] = 46
+            if nano % 1000000 == 0:
+                return put_padded(arena, out + 1, nano // 1000000, 3)
+            if nano % 1000 == 0:
+                return put_padded(arena, out + 1, nano // 1000, 6)
+            return put_padded(arena, out + 1, nano, 9)
+    return out
+
+
+@njit(cache=True)
+def put_instant(arena, out, seconds, nano):  # type: ignore[no-untyped-def]
+    """``Instant.toString``: date, ``T``, time with seconds, ``Z``."""
+    days = seconds // 86400
+    rest = seconds - days * 86400
+    year, month, day = civil_from_days(days)
+    out = put_date(arena, out, year, month, day)
+    arena[out] = 84
+    out = put_time(arena, out + 1, rest // 3600, rest // 60 % 60, rest % 60, nano, True)
+    arena[out] = 90
+    return out + 1

@@ -1,0 +1,46 @@
+"""How decoded values are represented as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from state_processor.serializers.errors import OptionError
+
+Nanos = Literal["error", "truncate", "string"]
+
+_MODES: dict[str, int] = {"error": 0, "string": 1, "truncate": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """Representation of values.
+
+    Parameters
+    ----------
+    nanos
+        What to do with times whose nanoseconds microseconds can't hold: ``error``, ``truncate``, or ``string``
+        (dates and points in time become ISO text with all their digits).
+    row_kind
+        Whether ``Row`` and ``RowData`` get a first field ``row_kind``.
+    ttl
+        Whether a value with TTL becomes ``struct<_last_access, value>``; without, its timestamp is dropped.
+    """
+
+    nanos: Nanos = "error"
+    row_kind: bool = False
+    ttl: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nanos not in _MODES:
+            raise OptionError(f"nanos={self.nanos!r}: one of {', '.join(map(repr, _MODES))} is wanted")
+
+    @property
+    def time_mode(self) -> int:
+        """Operand ``a`` of the kernel's date and time instructions."""
+        return _MODES[self.nanos]
+
+    @property
+    def as_text(self) -> bool:
+        """Whether dates and points in time become text."""
+        return self.nanos == "string"

@@ -1,0 +1,86 @@
+"""Which Python class reads which of Flink's serializer snapshot classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final, Protocol
+
+from state_processor.serializers.errors import UnknownSerializerError
+from state_processor.serializers.io import DataInput
+
+if TYPE_CHECKING:
+    from state_processor.serializers.base import SimpleSerializer, TypeSerializerSnapshot
+
+ENTRY_POINT_GROUP: Final = "state_processor.serializers"
+
+
+class SnapshotReader(Protocol):
+    """What the registry holds: a snapshot class, or anything that reads like one."""
+
+    def read(self, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
+        """The snapshot whose payload lies at ``source``."""
+
+
+_FAMILIES: Final = ("basic", "collections")
+"""Modules of this package that register Flink's own snapshot classes."""
+
+_REGISTERED: Final[dict[str, SnapshotReader]] = {}
+
+
+def register_snapshot(class_name: str, snapshot: SnapshotReader | type[TypeSerializerSnapshot]) -> None:
+    """Make a serializer snapshot class known.
+
+    Parameters
+    ----------
+    class_name
+        The Java class as the savepoint names it, with ``$`` before nested classes: ``com.acme.MoneySerializerSnapshot``.
+    snapshot
+        A subclass of ``TypeSerializerSnapshot``, usually of ``SimpleTypeSerializerSnapshot`` or
+        ``CompositeTypeSerializerSnapshot``.
+    """
+    _REGISTERED[class_name] = snapshot  # type: ignore[assignment]
+
+
+def register_snapshots(names: Iterable[str], snapshot: SnapshotReader | type[TypeSerializerSnapshot]) -> None:
+    """Make several names of one snapshot class known: Flink has renamed and moved some."""
+    for name in names:
+        register_snapshot(name, snapshot)
+
+
+def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
+    """Make the snapshot class of a serializer without configuration known, and names that it had elsewhere."""
+    from state_processor.serializers.base import SimpleTypeSerializerSnapshot
+
+    snapshot = type("SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer})
+    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
+
+
+def find_snapshot_class(class_name: str, version: int, source: DataInput, offset: int) -> SnapshotReader:
+    """The class that reads a snapshot.
+
+    Raises
+    ------
+    UnknownSerializerError
+        If there is none. Snapshots have no length, so nothing after this one can be read.
+    """
+    _load_families()
+    found = _REGISTERED.get(class_name)
+    if found is None:
+        raise UnknownSerializerError(
+            f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is not known, and "
+            "Flink gives it no length to step over. Register a reader for it with register_snapshot(); a serializer without "
+            "configuration needs a subclass of SimpleTypeSerializerSnapshot only."
+        )
+    return found
+
+
+@cache
+def _load_families() -> None:
+    for family in _FAMILIES:
+        import_module(f"state_processor.serializers.{family}")
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP):
+        registration: Callable[[], None] = entry_point.load()
+        registration()
