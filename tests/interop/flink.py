@@ -134,6 +134,7 @@ def _appearing(target: Path) -> Iterator[Path]:
     """Give a directory to fill that becomes ``target`` at the end; whoever comes second to it drops their own."""
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    work.chmod(0o755)
     try:
         yield work
         try:

@@ -1,0 +1,71 @@
+"""Write tests/fixtures anew with real Flink: ``python tests/interop/generate_fixtures.py [CASE ...]``.
+
+Every fixture holds ``savepoint/``, as Flink wrote it, and ``expected.json``, what it holds as worked out on plain Java
+collections from the job's input.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import flink
+
+FIXTURES = flink.ROOT / "tests" / "fixtures"
+VERSIONS = ("1.20.5", "2.3.0")
+CASES = {
+    "orders": ("hashmap-canonical", "rocksdb-canonical", "hashmap-native", "rocksdb-native", "rocksdb-incremental"),
+    "types": ("hashmap-canonical", "hashmap-native"),
+    "windows": ("hashmap-canonical", "rocksdb-canonical"),
+}
+
+
+def generate(version: str, cases: list[str]) -> list[Path]:
+    """Write the fixtures of some cases with one Flink version and return their directories."""
+    wanted = [f"{case}/{variant}" for case in cases for variant in CASES[case]]
+    # Checkpoints name their files by absolute paths: they are not written to where they stay, so readers have to find them.
+    with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as output:
+        flink.run(version, "GenerateFixtures", [output, *wanted])
+        made = []
+        for written in sorted(Path(output).iterdir()):
+            target = FIXTURES / version / written.name
+            expected = written / "expected.json"
+            expected.write_text(_one_entry_per_line(json.loads(expected.read_text("utf-8"))), "utf-8")
+            shutil.rmtree(target, ignore_errors=True)
+            shutil.copytree(written, target)
+            made.append(target)
+        return made
+
+
+def _one_entry_per_line(document: dict[str, Any]) -> str:
+    """Lay out expected.json so that a difference between two versions shows entry by entry."""
+
+    def layout(value: Any, indent: str, opened: tuple[str, ...]) -> str:
+        inner = indent + " "
+        if opened and isinstance(value, dict):
+            items = [f"{inner}{_compact(k)}: {layout(v, inner, opened if k in opened else ())}" for k, v in value.items()]
+            return "{\n" + ",\n".join(items) + f"\n{indent}}}"
+        if opened and isinstance(value, list) and value:
+            rest = opened[1:]
+            return "[\n" + ",\n".join(inner + layout(item, inner, rest) for item in value) + f"\n{indent}]"
+        return _compact(value)
+
+    return layout(document, "", ("operators", "states", "entries")) + "\n"
+
+
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    unknown = set(sys.argv[1:]) - set(CASES)
+    if unknown:
+        sys.exit(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+    for flink_version in VERSIONS:
+        for directory in generate(flink_version, sys.argv[1:] or list(CASES)):
+            size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+            print(f"{directory.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")

@@ -1,0 +1,105 @@
+package io.stateprocessor.interop;
+
+import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.runtime.execution.ExecutionState;
+import org.apache.flink.runtime.executiongraph.AccessExecutionGraph;
+import org.apache.flink.runtime.executiongraph.AccessExecutionVertex;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+
+/** A Flink in this JVM, for several jobs one after the other. */
+final class Cluster implements AutoCloseable {
+
+    private static final long MINUTES = 10;
+
+    private final MiniCluster cluster;
+
+    /**
+     * @param slots how many subtasks can run of each operator
+     * @param inlineBytes the size up to which Flink keeps state inside _metadata instead of in a file of its own
+     */
+    Cluster(int slots, int inlineBytes) throws Exception {
+        Configuration settings = new Configuration();
+        settings.setString("rest.bind-port", "0");
+        settings.setString("rest.address", "localhost");
+        settings.setString("web.refresh-interval", "10"); // milliseconds for which what is known of a job is not asked for again
+        settings.setString("state.storage.fs.memory-threshold", inlineBytes + "b");
+        settings.setString("execution.checkpointing.data-inline-threshold", inlineBytes + "b");
+        cluster =
+                new MiniCluster(
+                        new MiniClusterConfiguration.Builder()
+                                .setConfiguration(settings)
+                                .setNumTaskManagers(1)
+                                .setNumSlotsPerTaskManager(slots)
+                                .build());
+        cluster.start();
+    }
+
+    /** Starts a job and returns when all its tasks run. */
+    JobID start(JobGraph job) throws Exception {
+        cluster.submitJob(job).get(MINUTES, TimeUnit.MINUTES);
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(MINUTES);
+        while (!allRunning(job.getJobID())) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("the job's tasks did not all start in " + MINUTES + " minutes");
+            }
+            Thread.sleep(20);
+        }
+        return job.getJobID();
+    }
+
+    private boolean allRunning(JobID job) throws Exception {
+        AccessExecutionGraph graph = cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES);
+        if (graph.getState() == JobStatus.FAILING || graph.getState().isTerminalState()) {
+            String reason = graph.getFailureInfo() == null ? "" : graph.getFailureInfo().getExceptionAsString();
+            throw new IllegalStateException("the job is " + graph.getState() + "\n" + reason);
+        }
+        if (graph.getState() != JobStatus.RUNNING) {
+            return false;
+        }
+        for (AccessExecutionVertex vertex : graph.getAllExecutionVertices()) {
+            if (vertex.getExecutionState() != ExecutionState.RUNNING) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    Path savepoint(JobID job, Path parent, SavepointFormatType format) throws Exception {
+        return path(cluster.triggerSavepoint(job, parent.toUri().toString(), false, format).get(MINUTES, TimeUnit.MINUTES));
+    }
+
+    Path checkpoint(JobID job) throws Exception {
+        return path(cluster.triggerCheckpoint(job).get(MINUTES, TimeUnit.MINUTES));
+    }
+
+    /** The number of the job's last checkpoint or savepoint. */
+    long lastCheckpointId(JobID job) throws Exception {
+        return cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES)
+                .getCheckpointStatsSnapshot()
+                .getHistory()
+                .getCheckpoints()
+                .get(0)
+                .getCheckpointId();
+    }
+
+    void cancel(JobID job) throws Exception {
+        cluster.cancelJob(job).get(MINUTES, TimeUnit.MINUTES);
+        cluster.requestJobResult(job).get(MINUTES, TimeUnit.MINUTES);
+    }
+
+    @Override
+    public void close() throws Exception {
+        cluster.close();
+    }
+
+    private static Path path(String uri) {
+        return Path.of(java.net.URI.create(uri.startsWith("/") ? "file:" + uri : uri));
+    }
+}

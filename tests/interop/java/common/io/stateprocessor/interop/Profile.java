@@ -1,0 +1,43 @@
+package io.stateprocessor.interop;
+
+import java.lang.reflect.Type;
+import java.time.LocalDate;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.api.common.typeinfo.TypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInfoFactory;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+
+/** A customer. The annotations give list and map Flink's own serializers in Flink 1.x too, which would take Kryo by itself. */
+public class Profile {
+    public String name;
+    public String email;
+    public Tier tier;
+    public boolean active;
+    public double discount;
+    public LocalDate since;
+    public Address address;
+
+    @TypeInfo(Strings.class)
+    public List<String> tags;
+
+    @TypeInfo(Counts.class)
+    public Map<String, Long> visits;
+
+    /** Names the type of a list of strings. */
+    public static class Strings extends TypeInfoFactory<List<String>> {
+        @Override
+        public TypeInformation<List<String>> createTypeInfo(Type type, Map<String, TypeInformation<?>> parameters) {
+            return Types.LIST(Types.STRING);
+        }
+    }
+
+    /** Names the type of a map of counts. */
+    public static class Counts extends TypeInfoFactory<Map<String, Long>> {
+        @Override
+        public TypeInformation<Map<String, Long>> createTypeInfo(Type type, Map<String, TypeInformation<?>> parameters) {
+            return Types.MAP(Types.STRING, Types.LONG);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+package io.stateprocessor.interop;
+
+/** An enumeration. */
+public enum Tier {
+    BRONZE,
+    SILVER,
+    GOLD
+}

@@ -1,0 +1,6 @@
+package io.stateprocessor.interop;
+
+import org.apache.flink.streaming.api.functions.source.SourceFunction;
+
+/** A source that decides itself when it emits, under the name that Flink 1.x has for it. */
+interface LegacySource<T> extends SourceFunction<T> {}
