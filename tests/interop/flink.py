@@ -31,9 +31,9 @@ _JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB a
 
 # The rights that Flink's own start scripts give the JVM (env.java.opts.all in its default configuration).
 _OPENED = (
-    "java.lang java.net java.io java.nio sun.nio.ch java.lang.reflect java.text java.time java.util "
-    "java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks"
-).split()
+    *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
+    *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks"),
+)
 _JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
@@ -55,11 +55,9 @@ def jars(version: str) -> list[Path]:
     lib = CACHE / "flink" / version / "lib"
     if not lib.is_dir():
         with _appearing(lib) as target, tempfile.TemporaryDirectory(dir=CACHE) as downloads:
-            _call(
-                [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
-                + ["--dest", downloads, f"apache-flink-libraries=={version}"],
-                f"fetching Flink {version}",
-            )
+            options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
+            pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
+            _call(pip, f"fetching Flink {version}")
             (package,) = Path(downloads).iterdir()
             _unpack_jars(package, target)
             if not any(target.glob("flink-dist*.jar")):
@@ -83,11 +81,8 @@ def classes(version: str) -> Path:
     target = CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}"
     if not target.is_dir():
         with _appearing(target) as output:
-            _call(
-                [_tool("javac"), "--release", "17", "-encoding", "UTF-8", "-nowarn", "-d", str(output)]
-                + ["-cp", _class_path(jars(version)), *map(str, sources)],
-                f"compiling for Flink {version}",
-            )
+            options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", _class_path(jars(version)), "-d", str(output))
+            _call((_tool("javac"), *options, *map(str, sources)), f"compiling for Flink {version}")
             shutil.copy(SOURCES / "log4j2.properties", output)
     return target
 

@@ -29,6 +29,7 @@ final class Cluster implements AutoCloseable {
         settings.setString("rest.bind-port", "0");
         settings.setString("rest.address", "localhost");
         settings.setString("web.refresh-interval", "10"); // milliseconds for which what is known of a job is not asked for again
+        settings.setString("taskmanager.memory.managed.size", "512m");
         settings.setString("state.storage.fs.memory-threshold", inlineBytes + "b");
         settings.setString("execution.checkpointing.data-inline-threshold", inlineBytes + "b");
         cluster =

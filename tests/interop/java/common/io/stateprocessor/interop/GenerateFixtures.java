@@ -55,7 +55,7 @@ public final class GenerateFixtures {
 
         long begin = System.currentTimeMillis();
         JobID job = cluster.start(graph);
-        StepSource.awaitEmitted();
+        IdleSource.awaitEmitted();
         Path written;
         if (variant.isCheckpoint()) {
             written = cluster.checkpoint(job);
