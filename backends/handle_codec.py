@@ -54,6 +54,13 @@ class HandleInput(DataInput):
         self.position = start + layout.size
         return layout.unpack_from(self.raw, start)
 
+    def skip_if(self, expected: bytes) -> bool:
+        """Step over ``expected`` if it comes next."""
+        if not self.raw.startswith(expected, self.position):
+            return False
+        self.position += len(expected)
+        return True
+
     def read_code(self) -> int:
         """The code that starts a handle."""
         start = self.position

@@ -6,6 +6,7 @@ the table :data:`LAYOUTS`.
 
 from __future__ import annotations
 
+import gc
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -17,6 +18,7 @@ from state_processor.backends.handles import (
     ByteStreamStateHandle,
     InputStateHandle,
     KeyedStateHandle,
+    MergedChannelStateHandle,
     OperatorStateHandle,
     OutputStateHandle,
     StreamStateHandle,
@@ -39,6 +41,9 @@ _PARALLELISM: Final = struct.Struct(">ii")
 _LEGACY_PREFIX: Final = struct.Struct(">qi")
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
+
+_FULLY_FINISHED: Final = _INT.pack(-1)
+_NO_PAIR: Final = bytes(8)  # two zeros: no operator state of either kind, no channel state in either direction
 
 _SMALLEST_MASTER_STATE: Final = 18
 _SMALLEST_OPERATOR: Final = 29
@@ -169,10 +174,15 @@ def read_metadata(data: bytes | bytearray | memoryview, source: str = "_metadata
         A version that does not exist yet, or the one of Flink before 1.3.
     """
     inp = HandleInput(bytes(data), source)
+    collecting = gc.isenabled()
+    gc.disable()  # a million handles, none in a cycle: looking for cycles takes a third of the time
     try:
         return _read(inp)
     except RecursionError:
         raise inp.corrupt("state handles are nested too deeply") from None
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _read(inp: HandleInput) -> CheckpointMetadata:
@@ -225,12 +235,11 @@ def _read_operator(inp: HandleInput, layout: Layout) -> OperatorState:
         raise inp.corrupt(f"parallelism {parallelism} and max parallelism {max_parallelism}", inp.position - _PARALLELISM.size)
     chain_length = inp.read_int() if layout.chain_length else 1
     coordinator = None if layout.chain_length else _read_coordinator(inp)
-    fully_finished = layout.channels and inp.raw[inp.position : inp.position + 4] == b"\xff\xff\xff\xff"
+    fully_finished = layout.channels and inp.skip_if(_FULLY_FINISHED)
     subtasks: tuple[OperatorSubtaskState, ...] = ()
     if fully_finished:
         if coordinator is not None:
             raise inp.corrupt("a finished operator with coordinator state")
-        inp.skip(4)
     else:
         count = inp.read_count("subtasks", _SMALLEST_SUBTASK)
         subtasks = tuple([_read_subtask(inp, layout, parallelism) for _ in range(count)])
@@ -258,17 +267,18 @@ def _read_subtask(inp: HandleInput, layout: Layout, parallelism: int) -> Operato
         duration, legacy = inp.unpack(_LEGACY_PREFIX)
         if legacy:
             raise inp.corrupt(f"{legacy} states of Flink 1.1 and older, which no Flink reads any more")
+    managed_operator = raw_operator = None
+    if not inp.skip_if(_NO_PAIR):
+        managed_operator, raw_operator = _read_optional_operator_state(inp), _read_optional_operator_state(inp)
+    managed_keyed, raw_keyed = codec.read_keyed(inp), codec.read_keyed(inp)
+    inputs: tuple[InputStateHandle, ...] = ()
+    outputs: tuple[OutputStateHandle, ...] = ()
+    if layout.channels and not inp.skip_if(_NO_PAIR):
+        inputs = _read_list(inp, codec.read_typed_input if layout.typed_channels else codec.read_input_channel)
+        outputs = _read_list(inp, codec.read_typed_output if layout.typed_channels else codec.read_result_subpartition)
+    reference = _read_reference(inp) if layout.reference else None
     return OperatorSubtaskState(
-        index,
-        _read_optional_operator_state(inp),
-        _read_optional_operator_state(inp),
-        codec.read_keyed(inp),
-        codec.read_keyed(inp),
-        _read_list(inp, codec.read_typed_input if layout.typed_channels else codec.read_input_channel, layout),
-        _read_list(inp, codec.read_typed_output if layout.typed_channels else codec.read_result_subpartition, layout),
-        False,
-        _read_reference(inp) if layout.reference else None,
-        duration,
+        index, managed_operator, raw_operator, managed_keyed, raw_keyed, inputs, outputs, False, reference, duration
     )
 
 
@@ -282,13 +292,7 @@ def _read_optional_operator_state(inp: HandleInput) -> OperatorStateHandle | Non
     return handle
 
 
-def _read_list(inp: HandleInput, read: Callable[[HandleInput], _T], layout: Layout) -> tuple[_T, ...]:
-    if not layout.channels:
-        return ()
-    (count,) = inp.unpack(_INT)
-    if not count:
-        return ()
-    inp.position -= 4
+def _read_list(inp: HandleInput, read: Callable[[HandleInput], _T]) -> tuple[_T, ...]:
     return tuple([read(inp) for _ in range(inp.read_count("channel states", _SMALLEST_CHANNEL))])
 
 
@@ -374,6 +378,8 @@ def _write_subtask(
             out.write_int(len(channels))
         for channel in channels:
             _inexpressible(not layout.channels, "channel state", operator, version)
+            merged = isinstance(channel, MergedChannelStateHandle)
+            _inexpressible(merged and not layout.typed_channels, "merged channel state", operator, version)
             codec.write_channel(out, channel, layout.typed_channels)
     if layout.reference:
         out.write_boolean(subtask.reference_checkpoint_id is not None)

@@ -1,0 +1,153 @@
+"""Where entries lie: kernels that walk the framing of state files without looking into values.
+
+Each gives a table with one line per entry: begin and end of the key part, begin and end of the value part, key group.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
+
+ENTRY_FIELDS: Final = 5
+KEY_GROUP: Final = 4
+
+END_OF_KEY_GROUP: Final = 0xFFFF
+LAST_OF_STATE: Final = 0x80
+
+# Fields of the walker's state, which goes from one window of a file to the next
+POSITION: Final = 0
+BLOCK: Final = 1
+STATE: Final = 2
+FOUND: Final = 3
+STATUS: Final = 4
+NEEDED: Final = 5
+WALK_FIELDS: Final = 6
+
+BETWEEN_STATES: Final = -1
+
+# Values of STATUS
+DONE: Final = 0
+MORE_INPUT: Final = 1
+TABLE_FULL: Final = 2
+BAD_LENGTH: Final = 3
+
+
+@njit(cache=True, nogil=True)
+def index_canonical(buf, base, length, blocks, wanted, prefix, walk, table):  # type: ignore[no-untyped-def]
+    """Index the entries of one state in a window of a canonical file.
+
+    Parameters
+    ----------
+    buf, base, length
+        The window, its offset in the file, and the file's length.
+    blocks
+        Offset and key group of each block, in file order.
+    wanted
+        The state id to index.
+    prefix
+        Bytes of the key group in front of each key.
+    walk
+        Where the walk stands (file offsets); updated.
+    table
+        Receives the entries, with positions in ``buf``.
+    """
+    end = base + len(buf)
+    pos = walk[POSITION]
+    block = walk[BLOCK]
+    state = walk[STATE]
+    found = 0
+    status = DONE
+    needed = 0
+    while block < len(blocks):
+        if state == BETWEEN_STATES:
+            pos = max(pos, blocks[block, 0])
+            if pos + 2 > end:
+                needed = 2
+                status = MORE_INPUT
+                break
+            state = load_be_u16(buf, pos - base)
+            pos += 2
+        if state == END_OF_KEY_GROUP:
+            block += 1
+            state = BETWEEN_STATES
+            continue
+        if found == len(table):
+            status = TABLE_FULL
+            break
+        if pos + 4 > end:
+            needed = 4
+            status = MORE_INPUT
+            break
+        key_size = load_be_i32(buf, pos - base)
+        key = pos + 4
+        if key_size < prefix or key + key_size > length - 4:
+            status = BAD_LENGTH
+            break
+        if key + key_size + 4 > end:
+            needed = key_size + 8
+            status = MORE_INPUT
+            break
+        value_size = load_be_i32(buf, key + key_size - base)
+        value = key + key_size + 4
+        if value_size < 0 or value + value_size > length - 2:
+            status = BAD_LENGTH
+            break
+        last = buf[key - base] & LAST_OF_STATE
+        entry_end = value + value_size + (2 if last else 0)
+        if entry_end > end:
+            needed = entry_end - pos
+            status = MORE_INPUT
+            break
+        if state == wanted:
+            table[found, 0] = key + prefix - base
+            table[found, 1] = key + key_size - base
+            table[found, 2] = value - base
+            table[found, 3] = value + value_size - base
+            table[found, 4] = blocks[block, 1]
+            found += 1
+        pos = entry_end
+        if last:
+            state = load_be_u16(buf, pos - 2 - base)
+    walk[POSITION] = pos
+    walk[BLOCK] = block
+    walk[STATE] = state
+    walk[FOUND] = found
+    walk[STATUS] = status
+    walk[NEEDED] = needed
+
+
+@njit(cache=True, nogil=True)
+def keep_keys(buf, table, found, keys, bounds):  # type: ignore[no-untyped-def]
+    """Move the entries whose key part starts with one of ``keys`` to the front of the table; how many they are.
+
+    Serialized keys delimit themselves, so no wanted key is a proper prefix of another one.
+    """
+    kept = 0
+    for i in range(found):
+        begin = table[i, 0]
+        size = table[i, 1] - begin
+        for k in range(len(bounds) - 1):
+            wanted = bounds[k + 1] - bounds[k]
+            if wanted > size:
+                continue
+            same = True
+            for j in range(wanted):
+                if buf[begin + j] != keys[bounds[k] + j]:
+                    same = False
+                    break
+            if same:
+                for field in range(ENTRY_FIELDS):
+                    table[kept, field] = table[i, field]
+                kept += 1
+                break
+    return kept
+
+
+def new_walk() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """A walk that has not started."""
+    walk = np.zeros(WALK_FIELDS, dtype=np.int64)
+    walk[STATE] = BETWEEN_STATES
+    return walk

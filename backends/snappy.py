@@ -1,0 +1,64 @@
+"""Snappy's framing format, as Flink compresses snapshots with it (``SnappyStreamCompressionDecorator``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+from state_processor.serializers.errors import CorruptSnapshotError
+
+_COMPRESSED: Final = 0x00
+_UNCOMPRESSED: Final = 0x01
+_CHECKSUM: Final = 4
+
+
+def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
+    """One framed stream, or several after one another, decompressed.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If a chunk is damaged or a checksum is wrong.
+    """
+    if not len(data):
+        return np.zeros(0, dtype=np.uint8)
+    try:
+        output = np.frombuffer(cramjam.snappy.decompress(data), dtype=np.uint8)
+    except (cramjam.DecompressionError, OSError) as e:
+        raise CorruptSnapshotError(f"{where}: not a snappy stream: {e}") from None
+    output.flags.writeable = False
+    return output
+
+
+def chunk_positions(data: memoryview | bytes, where: str) -> dict[int, int]:
+    """For each chunk's offset in a framed stream, the offset of its content in the decompressed data."""
+    view = memoryview(data)
+    positions: dict[int, int] = {}
+    offset = plain = 0
+    while offset < len(view):
+        positions[offset] = plain
+        if offset + 4 > len(view):
+            raise CorruptSnapshotError(f"{where}, offset {offset}: a snappy chunk is cut off")
+        kind, size = view[offset], int.from_bytes(view[offset + 1 : offset + 4], "little")
+        body = view[offset + 4 : offset + 4 + size]
+        if len(body) < size:
+            raise CorruptSnapshotError(f"{where}, offset {offset}: a snappy chunk of {size} bytes is cut off")
+        if kind == _COMPRESSED:
+            plain += _plain_length(body[_CHECKSUM:])
+        elif kind == _UNCOMPRESSED:
+            plain += size - _CHECKSUM
+        offset += 4 + size
+    return positions
+
+
+def _plain_length(block: memoryview) -> int:
+    """The decompressed length that a raw snappy block starts with."""
+    length = shift = 0
+    for byte in block[:5]:
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    return length
