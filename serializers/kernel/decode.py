@@ -642,8 +642,13 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if col >= 0 and not _put_fixed(arena, cols, col, entries[entry, prog[pc, 2]]):
                 status = ops.FULL
                 break
-        elif op == ops.CONST_INT:
-            if col >= 0 and not _put_fixed(arena, cols, col, prog[pc, 2]):
+        elif op == ops.REGISTER:
+            if col >= 0 and not _put_fixed(arena, cols, col, regs[prog[pc, 2]]):
+                status = ops.FULL
+                break
+        elif op == ops.CAPTURE:
+            begin = regs[prog[pc, 2]]
+            if col >= 0 and not _put_bytes(arena, cols, col, buf, begin, pos - begin):
                 status = ops.FULL
                 break
         elif op == ops.CONST:

@@ -13,7 +13,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, StateProces
 from state_processor.serializers.kernel import decode as k
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import Arena, estimate_bytes
-from state_processor.serializers.kernel.program import DecodeProgram
+from state_processor.serializers.kernel.program import CONTEXT, DecodeProgram
 
 Locate = Callable[[int, int], str]
 """From a position in the buffer and the index of an entry (-1 without entries) to words for an error message."""
@@ -45,6 +45,7 @@ class ColumnDecoder:
         self._program = program
         self._batch_rows = batch_rows
         self._batch_bytes = batch_bytes
+        self.position = 0
         self._registers = np.zeros(program.registers, dtype=np.int64)
         self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         self._arena: Arena | None = None
@@ -59,7 +60,7 @@ class ColumnDecoder:
                 self._text_per_row[column.index] = _FIRST_TEXT * self._slots_per_row[column.index]
 
     def entries(
-        self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate, start: int = 0
+        self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate
     ) -> Iterator[pa.RecordBatch]:
         """Decode one row per entry of a framed block.
 
@@ -70,19 +71,22 @@ class ColumnDecoder:
         while at < len(entries):
             arena = self._open()
             wanted = min(self._capacity - self._rows, len(entries) - at)
-            self._run(buffer, entries, at, wanted, 0, 0, start, arena)
+            self._run(buffer, entries, at, wanted, 0, 0, arena)
             at += int(self._result[k.ROWS])
             yield from self._after(arena, lambda position, done, base=at: locate(position, base))  # type: ignore[misc]
 
     def rows(
-        self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, start: int = 0, end: int | None = None
+        self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Decode ``count`` rows that lie back to back from ``position`` on; :attr:`position` tells where they end."""
+        """Decode ``count`` rows that lie back to back from ``position`` on; :attr:`position` tells where they end.
+
+        ``context`` is the number that the program finds in :data:`~state_processor.serializers.kernel.program.CONTEXT`.
+        """
         self.position = position
-        end = len(buffer) if end is None else end
+        self._registers[CONTEXT] = context
         while count:
             arena = self._open()
-            self._run(buffer, _NO_ENTRIES, 0, min(self._capacity - self._rows, count), self.position, end, start, arena)
+            self._run(buffer, _NO_ENTRIES, 0, min(self._capacity - self._rows, count), self.position, len(buffer), arena)
             count -= int(self._result[k.ROWS])
             self.position = int(self._result[k.POSITION])
             yield from self._after(arena, lambda position, done: locate(position, -1))
@@ -111,13 +115,12 @@ class ColumnDecoder:
         rows: int,
         position: int,
         end: int,
-        start: int,
         arena: Arena,
     ) -> None:
         p = self._program
         k.run(
             p.instructions,
-            start,
+            0,
             p.nulls,
             p.aux,
             p.constants,

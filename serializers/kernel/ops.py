@@ -45,7 +45,7 @@ INT32: Final = 32
 INT64: Final = 33
 SIGN_FLIPPED_INT64: Final = 34
 ENTRY: Final = 35  # a: which number of the entry
-CONST_INT: Final = 36  # a: number (int64 column)
+REGISTER: Final = 36  # a: register whose number is written
 
 # Text and bytes
 STRING: Final = 40  # Flink's string: length + 1 as varint, 0 is null, then UTF-16 units
@@ -56,6 +56,7 @@ CHAR: Final = 44
 CONST: Final = 45  # a: first byte, b: size, among the constants
 ENUM: Final = 46  # a: first aux row, b: rows (offset and size of the constant's name)
 FIXED_BYTES: Final = 47  # a: bytes
+CAPTURE: Final = 50  # a: register with a position: the bytes from there to here
 BIG_INTEGER: Final = 48
 BIG_DECIMAL: Final = 49
 

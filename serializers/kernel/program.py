@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,9 @@ from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD, Column, ColumnTree
 from state_processor.serializers.options import DecodeOptions
 
-_A, _B, _C, _D, _E = 2, 3, 4, 5, 6
+
+CONTEXT: Final = 0
+"""The register with the number that the caller gives for rows that come without entries (their key group)."""
 
 
 class NotCompilableError(Exception):
@@ -52,7 +55,7 @@ class DecodeBuilder:
         self._nulls: list[int] = []
         self._aux: list[tuple[int, int, int, int]] = []
         self._constants = bytearray()
-        self._registers = 0
+        self._registers = CONTEXT + 1
         self._path: list[str] = []
         self._paths: list[str] = []
 
@@ -170,7 +173,7 @@ class DecodeBuilder:
             nulls=np.array(self._nulls or [0], dtype=np.int64),
             aux=np.array(self._aux or [(0, 0, 0, 0)], dtype=np.int64),
             constants=_readonly(np.frombuffer(bytes(self._constants) or b"\0", dtype=np.uint8)),
-            registers=max(self._registers, 1),
+            registers=self._registers,
             columns=self.columns,
             paths=tuple(self._paths),
         )
