@@ -1,0 +1,128 @@
+"""Maps whose keys and values may be missing, each in a frame with a length (Flink: ``LinkedOptionalMap``).
+
+POJO and Kryo snapshots hold them: a part whose class could not be loaded when the snapshot was written has no frame.
+Because frames have lengths, a serializer that is not known can be stepped over here, and only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.serializers.base import (
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+    write_versioned_snapshot,
+)
+from state_processor.serializers.errors import UnknownSerializerError
+from state_processor.serializers.io import DataInput, DataOutput
+
+OPTIONAL_MAP_HEADER: Final = 0x4F2C69A3D70
+_SMALLEST_ENTRY: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalEntry:
+    """One entry: a name that is always there, and the frames of key and value, ``None`` where missing."""
+
+    name: str
+    key: bytes | None
+    value: bytes | None
+
+
+def read_optional_map(source: DataInput) -> tuple[OptionalEntry, ...]:
+    """All entries in the order of the bytes, frames not yet parsed."""
+    return tuple(OptionalEntry(name, _bytes_of(key), _bytes_of(value)) for name, key, value in iterate_optional_map(source))
+
+
+def iterate_optional_map(source: DataInput) -> Iterator[tuple[str, DataInput | None, DataInput | None]]:
+    """All entries in the order of the bytes, each frame as an input of its own whose errors name the place in the whole."""
+    start = source.position
+    header = source.read_long()
+    if header != OPTIONAL_MAP_HEADER:
+        raise source.corrupt(f"header {OPTIONAL_MAP_HEADER:#x} of an optional map expected, found {header:#x}", start)
+    for _ in range(source.read_count("entries of an optional map", _SMALLEST_ENTRY)):
+        yield source.read_utf(), _frame(source), _frame(source)
+
+
+def write_optional_map(entries: Sequence[OptionalEntry], target: DataOutput) -> None:
+    """The inverse of :func:`read_optional_map`."""
+    target.write_long(OPTIONAL_MAP_HEADER)
+    target.write_int(len(entries))
+    for entry in entries:
+        target.write_utf(entry.name)
+        for frame in (entry.key, entry.value):
+            target.write_boolean(frame is not None)
+            if frame is not None:
+                target.write_int(len(frame))
+                target.write_bytes(frame)
+
+
+def read_framed_snapshot(frame: DataInput) -> TypeSerializerSnapshot:
+    """The serializer snapshot that fills ``frame``; an :class:`UnknownSnapshot` where its class is not known."""
+    start = frame.position
+    try:
+        snapshot = read_versioned_snapshot(frame)
+    except UnknownSerializerError as problem:
+        frame.position = start
+        return UnknownSnapshot.read_after(str(problem), frame)
+    if not frame.at_end():
+        raise frame.corrupt(f"{frame.remaining} bytes are left over after {snapshot.class_name}")
+    return snapshot
+
+
+class UnknownSnapshot(TypeSerializerSnapshot):
+    """A snapshot of a class that is not known, or that holds one: its bytes are kept, it restores no serializer.
+
+    Parameters
+    ----------
+    payload
+        What follows class name and version.
+    problem
+        What :meth:`restore_serializer` says.
+    """
+
+    def __init__(self, class_name: str, version: int, payload: bytes, problem: str) -> None:
+        super().__init__(class_name, version)
+        self.payload = payload
+        self.problem = problem
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> UnknownSnapshot:
+        return cls(class_name, version, source.read_bytes(source.remaining), f"the serializer snapshot {class_name} is not known")
+
+    @classmethod
+    def read_after(cls, problem: str, frame: DataInput) -> UnknownSnapshot:
+        """The frame's snapshot that could not be read because of ``problem``."""
+        class_name, version = frame.read_utf(), frame.read_int()
+        return cls(class_name, version, frame.read_bytes(frame.remaining), problem)
+
+    def write(self, target: DataOutput) -> None:
+        target.write_bytes(self.payload)
+
+    def restore_serializer(self) -> TypeSerializer:
+        raise UnknownSerializerError(self.problem)
+
+
+def snapshot_frame(snapshot: TypeSerializerSnapshot | None) -> bytes | None:
+    """A snapshot as the frame that holds it."""
+    if snapshot is None:
+        return None
+    target = DataOutput()
+    write_versioned_snapshot(snapshot, target)
+    return target.to_bytes()
+
+
+def _frame(source: DataInput) -> DataInput | None:
+    if not source.read_boolean():
+        return None
+    size = source.read_int()
+    start = source.position
+    source.skip(size, "frame")
+    return DataInput(source.data, source.source, start, start + size)
+
+
+def _bytes_of(frame: DataInput | None) -> bytes | None:
+    return None if frame is None else frame.read_bytes(frame.remaining)

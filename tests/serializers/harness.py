@@ -1,0 +1,127 @@
+"""What the tests of serializers share: decoding with the kernel, specimens of Flink's own tests, the round of checks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
+from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.columns import DISCARD
+from state_processor.serializers.kernel.decoder import ColumnDecoder
+from state_processor.serializers.kernel.program import DecodeBuilder, NotCompilableError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CORPUS = Path(os.environ.get("STATE_PROCESSOR_CORPUS", REPOSITORY.parent / "shared" / "corpus"))
+PLAIN = DecodeOptions()
+PROXY_VERSION = bytes.fromhex("00000002")
+"""What Flink's tests write before the versioned snapshot (``TypeSerializerSnapshotSerializationUtil``)."""
+
+
+def decode_with_kernel(serializer: TypeSerializer, payloads: Sequence[bytes], options: DecodeOptions = PLAIN) -> list[Any]:
+    """Every payload as one value of a column, read to its last byte."""
+    schema = pa.schema([("value", serializer.arrow_type(options))])
+    return [value for batch in _run(serializer, payloads, schema, options) for value in batch.column(0).to_pylist()]
+
+
+def skip_with_kernel(serializer: TypeSerializer, payloads: Sequence[bytes], options: DecodeOptions = PLAIN) -> int:
+    """Every payload stepped over, to its last byte; the number of rows."""
+    return sum(batch.num_rows for batch in _run(serializer, payloads, pa.schema([]), options))
+
+
+def _run(
+    serializer: TypeSerializer, payloads: Sequence[bytes], schema: pa.Schema, options: DecodeOptions
+) -> Iterator[pa.RecordBatch]:
+    builder = DecodeBuilder(schema, options)
+    builder.op(ops.SEEK, DISCARD, 0)
+    serializer.emit(builder, builder.column("value"))
+    builder.op(ops.END)
+    builder.op(ops.ROW_END)
+    decoder = ColumnDecoder(builder.build())
+    ends = np.cumsum([len(p) for p in payloads], dtype=np.int64)
+    entries = np.zeros((len(payloads), 5), dtype=np.int64)
+    entries[1:, 0] = ends[:-1]
+    entries[:, 1] = ends
+    buffer = np.frombuffer(b"".join(payloads) + b"\0", dtype=np.uint8)
+    yield from decoder.entries(buffer, entries, lambda position, entry: f"payloads, offset {position}")
+    yield from decoder.finish()
+
+
+def compiles(serializer: TypeSerializer, options: DecodeOptions = PLAIN) -> bool:
+    """Whether the kernel can decode it."""
+    try:
+        serializer.emit(DecodeBuilder(pa.schema([]), options), DISCARD)
+    except NotCompilableError:
+        return False
+    return True
+
+
+def check_payloads(serializer: TypeSerializer, payloads: Sequence[bytes], options: DecodeOptions = PLAIN) -> list[Any]:
+    """Read, write, skip and present agree with one another and with the kernel; the values."""
+    values = []
+    for payload in payloads:
+        source = DataInput(payload + b"\xa5", end=len(payload))
+        values.append(serializer.read(source))
+        assert source.at_end()
+        assert serializer.serialize(values[-1]) == payload
+        skipped = DataInput(payload + b"\xa5")
+        serializer.skip(skipped)
+        assert skipped.position == len(payload)
+        assert serializer.length in (-1, len(payload)) or serializer.length == 0
+        assert len(payload) >= serializer.smallest
+    shown = pa.array([serializer.present(v, options) for v in values], serializer.arrow_type(options)).to_pylist()
+    if compiles(serializer, options) and payloads:
+        assert repr(decode_with_kernel(serializer, payloads, options)) == repr(shown)
+        assert skip_with_kernel(serializer, payloads, options) in (0, len(payloads))
+    return values
+
+
+def check_codec(serializer: TypeSerializer, values: Sequence[Any], options: DecodeOptions = PLAIN) -> None:
+    """Values survive writing and reading, by every path."""
+    payloads = [serializer.serialize(v) for v in values]
+    assert repr(check_payloads(serializer, payloads, options)) == repr(list(values))
+    check_snapshot(serializer.snapshot())
+
+
+def check_snapshot(snapshot: TypeSerializerSnapshot) -> None:
+    """The snapshot can be read again, and restores a serializer that has the same one."""
+    data = snapshot.to_bytes()
+    again = read_serializer_snapshot(data)
+    assert again.to_bytes() == data
+    assert again.restore_serializer().snapshot().to_bytes() == data
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A serializer snapshot and one value, written by Flink."""
+
+    name: str
+    snapshot: bytes
+    data: bytes
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def specimens(module: str, pattern: str) -> list[Specimen]:
+    """Those of one module of Flink whose directory matches; none without the corpus."""
+    directory = CORPUS / "official" / "serializers" / module
+    return [
+        Specimen(d.name, (d / "serializer-snapshot").read_bytes().removeprefix(PROXY_VERSION), (d / "test-data").read_bytes())
+        for d in sorted(directory.glob(pattern))
+        if (d / "test-data").exists()
+    ]
+
+
+def check_specimen(specimen: Specimen, options: DecodeOptions = PLAIN) -> Any:
+    """Snapshot and value read to their last byte and rewritten identically; the value."""
+    snapshot = read_serializer_snapshot(specimen.snapshot, specimen.name)
+    assert snapshot.to_bytes() == specimen.snapshot
+    serializer = snapshot.restore_serializer()
+    return check_payloads(serializer, [specimen.data], options)[0]
