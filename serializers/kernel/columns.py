@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.errors import UndecodableValueError
-from state_processor.serializers.kernel import decode as k
+from state_processor.serializers.kernel import slots as k
 
 _ALIGNMENT: Final = 64
 _MAX_OFFSET: Final = 2**31 - 1

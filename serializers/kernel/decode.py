@@ -18,10 +18,24 @@ from state_processor.serializers.kernel.memory import (
     load_be_i32,
     load_be_i64,
     load_be_u16,
-    load_i32,
-    store_i16,
     store_i32,
     store_i64,
+)
+from state_processor.serializers.kernel.slots import (
+    CAPACITY,
+    COUNT,
+    DATA,
+    VAR,
+    VAR_SIZE,
+    end_text,
+    fill_nulls,
+    put_bytes,
+    put_fixed,
+    put_micros,
+    put_null,
+    put_offset,
+    put_time_of,
+    room,
 )
 from state_processor.serializers.kernel.text import (
     INSTANT_SIZE,
@@ -32,28 +46,10 @@ from state_processor.serializers.kernel.text import (
     put_code_point,
     put_date,
     put_decimal,
-    put_instant,
     put_integer,
     put_time,
     put_units,
 )
-
-# Fields of a row of the column table
-COUNT: Final = 0  # slots written
-CAPACITY: Final = 1  # slots that there is room for
-VALIDITY: Final = 2  # arena offset: one byte a slot, 1 until a null is written
-DATA: Final = 3  # arena offset: values, or int32 offsets (one more than slots)
-VAR: Final = 4  # arena offset of text and bytes
-VAR_SIZE: Final = 5  # bytes written there
-VAR_CAPACITY: Final = 6
-NULLS: Final = 7  # nulls written
-KIND: Final = 8
-FIELDS: Final = 9
-
-# Values of KIND: bytes of a fixed-width slot, or
-STRUCT: Final = 0
-OFFSETS: Final = -1  # text or bytes
-LIST: Final = -2
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -61,122 +57,11 @@ ROWS: Final = 1
 POSITION: Final = 2
 INSTRUCTION: Final = 3
 COLUMN: Final = 4
-RESULT_FIELDS: Final = 5
+ROW_START: Final = 5
+RESULT_FIELDS: Final = 6
 
 _MIN_I64: Final = -(2**63)
 _MIN_I32: Final = -(2**31)
-
-
-@njit(cache=True)
-def _put_offset(arena, cols, col, end):  # type: ignore[no-untyped-def]
-    """Close a slot of a text, bytes or list column; False without room."""
-    n = cols[col, COUNT]
-    if n >= cols[col, CAPACITY]:
-        return False
-    store_i32(arena, cols[col, DATA] + 4 * (n + 1), end)
-    cols[col, COUNT] = n + 1
-    return True
-
-
-@njit(cache=True)
-def _put_fixed(arena, cols, col, value):  # type: ignore[no-untyped-def]
-    """Append a number to a column of any fixed width; False without room."""
-    n = cols[col, COUNT]
-    if n >= cols[col, CAPACITY]:
-        return False
-    width = cols[col, KIND]
-    if width == 8:
-        store_i64(arena, cols[col, DATA] + 8 * n, value)
-    elif width == 4:
-        store_i32(arena, cols[col, DATA] + 4 * n, value)
-    elif width == 2:
-        store_i16(arena, cols[col, DATA] + 2 * n, value)
-    else:
-        arena[cols[col, DATA] + n] = value
-    cols[col, COUNT] = n + 1
-    return True
-
-
-@njit(cache=True)
-def _room(cols, col, size):  # type: ignore[no-untyped-def]
-    """Whether a text column can take another slot of at most ``size`` bytes."""
-    return cols[col, COUNT] < cols[col, CAPACITY] and cols[col, VAR_SIZE] + size <= cols[col, VAR_CAPACITY]
-
-
-@njit(cache=True)
-def _end_text(arena, cols, col, out):  # type: ignore[no-untyped-def]
-    """Close a slot whose bytes end at ``out``; room was checked before."""
-    cols[col, VAR_SIZE] = out - cols[col, VAR]
-    _put_offset(arena, cols, col, cols[col, VAR_SIZE])
-
-
-@njit(cache=True)
-def _put_bytes(arena, cols, col, source, pos, size):  # type: ignore[no-untyped-def]
-    """Append a slot with a copy of bytes; False without room."""
-    if not _room(cols, col, size):
-        return False
-    out = cols[col, VAR] + cols[col, VAR_SIZE]
-    for i in range(size):
-        arena[out + i] = source[pos + i]
-    _end_text(arena, cols, col, out + size)
-    return True
-
-
-@njit(cache=True)
-def _put_null(arena, cols, col):  # type: ignore[no-untyped-def]
-    """Append a null slot to one column; False without room."""
-    n = cols[col, COUNT]
-    if n >= cols[col, CAPACITY]:
-        return False
-    arena[cols[col, VALIDITY] + n] = 0
-    cols[col, NULLS] += 1
-    kind = cols[col, KIND]
-    if kind > 0:
-        data = cols[col, DATA] + kind * n
-        for i in range(kind):
-            arena[data + i] = 0
-    elif kind < 0:
-        store_i32(arena, cols[col, DATA] + 4 * (n + 1), load_i32(arena, cols[col, DATA] + 4 * n))
-    cols[col, COUNT] = n + 1
-    return True
-
-
-@njit(cache=True)
-def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
-    """Append a null slot to each column of a range of the null table; the first column without room, or -1."""
-    for i in range(first, last):
-        if not _put_null(arena, cols, nulls[i]):
-            return nulls[i]
-    return -1
-
-
-@njit(cache=True)
-def _put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
-    """A point in time as microseconds; 0, or the status that stops the run."""
-    if mode == 0 and nano % 1000 != 0:
-        return ops.LOST_NANOS
-    if seconds > 9223372036853 or seconds < -9223372036854:
-        return ops.OUT_OF_RANGE
-    if _put_fixed(arena, cols, col, seconds * 1000000 + nano // 1000):
-        return ops.OK
-    return ops.FULL
-
-
-@njit(cache=True)
-def _put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
-    """A point in time as text; 0, or the status that stops the run."""
-    if not _room(cols, col, INSTANT_SIZE):
-        return ops.FULL
-    out = put_instant(arena, cols[col, VAR] + cols[col, VAR_SIZE], seconds, nano)
-    _end_text(arena, cols, col, out if zone else out - 1)
-    return ops.OK
-
-
-@njit(cache=True)
-def _put_time_of(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
-    if mode == 1:
-        return _put_instant_text(arena, cols, col, seconds, nano, True)
-    return _put_micros(arena, cols, col, seconds, nano, mode)
 
 
 @njit(cache=True)
@@ -190,28 +75,28 @@ def _temporal(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-unt
         if col < 0:
             return pos, ops.OK
         if ms == _MIN_I64 and op != ops.MILLIS:
-            return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+            return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
         if op == ops.SQL_DATE:
             days = ms // 86400000
             if mode == 1:
-                if not _room(cols, col, INSTANT_SIZE):
+                if not room(cols, col, INSTANT_SIZE):
                     return pos, ops.FULL
                 year, month, day = civil_from_days(days)
-                _end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
+                end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
                 return pos, ops.OK
             if days > 2932896 or days < -719162:
                 return pos, ops.OUT_OF_RANGE
-            return pos, ops.OK if _put_fixed(arena, cols, col, days) else ops.FULL
+            return pos, ops.OK if put_fixed(arena, cols, col, days) else ops.FULL
         if op == ops.SQL_TIME:
-            if not _room(cols, col, TIME_SIZE):
+            if not room(cols, col, TIME_SIZE):
                 return pos, ops.FULL
             of_day = ms % 86400000
             seconds = of_day // 1000
             out = cols[col, VAR] + cols[col, VAR_SIZE]
             out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, of_day % 1000 * 1000000, True)
-            _end_text(arena, cols, col, out)
+            end_text(arena, cols, col, out)
             return pos, ops.OK
-        return pos, _put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
+        return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
     if op == ops.SQL_TIMESTAMP or op == ops.INSTANT or op == ops.MILLIS_NANOS:
         if pos + 12 > end:
             return pos, ops.TRUNCATED
@@ -221,13 +106,13 @@ def _temporal(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-unt
         if col < 0:
             return pos, ops.OK
         if whole == _MIN_I64 and op != ops.MILLIS_NANOS:
-            return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+            return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
         if op == ops.SQL_TIMESTAMP:
             whole = whole // 1000
         elif op == ops.MILLIS_NANOS:
             nano += whole % 1000 * 1000000
             whole = whole // 1000
-        return pos, _put_time_of(arena, cols, col, whole, nano, mode)
+        return pos, put_time_of(arena, cols, col, whole, nano, mode)
     size = 6 if op == ops.LOCAL_DATE else (7 if op == ops.LOCAL_TIME else 13)
     if pos + size > end:
         return pos, ops.TRUNCATED
@@ -241,36 +126,36 @@ def _temporal(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-unt
     if op != ops.LOCAL_TIME:
         year = load_be_i32(buf, start)
         if year == _MIN_I32:
-            return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+            return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
         month = np.int64(buf[start + 4])
         day = np.int64(buf[start + 5])
         start += 6
     if op == ops.LOCAL_DATE:
         if mode == 1:
-            if not _room(cols, col, INSTANT_SIZE):
+            if not room(cols, col, INSTANT_SIZE):
                 return pos, ops.FULL
-            _end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
+            end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
             return pos, ops.OK
         if year < 1 or year > 9999:
             return pos, ops.OUT_OF_RANGE
-        return pos, ops.OK if _put_fixed(arena, cols, col, days_from_civil(year, month, day)) else ops.FULL
+        return pos, ops.OK if put_fixed(arena, cols, col, days_from_civil(year, month, day)) else ops.FULL
     hour = np.int64(np.int8(buf[start]))
     if hour < 0 and op == ops.LOCAL_TIME:
-        return pos, ops.OK if _put_null(arena, cols, col) else ops.FULL
+        return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
     minute = np.int64(buf[start + 1])
     second = np.int64(buf[start + 2])
     nano = load_be_i32(buf, start + 3)
     if op == ops.LOCAL_DATE_TIME and mode != 1:
         seconds = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
-        return pos, _put_micros(arena, cols, col, seconds, nano, mode)
-    if not _room(cols, col, INSTANT_SIZE + TIME_SIZE):
+        return pos, put_micros(arena, cols, col, seconds, nano, mode)
+    if not room(cols, col, INSTANT_SIZE + TIME_SIZE):
         return pos, ops.FULL
     out = cols[col, VAR] + cols[col, VAR_SIZE]
     if op == ops.LOCAL_DATE_TIME:
         out = put_date(arena, out, year, month, day)
         arena[out] = 84
         out += 1
-    _end_text(arena, cols, col, put_time(arena, out, hour, minute, second, nano, False))
+    end_text(arena, cols, col, put_time(arena, out, hour, minute, second, nano, False))
     return pos, ops.OK
 
 
@@ -287,7 +172,7 @@ def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
     if head < 0:
         return pos - 4, ops.BAD_COUNT
     if head == 0:
-        if col >= 0 and not _put_null(arena, cols, col):
+        if col >= 0 and not put_null(arena, cols, col):
             return pos, ops.FULL
         return pos, ops.OK
     size = head - 4 if head >= 4 else 0
@@ -303,7 +188,7 @@ def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
         pos += 4
     if col < 0:
         return pos, ops.OK
-    if not _room(cols, col, decimal_text_size(size, scale)):
+    if not room(cols, col, decimal_text_size(size, scale)):
         return pos, ops.FULL
     out = cols[col, VAR] + cols[col, VAR_SIZE]
     if size == 0:
@@ -314,7 +199,7 @@ def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
         out = put_decimal(buf, start, size, scale, arena, out)
     else:
         out = put_integer(buf, start, size, arena, out)
-    _end_text(arena, cols, col, out)
+    end_text(arena, cols, col, out)
     return pos, ops.OK
 
 
@@ -341,7 +226,7 @@ def _string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyp
         return pos, ops.BAD_STRING
     if nullable:
         if units == 0:
-            if col >= 0 and not _put_null(arena, cols, col):
+            if col >= 0 and not put_null(arena, cols, col):
                 return pos, ops.FULL
             return after, ops.OK
         units -= 1
@@ -353,12 +238,12 @@ def _string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyp
                 after += 1
             after += 1
         return (after, ops.OK) if after <= end else (pos, ops.BAD_STRING)
-    if not _room(cols, col, 3 * units):
+    if not room(cols, col, 3 * units):
         return pos, ops.FULL
     after, out = put_units(buf, after, end, units, arena, cols[col, VAR] + cols[col, VAR_SIZE])
     if after < 0:
         return pos, ops.BAD_STRING
-    _end_text(arena, cols, col, out)
+    end_text(arena, cols, col, out)
     return after, ops.OK
 
 
@@ -472,7 +357,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 status = ops.TRUNCATED
                 break
             number = load_be_i16(buf, pos) if width == 2 else np.int64(buf[pos])
-            if col >= 0 and not _put_fixed(arena, cols, col, number):
+            if col >= 0 and not put_fixed(arena, cols, col, number):
                 status = ops.FULL
                 break
             pos += width
@@ -480,7 +365,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if pos + 8 > end:
                 status = ops.TRUNCATED
                 break
-            if col >= 0 and not _put_fixed(arena, cols, col, load_be_i64(buf, pos) ^ _MIN_I64):
+            if col >= 0 and not put_fixed(arena, cols, col, load_be_i64(buf, pos) ^ _MIN_I64):
                 status = ops.FULL
                 break
             pos += 8
@@ -529,7 +414,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 status = ops.BAD_COUNT
                 break
             if count == 0:
-                if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
                     status = ops.FULL
                     break
                 pc = prog[pc, 5]
@@ -541,12 +426,12 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if regs[reg] > 0:
                 pc = prog[pc, 5]
                 continue
-            if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
                 status = ops.FULL
                 break
         elif op == ops.JOINED:
             if pos >= end:
-                if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
                     status = ops.FULL
                     break
                 pc = prog[pc, 5]
@@ -559,7 +444,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 pos += 1
                 pc = prog[pc, 5]
                 continue
-            if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
                 status = ops.FULL
                 break
         elif op == ops.BLOCKS or op == ops.BLOCKS_NEXT:
@@ -575,7 +460,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 pos = after
                 regs[prog[pc, 2]] = count
                 if count == 0:
-                    if col >= 0 and not _put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
+                    if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
                         status = ops.FULL
                         break
                     if op == ops.BLOCKS:
@@ -598,7 +483,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if size < 0 or size > end - pos:
                 status = ops.BAD_COUNT
                 break
-            if col >= 0 and not _put_bytes(arena, cols, col, buf, pos, size):
+            if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
                 status = ops.FULL
                 break
             pos += size
@@ -607,7 +492,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if size < 0:
                 status = ops.TRUNCATED
                 break
-            if col >= 0 and not _put_bytes(arena, cols, col, buf, pos, size):
+            if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
                 status = ops.FULL
                 break
             pos += size
@@ -630,7 +515,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             bits = np.int64(buf[regs[prog[pc, 2]]])
             if col >= 0:
                 kind = 2 * ((bits >> 7) + 2 * ((bits >> 6) & 1))
-                if not _put_bytes(arena, cols, col, consts, prog[pc, 3] + kind, 2):
+                if not put_bytes(arena, cols, col, consts, prog[pc, 3] + kind, 2):
                     status = ops.FULL
                     break
         elif op == ops.FILL_NULLS:
@@ -639,20 +524,20 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 status = ops.FULL
                 break
         elif op == ops.ENTRY:
-            if col >= 0 and not _put_fixed(arena, cols, col, entries[entry, prog[pc, 2]]):
+            if col >= 0 and not put_fixed(arena, cols, col, entries[entry, prog[pc, 2]]):
                 status = ops.FULL
                 break
         elif op == ops.REGISTER:
-            if col >= 0 and not _put_fixed(arena, cols, col, regs[prog[pc, 2]]):
+            if col >= 0 and not put_fixed(arena, cols, col, regs[prog[pc, 2]]):
                 status = ops.FULL
                 break
         elif op == ops.CAPTURE:
             begin = regs[prog[pc, 2]]
-            if col >= 0 and not _put_bytes(arena, cols, col, buf, begin, pos - begin):
+            if col >= 0 and not put_bytes(arena, cols, col, buf, begin, pos - begin):
                 status = ops.FULL
                 break
         elif op == ops.CONST:
-            if col >= 0 and not _put_bytes(arena, cols, col, consts, prog[pc, 2], prog[pc, 3]):
+            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, 2], prog[pc, 3]):
                 status = ops.FULL
                 break
         elif op == ops.ENUM or op == ops.CHOOSE:
@@ -669,7 +554,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 continue
             if col >= 0:
                 r = prog[pc, 2] + index
-                if not _put_bytes(arena, cols, col, consts, aux[r, 0], aux[r, 1]):
+                if not put_bytes(arena, cols, col, consts, aux[r, 0], aux[r, 1]):
                     status = ops.FULL
                     break
         elif op == ops.CHAR:
@@ -677,13 +562,13 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 status = ops.TRUNCATED
                 break
             if col >= 0:
-                if not _room(cols, col, 3):
+                if not room(cols, col, 3):
                     status = ops.FULL
                     break
                 unit = load_be_u16(buf, pos)
                 if 0xD800 <= unit < 0xE000:
                     unit = 0xFFFD
-                _end_text(arena, cols, col, put_code_point(arena, cols[col, VAR] + cols[col, VAR_SIZE], unit))
+                end_text(arena, cols, col, put_code_point(arena, cols[col, VAR] + cols[col, VAR_SIZE], unit))
             pos += 2
         elif op == ops.STRING_VALUE:
             pos, status = _string(False, buf, pos, end, arena, cols, col)
@@ -736,3 +621,4 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
     result[POSITION] = row_start if status == ops.FULL else pos
     result[INSTRUCTION] = pc
     result[COLUMN] = col
+    result[ROW_START] = row_start
