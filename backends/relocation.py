@@ -27,8 +27,8 @@ class Relocation:
     1. ``path_mapping``, longest prefix first; what it says is final;
     2. the moves deduced before, longest prefix first;
     3. near ``_metadata``: in its directory and those above, nearest first, the longest suffix of the recorded path that
-       exists there. So a copy beside the snapshot wins over the original, and an earlier job's directory is found beside
-       the job's;
+       exists there (with a directory at least, above that of ``_metadata``). So a copy beside the snapshot wins over the
+       original, and an earlier job's directory is found beside the job's;
     4. the recorded path itself.
 
     Parameters
@@ -114,12 +114,13 @@ class Relocation:
     def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location, str]]:
         """Recorded prefix, directory it would be now, and the file's path there."""
         directory = Location.parse(self.base_dir)
+        shortest = 1
         for _ in range(_ANCESTORS):
-            for start in range(1, len(where)):
+            for start in range(1, len(where) - shortest + 1):
                 yield where[:start], directory, str(directory.joined("/".join(where[start:])))
             if directory.parent == directory:
                 return
-            directory = directory.parent
+            directory, shortest = directory.parent, 2  # above, a mere file name may be anyone's
 
 
 def _normal(path: str) -> tuple[str, ...]:

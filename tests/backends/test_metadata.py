@@ -322,10 +322,13 @@ def test_real_metadata_says_what_the_job_was(file):
     if (file.parent.name == "savepoint") or expected["snapshot_dir"].endswith(file.parent.name):
         assert parsed.checkpoint_id == expected["checkpoint_id"]
     by_id = {operator.operator_id: operator for operator in parsed.operators}
+    if expected.get("vertices"):
+        assert set(by_id) == {operator for vertex in expected["vertices"] for operator in vertex["operator_ids"]}
+    assert max(operator.parallelism for operator in parsed.operators) == expected["parallelism"]
     for operator in expected["operators"]:
-        if not {"uid", "uid_hash"} & operator.keys():
-            continue  # SQL jobs are described by their tables
-        wanted = operator_id(operator["uid"]) if operator["uid"] else operator["uid_hash"]
+        wanted = operator_id(operator["uid"]) if operator["uid"] else operator.get("uid_hash")
+        if wanted is None:
+            continue  # the operators of a SQL job are the planner's
         assert wanted in by_id
         if parsed.version >= 5:
             assert by_id[wanted].uid == operator["uid"]
