@@ -157,9 +157,13 @@ class TypeSerializerSnapshot(ABC):
             The serializer of the restored job, or its snapshot.
         """
         wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
-        if wanted.class_name != self.class_name:
+        if not self.continues_as(wanted):
             return SchemaCompatibility.incompatible(f"{self.class_name} was written, {wanted.class_name} is wanted")
         return self._resolve(wanted)
+
+    def continues_as(self, new: TypeSerializerSnapshot) -> bool:
+        """Whether ``new`` is of the same class, or of one that Flink has renamed it to."""
+        return new.class_name == self.class_name
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         """The verdict for a new snapshot of the same class; as is, where a serializer has nothing to configure."""

@@ -24,7 +24,7 @@ class SnapshotReader(Protocol):
         """The snapshot whose payload lies at ``source``."""
 
 
-_FAMILIES: Final = ("basic", "collections", "pojo")
+_FAMILIES: Final = ("basic", "collections", "temporal", "arrays", "composite", "pojo")
 """Modules of this package that register Flink's own snapshot classes."""
 
 _REGISTERED: Final[dict[str, SnapshotReader]] = {}
@@ -79,8 +79,10 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
 
 @cache
 def _load_families() -> None:
+    by_users = dict(_REGISTERED)
     for family in _FAMILIES:
         import_module(f"state_processor.serializers.{family}")
+    _REGISTERED.update(by_users)  # a reader that a user has put in the place of Flink's own stays there
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         registration: Callable[[], None] = entry_point.load()
         registration()
