@@ -1,0 +1,241 @@
+"""Java objects (``ObjectOutputStream``) that lie between other data without a length.
+
+A stream is read into a plain tree of names and values. No class is loaded and nothing is executed: what an object means
+is decided by whoever knows its class, through :func:`elements` and the fields of :class:`JavaInstance`. The bytes are
+kept, so that writing gives them back.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from javaobj.v2 import beans
+from javaobj.v2.core import JavaStreamParser
+
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput
+
+STREAM_HEADER: Final = b"\xac\xed\x00\x05"
+
+
+@dataclass(frozen=True, slots=True)
+class JavaClass:
+    """A ``java.lang.Class``, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JavaEnum:
+    """A constant of an enum."""
+
+    class_name: str
+    constant: str
+
+
+@dataclass(slots=True, eq=False)
+class JavaInstance:
+    """An object: its class, its fields (those of its superclasses among them) and what ``writeObject`` added.
+
+    ``annotations`` holds, in the order of the stream, nested objects and the bytes of primitive data.
+    """
+
+    class_name: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    annotations: list[Any] = field(default_factory=list)
+
+    def get(self, name: str) -> Any:
+        """A field.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If the class was written without it: it is another version than those known.
+        """
+        if name not in self.fields:
+            raise UnsupportedFormatError(f"Java class {self.class_name} has no field {name!r}; it has: {', '.join(self.fields)}")
+        return self.fields[name]
+
+
+@dataclass(frozen=True, slots=True)
+class JavaObject:
+    """A stream of one object: its bytes and its content.
+
+    ``content`` is a :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaClass`, a string, a list (a Java array) or
+    ``None``.
+    """
+
+    raw: bytes
+    content: Any = field(compare=False)
+
+    @property
+    def class_name(self) -> str:
+        """The class of the object, for messages."""
+        return class_name(self.content)
+
+
+def read_java_object(source: DataInput) -> JavaObject:
+    """The object whose stream starts here, up to its last byte.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If there is no such stream, or it is damaged.
+    """
+    start = source.position
+    stream = _FirstObject(source.data[start : source.end])
+    try:
+        contents = _FirstObjectParser(stream).run()
+        content = _Reader().convert(contents[0])
+    except Exception as e:  # the parser raises whatever its bytes lead it to
+        where = f"{source.source}, offset {start + stream.position}"
+        raise CorruptSnapshotError(f"{where}: the Java object from offset {start} on can't be read: {e or type(e).__name__}") from e
+    source.position = start + stream.position
+    return JavaObject(bytes(source.data[start : source.position]), content)
+
+
+def class_name(content: Any) -> str:
+    """The Java class of a value, for messages."""
+    if isinstance(content, JavaInstance | JavaEnum):
+        return content.class_name
+    if isinstance(content, list):
+        return "an array"
+    return {JavaClass: "java.lang.Class", str: "java.lang.String", type(None): "null"}.get(type(content), type(content).__name__)
+
+
+def elements(content: Any) -> list[Any]:
+    """The elements of a Java array or list.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the list is of a class that is not known; the message names it.
+    """
+    if isinstance(content, list):
+        return content
+    reader = _LISTS.get(content.class_name) if isinstance(content, JavaInstance) else None
+    if reader is None:
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is no list that is known")
+    return reader(content)
+
+
+def _annotated(instance: JavaInstance) -> list[Any]:
+    """After a count, in bytes, the elements."""
+    return [a for a in instance.annotations if not isinstance(a, bytes)]
+
+
+def _wrapped(name: str) -> Callable[[JavaInstance], list[Any]]:
+    return lambda instance: elements(instance.get(name))
+
+
+_LISTS: Final[dict[str, Callable[[JavaInstance], list[Any]]]] = {
+    "java.util.ArrayList": _annotated,
+    "java.util.LinkedList": _annotated,
+    "java.util.CollSer": _annotated,  # List.of
+    "java.util.Arrays$ArrayList": _wrapped("a"),
+    "java.util.Collections$UnmodifiableList": _wrapped("list"),
+    "java.util.Collections$UnmodifiableRandomAccessList": _wrapped("list"),
+    "java.util.Collections$SingletonList": lambda instance: [instance.get("element")],
+    "java.util.Collections$EmptyList": lambda instance: [],
+}
+
+
+class _FirstObject(io.RawIOBase):
+    """Bytes that end where the parser has read its first object: the stream itself does not say so."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.position = 0
+        self.complete = False
+
+    def read(self, size: int = -1) -> bytes:
+        if self.complete:
+            return b""
+        end = self.position + size
+        if size < 0 or end > len(self._data):
+            raise EOFError(f"{size} bytes announced, {len(self._data) - self.position} left")
+        data = bytes(self._data[self.position : end])
+        self.position = end
+        return data
+
+    def tell(self) -> int:
+        return self.position
+
+    def seekable(self) -> bool:
+        return False
+
+
+class _FirstObjectParser(JavaStreamParser):  # type: ignore[misc]
+    """Reads one object without any transformer, so that every class is treated alike: as fields and annotations."""
+
+    def __init__(self, stream: _FirstObject) -> None:
+        super().__init__(stream, ())
+        self._stream = stream
+        self._depth = 0
+
+    def _read_content(self, type_code: int, block_data: bool, class_desc: Any = None) -> Any:
+        self._depth += 1
+        content = super()._read_content(type_code, block_data, class_desc)
+        self._depth -= 1
+        if not self._depth:
+            if content is not None and content.is_exception:
+                raise ValueError("the writer failed, and left its exception in the stream")
+            self._stream.complete = True
+        return content
+
+    def _create_instance(self, class_desc: Any) -> Any:
+        return _Instance()
+
+
+class _Instance(beans.JavaInstance):  # type: ignore[misc]
+    def load_from_blockdata(self, parser: Any, reader: Any, indent: int = 0) -> bool:
+        """``writeExternal``: what it wrote is read as annotations."""
+        return True
+
+
+class _Reader:
+    """From the parser's objects to those of this module; references may go in circles."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {}
+
+    def convert(self, content: Any) -> Any:
+        if content is None or isinstance(content, bool | int | float | str):
+            return content
+        if id(content) in self._known:
+            return self._known[id(content)]
+        converted = _CONVERT[type(content)](self, content)
+        self._known[id(content)] = converted
+        return converted
+
+    def instance(self, content: Any) -> JavaInstance:
+        result = JavaInstance(content.classdesc.name)
+        self._known[id(content)] = result
+        for values in content.field_data.values():
+            result.fields.update((f.name, self.convert(v)) for f, v in values.items())
+        for annotations in content.annotations.values():
+            result.annotations += self.all(annotations)
+        return result
+
+    def array(self, content: Any) -> list[Any]:
+        result: list[Any] = []
+        self._known[id(content)] = result
+        result += self.all(content)
+        return result
+
+    def all(self, contents: Sequence[Any]) -> list[Any]:
+        return [self.convert(c) for c in contents]
+
+
+_CONVERT: Final[dict[type, Callable[[_Reader, Any], Any]]] = {
+    _Instance: _Reader.instance,
+    beans.JavaArray: _Reader.array,
+    beans.JavaString: lambda reader, content: content.value,
+    beans.JavaEnum: lambda reader, content: JavaEnum(content.classdesc.name, content.value.value),
+    beans.JavaClass: lambda reader, content: JavaClass(content.classdesc.name),
+    beans.JavaClassDesc: lambda reader, content: JavaClass(content.name),
+    beans.BlockData: lambda reader, content: bytes(content.data),
+}
