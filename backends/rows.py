@@ -181,7 +181,7 @@ class ReferenceDecoder:
             for part in self._layout.parts:
                 assert part.slot is not None
                 begin, end = entry[2 * part.slot], entry[2 * part.slot + 1]
-                source = DataInput(data, locate(begin, i), begin, end)
+                source = DataInput(data, locate(begin, i, begin), begin, end)
                 self._read(source, part, row)
                 if not source.at_end():
                     raise source.corrupt(ops.MESSAGES[ops.TRAILING])
@@ -191,7 +191,7 @@ class ReferenceDecoder:
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
         """See :meth:`ColumnDecoder.rows`."""
-        source = DataInput(memoryview(buffer), locate(position, -1), position)
+        source = DataInput(memoryview(buffer), locate(position, -1, position), position)
         for _ in range(count):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: context}
             for part in self._layout.parts:

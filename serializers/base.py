@@ -79,6 +79,10 @@ class TypeSerializer(ABC):
         """A value of :meth:`read` as ``pyarrow.array(…, arrow_type(options))`` takes it and ``to_pylist`` gives it."""
         return value
 
+    def accept(self, value: Any) -> Any:
+        """The inverse of :meth:`present`: a column's value, or one from JSON, as :meth:`write` takes it."""
+        return value
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions that read one value into ``column``; may be ``DISCARD``, to step over it."""
         raise NotCompilableError(str(self))

@@ -1,0 +1,363 @@
+"""Reading keyed state from one handle: canonical and heap files. Flink: ``FullSnapshotRestoreOperation``, ``HeapRestoreOperation``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends import framing, layouts, snappy
+from state_processor.backends import handles as h
+from state_processor.backends import meta_info as mi
+from state_processor.backends.rows import RowDecoder, RowLayout
+from state_processor.backends.states import StateDescription, describe_keyed
+from state_processor.backends.stream import StateStream
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.options import DecodeOptions
+
+_WINDOW: Final = 4 << 20
+_TABLE_ROWS: Final = 1 << 16
+_NO_STATE: Final = -2
+_ONE_BYTE_PREFIX: Final = 128
+"""Max parallelism up to which a key group takes one byte in front of a key, else two."""
+
+Entries = npt.NDArray[np.int64]
+Buffer = npt.NDArray[np.uint8]
+
+
+def prefix_size(max_parallelism: int) -> int:
+    """Bytes of the key group in front of a key (Flink: ``computeRequiredBytesInKeyGroupPrefix``)."""
+    return 1 if max_parallelism <= _ONE_BYTE_PREFIX else 2
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to read of one state of one handle.
+
+    Parameters
+    ----------
+    name
+        The state.
+    columns
+        Of the layout's columns, those that are wanted.
+    options
+        How values are represented.
+    key_groups
+        The key groups to read.
+    keys
+        Serialized keys to keep; ``None`` keeps all. Formats without lengths ignore it: filter on the key's bytes.
+    """
+
+    name: str
+    columns: frozenset[str]
+    options: DecodeOptions
+    key_groups: h.KeyGroupRange
+    keys: tuple[bytes, ...] | None = None
+
+
+class KeyedStateSource(Protocol):
+    """Keyed state of one handle, whatever its format."""
+
+    header: mi.KeyedHeader
+
+    def describe(self, name: str) -> StateDescription | None:
+        """A state as this handle's header registers it; ``None`` where it does not."""
+
+    def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
+        """How an entry of a state is put together here."""
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """Entries of a state as the layout's columns."""
+
+
+@dataclass(slots=True)
+class _Site:
+    """Finds words for the place of an error: file offset, and the key and value of the row where they can be read."""
+
+    context: str
+    layout: RowLayout
+    buffer: Buffer
+    base: int
+    entries: Entries | None = None
+
+    def __call__(self, position: int, entry: int, row_start: int) -> str:
+        where = f"{self.context}, offset {self.base + position}"
+        shown: dict[str, object] = {}
+        everything = RowLayout(self.layout.parts, frozenset(f.name for p in self.layout.parts for f in p.fields if f.name))
+        source = DataInput(memoryview(self.buffer), "", row_start)
+        try:
+            for part in everything.parts:
+                if part.slot is not None and self.entries is not None:
+                    begin, end = self.entries[entry, 2 * part.slot : 2 * part.slot + 2].tolist()
+                    source = DataInput(memoryview(self.buffer), "", begin, end)
+                everything.read(source, part, shown, DecodeOptions(nanos="string"))
+        except (StateProcessorError, ValueError, OverflowError):
+            pass  # the very damage that is reported: what was read so far is shown
+        known = [f"{name} {_short(shown[name])}" for name in ("key", "value", "map_value") if name in shown]
+        return ", ".join([where, *known])
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _view(data: memoryview | bytes) -> Buffer:
+    array = np.frombuffer(data, dtype=np.uint8)
+    array.flags.writeable = False
+    return array
+
+
+class _KeyGroupsSource:
+    """What canonical and heap files share: a header, then a block per key group at the offsets of the handle."""
+
+    def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
+        self.stream = stream
+        self.handle = handle
+        self.header = header
+        self.context = context
+        offsets = np.unique(handle.offsets.to_numpy())
+        self._bounds = np.append(offsets[offsets > 0], stream.size)
+
+    def describe(self, name: str) -> StateDescription | None:
+        """See :class:`KeyedStateSource`."""
+        state_id = self.header.state_id(name)
+        return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])
+
+    def _blocks(self, key_groups: h.KeyGroupRange) -> list[tuple[int, int, int]]:
+        """Offset, end and key group of each block that is not empty, in file order."""
+        wanted = self.handle.key_groups.intersect(key_groups)
+        blocks = []
+        for key_group in wanted:
+            offset = self.handle.offset_of(key_group)
+            if offset <= 0:
+                continue
+            if offset >= self.stream.size:
+                raise CorruptSnapshotError(f"{self._where(offset)}: key group {key_group} starts behind the end of the file")
+            end = int(self._bounds[np.searchsorted(self._bounds, offset, side="right")])
+            blocks.append((offset, end, key_group))
+        return sorted(blocks)
+
+    def _where(self, offset: int) -> str:
+        return f"{self.context}, {self.stream.describe()}, offset {offset}"
+
+
+class CanonicalSource(_KeyGroupsSource):
+    """The canonical format, which all backends write and read (Flink: ``FullSnapshotAsyncWriter``)."""
+
+    def __init__(
+        self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
+    ) -> None:
+        super().__init__(stream, handle, header, context)
+        self._prefix = prefix_size(max_parallelism)
+        self._walked_to = 0
+
+    def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
+        """See :class:`KeyedStateSource`."""
+        return layouts.framed_layout(state, columns)
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """See :class:`KeyedStateSource`."""
+        state = self.describe(request.name)
+        if state is None:
+            return
+        layout = self.layout(state, request.columns)
+        decoder = layout.decoder(request.options)
+        context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
+        keys = _joined_keys(request.keys)
+        for buffer, base, entries in self._entries(self.header.state_id(request.name), request.key_groups):
+            kept = entries if keys is None else entries[: framing.keep_keys(buffer, entries, len(entries), *keys)]
+            yield from decoder.entries(buffer, kept, _Site(context, layout, buffer, base, kept))
+        yield from decoder.finish()
+
+    def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
+        """Whether the framing leads from the begin of each block exactly to its end."""
+        try:
+            for offset, end, key_group in self._blocks(key_groups):
+                for _ in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):
+                    pass
+                if self._walked_to != end:
+                    return False
+        except CorruptSnapshotError:
+            return False
+        return True
+
+    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[tuple[Buffer, int, Entries]]:
+        blocks = self._blocks(key_groups)
+        if self.header.compressed:
+            for offset, end, key_group in blocks:
+                plain = snappy.decompress(self.stream.read(offset, end - offset), self._where(offset))
+                for buffer, _, entries in self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain)):
+                    yield buffer, offset, entries
+        else:
+            for stretch in _stretches(blocks):
+                yield from self._walk(state_id, stretch, self.stream)
+
+    def _walk(
+        self, state_id: int, blocks: Sequence[tuple[int, int, int]], source: StateStream | _Plain
+    ) -> Iterator[tuple[Buffer, int, Entries]]:
+        """Index adjacent blocks window by window."""
+        starts = np.array([(offset, key_group) for offset, _, key_group in blocks], dtype=np.int64)
+        end = blocks[-1][1]
+        walk = framing.new_walk()
+        walk[framing.POSITION] = blocks[0][0]
+        size = _WINDOW
+        while True:
+            base = int(walk[framing.POSITION])
+            buffer = _view(source.read(base, min(size, end - base)))
+            status = framing.TABLE_FULL
+            while status == framing.TABLE_FULL:
+                table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
+                framing.index_canonical(buffer, base, end, starts, state_id, self._prefix, walk, table)
+                status = int(walk[framing.STATUS])
+                if walk[framing.FOUND]:
+                    yield buffer, base, table[: walk[framing.FOUND]]
+            if status == framing.DONE:
+                self._walked_to = int(walk[framing.POSITION])
+                return
+            position = int(walk[framing.POSITION])
+            if status == framing.BAD_LENGTH or base + len(buffer) >= end:
+                raise CorruptSnapshotError(
+                    f"{self._where(position)}: an entry of key group {int(starts[min(walk[framing.BLOCK], len(starts) - 1), 1])} "
+                    "has a length that leads out of the file"
+                )
+            size = max(_WINDOW, int(walk[framing.NEEDED]))
+
+
+class _Plain:
+    """Bytes in memory, read like a stream."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._data = memoryview(data)
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """See :meth:`StateStream.read`."""
+        return self._data[offset : offset + length]
+
+
+def _stretches(blocks: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[int, int, int]]]:
+    """Runs of blocks without a gap: they are read together, and nothing between runs is."""
+    run: list[tuple[int, int, int]] = []
+    for block in blocks:
+        if run and run[-1][1] != block[0]:
+            yield run
+            run = []
+        run.append(block)
+    if run:
+        yield run
+
+
+def _joined_keys(keys: tuple[bytes, ...] | None) -> tuple[Buffer, npt.NDArray[np.int64]] | None:
+    if keys is None:
+        return None
+    return _view(b"".join(keys) or b"\0"), np.cumsum([0, *map(len, keys)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """The entries of one state in one key group of a heap file."""
+
+    buffer: Buffer
+    base: int
+    position: int
+    count: int
+    key_group: int
+
+
+class HeapSource(_KeyGroupsSource):
+    """The format of the heap backend's checkpoints and native savepoints (Flink: ``HeapSnapshotStrategy``).
+
+    Entries have no lengths, so other states are found by stepping through all before them.
+    """
+
+    def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
+        super().__init__(stream, handle, header, context)
+        self._sections_of: h.KeyGroupRange | None = None
+        self._sections: dict[int, list[_Section]] = {}
+        self._steppers: dict[int, tuple[RowLayout, RowDecoder]] = {}
+
+    def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
+        """See :class:`KeyedStateSource`."""
+        return layouts.heap_layout(state, columns)
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """See :class:`KeyedStateSource`."""
+        state = self.describe(request.name)
+        if state is None:
+            return
+        layout = self.layout(state, request.columns)
+        decoder = layout.decoder(request.options)
+        context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
+        for section in self._index(request.key_groups).get(self.header.state_id(request.name), []):
+            site = _Site(context, layout, section.buffer, section.base)
+            yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
+        yield from decoder.finish()
+
+    def _index(self, key_groups: h.KeyGroupRange) -> dict[int, list[_Section]]:
+        """Where each state's entries lie in each key group; kept for the next state of the same key groups."""
+        if self._sections_of != key_groups:
+            self._sections = {}
+            for offset, end, key_group in self._blocks(key_groups):
+                self._index_block(offset, end, key_group)
+            self._sections_of = key_groups
+        return self._sections
+
+    def _index_block(self, offset: int, end: int, key_group: int) -> None:
+        head = DataInput(self.stream.read(offset, min(4, end - offset)), self._where(offset))
+        written = head.read_int()
+        if written != key_group:
+            raise CorruptSnapshotError(f"{self._where(offset)}: key group {key_group} expected, found {written}")
+        body = self.stream.read(offset + 4, end - offset - 4)
+        buffer = snappy.decompress(body, self._where(offset + 4)) if self.header.compressed else _view(body)
+        position = 0
+        for remaining in range(len(self.header.states), 0, -1):
+            source = DataInput(memoryview(buffer), self._where(offset + 4), position)
+            state_id, count = source.read_unsigned_short(), source.read_int()
+            if state_id >= len(self.header.states) or count < 0:
+                raise source.corrupt(f"state id {state_id} with {count} entries is impossible", position)
+            position = source.position
+            section = _Section(buffer, offset + 4, position, count, key_group)
+            self._sections.setdefault(state_id, []).append(section)
+            if count and remaining > 1:
+                position = self._step_over(state_id, section)
+
+    def _step_over(self, state_id: int, section: _Section) -> int:
+        if state_id not in self._steppers:
+            layout = self.layout(describe_keyed(self.header, self.header.states[state_id]), frozenset())
+            self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
+        layout, decoder = self._steppers[state_id]
+        context = f"{self.context}, state {self.header.states[state_id].name!r}, {self.stream.describe()}"
+        for _ in decoder.rows(section.buffer, section.position, section.count, _Site(context, layout, section.buffer, section.base)):
+            pass  # batches without columns: only the position after the rows counts
+        return decoder.position
+
+
+def open_key_groups(
+    stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
+) -> KeyedStateSource:
+    """The source of a handle whose body is canonical or heap.
+
+    Codes 3 and 12 do not tell: a heap body has the key group's number at every offset and no offset 0.
+    """
+    canonical = CanonicalSource(stream, handle, header, context, max_parallelism)
+    if handle.is_savepoint or not _looks_like_heap(stream, handle, canonical):
+        return canonical
+    return HeapSource(stream, handle, header, context)
+
+
+def _looks_like_heap(stream: StateStream, handle: h.KeyGroupsStateHandle, canonical: CanonicalSource) -> bool:
+    for key_group in handle.key_groups:
+        offset = handle.offset_of(key_group)
+        if offset <= 0 or offset + 4 > stream.size:
+            return False
+        if int.from_bytes(stream.read(offset, 4), "big") != key_group:
+            return False
+        if key_group:
+            return True
+    # Key group 0 alone: its number may as well be state id 0 and the upper half of a key's length.
+    return not canonical.is_well_formed(handle.key_groups)

@@ -1,0 +1,208 @@
+"""Which states an operator has: the union of what its subtasks' headers register, with serializers and kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from state_processor.backends import handles as h
+from state_processor.backends import meta_info as mi
+from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.operator_id import operator_id
+from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.collections import ListSerializer, MapSerializer
+from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+
+VALUE: Final = "VALUE"
+LIST: Final = "LIST"
+MAP: Final = "MAP"
+EVENT_TIMER: Final = "EVENT_TIMER"
+PROCESSING_TIMER: Final = "PROCESSING_TIMER"
+OPERATOR_LIST: Final = "OPERATOR_LIST"
+UNION_LIST: Final = "UNION_LIST"
+BROADCAST: Final = "BROADCAST"
+TIMERS: Final = frozenset({EVENT_TIMER, PROCESSING_TIMER})
+OPERATOR_KINDS: Final = frozenset({OPERATOR_LIST, UNION_LIST, BROADCAST})
+
+_TIMER_PREFIXES: Final = {"_timer_state/event_": EVENT_TIMER, "_timer_state/processing_": PROCESSING_TIMER}
+_DISTRIBUTION_KINDS: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_LIST, "BROADCAST": BROADCAST}
+_KINDS_BY_SERIALIZER: Final = {ListSerializer: LIST, MapSerializer: MAP}
+
+
+@dataclass(frozen=True, slots=True)
+class StateDescription:
+    """One state of an operator.
+
+    ``value`` is the serializer of a value, of a list's element, or of a map's value, within its TTL wrapper where there is
+    one. Roles that a kind of state does not have are ``None``.
+    """
+
+    name: str
+    kind: str
+    key: TypeSerializer | None = None
+    namespace: TypeSerializer | None = None
+    map_key: TypeSerializer | None = None
+    value: TypeSerializer | None = None
+    backend: str = ""
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether values carry the time of their last access."""
+        return isinstance(self.value, TtlSerializer)
+
+    @property
+    def is_timer(self) -> bool:
+        """Whether this is a timer queue."""
+        return self.kind in TIMERS
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether this is keyed state."""
+        return self.kind not in OPERATOR_KINDS
+
+    @property
+    def in_void_namespace(self) -> bool:
+        """Whether the state has no namespace but the empty one."""
+        return isinstance(self.namespace, VoidNamespaceSerializer)
+
+    @property
+    def service(self) -> str:
+        """A timer queue's service: the name without its prefix."""
+        prefix = next((p for p in _TIMER_PREFIXES if self.name.startswith(p)), "")
+        return self.name[len(prefix) :]
+
+
+def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> StateDescription:
+    """A keyed state or timer queue as its header registers it."""
+    if meta.backend_type == "PRIORITY_QUEUE":
+        timer = meta.restore(mi.VALUE)
+        key, namespace = header.key.restore_serializer(), None
+        if isinstance(timer, TimerSerializer):
+            key, namespace = timer.key, timer.namespace
+        kind = next((k for p, k in _TIMER_PREFIXES.items() if meta.name.startswith(p)), EVENT_TIMER)
+        return StateDescription(meta.name, kind, key, namespace, value=timer, backend=backend)
+    value: TypeSerializer = meta.restore(mi.VALUE)
+    kind = meta.options.get(mi.KEYED_STATE_TYPE, "UNKNOWN")
+    if kind == "UNKNOWN":
+        kind = _KINDS_BY_SERIALIZER.get(type(value), VALUE)
+    map_key = None
+    if meta.backend_type == "KEY_VALUE_V2":
+        map_key = meta.restore(mi.USER_KEY) if mi.USER_KEY in meta.serializers else None
+    elif kind == LIST and isinstance(value, ListSerializer):
+        value = value.element
+    elif kind == MAP and isinstance(value, MapSerializer):
+        map_key, value = value.key, value.value.inner
+    key, namespace = header.key.restore_serializer(), meta.restore(mi.NAMESPACE)
+    return StateDescription(meta.name, kind, key, namespace, map_key, value, backend)
+
+
+def describe_operator_state(meta: mi.StateMetaInfo) -> StateDescription:
+    """An operator state as its header registers it."""
+    kind = _DISTRIBUTION_KINDS[meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")]
+    key = meta.restore(mi.KEY) if mi.KEY in meta.serializers else None
+    return StateDescription(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")
+
+
+def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
+    """An operator by its uid or uid hash.
+
+    Raises
+    ------
+    NotFoundError
+        If there is none; the message names those that there are.
+    """
+    wanted = uid_hash.lower() if uid_hash else operator_id(uid or "")
+    for operator in snapshot.metadata.operators:
+        if operator.operator_id == wanted:
+            return operator
+    known = [o.uid or o.operator_id for o in snapshot.metadata.operators]
+    raise NotFoundError.naming_nearest("operator", uid or wanted, known)
+
+
+def operator_label(operator: OperatorState) -> str:
+    """How messages name an operator: its uid where the snapshot holds it, else its uid hash."""
+    return f"operator {operator.uid!r}" if operator.uid else f"operator {operator.operator_id}"
+
+
+def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedStateHandle]:
+    """The handles that a subtask's managed keyed state consists of: a changelog's materialized part is several."""
+    if isinstance(handle, h.ChangelogStateBackendHandle):
+        for part in handle.materialized:
+            yield from leaf_keyed_handles(part)
+    elif handle is not None:
+        yield handle
+
+
+def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> mi.KeyedHeader:
+    """The header of a keyed handle: in front of the key groups, or in a file of its own."""
+    if isinstance(handle, h.KeyGroupsStateHandle):
+        stream = snapshot.open(handle.stream, context)
+        offsets = [o for o in handle.offsets if o > 0]
+        data = stream.read(0, min(offsets, default=stream.size))
+    elif isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+        stream = snapshot.open(handle.meta, context)
+        data = stream.read()
+    else:
+        raise NotFoundError(f"{context}: {type(handle).__name__} has no header")
+    return mi.KeyedHeader.read(DataInput(data, f"{context}, {stream.describe()}"))
+
+
+def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
+    """The header of a subtask's operator state."""
+    stream = snapshot.open(handle.stream, context)
+    first = min((o for s in handle.states for o in s.offsets), default=stream.size)
+    return mi.OperatorHeader.read(DataInput(stream.read(0, first), f"{context}, {stream.describe()}"))
+
+
+def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:
+    """How messages name a subtask."""
+    return f"{operator_label(operator)}, subtask {subtask.index}"
+
+
+def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateDescription]:
+    """All states of an operator by name, over all its subtasks: one may be registered in a single subtask only."""
+    found: dict[str, StateDescription] = {}
+    for subtask in operator.subtasks:
+        for state in _subtask_states(snapshot, subtask, subtask_label(operator, subtask)):
+            found.setdefault(state.name, state)
+    return found
+
+
+def _subtask_states(snapshot: Snapshot, subtask: OperatorSubtaskState, context: str) -> Iterator[StateDescription]:
+    for handle in leaf_keyed_handles(subtask.managed_keyed):
+        header = keyed_header(snapshot, handle, context)
+        for meta in header.states:
+            yield describe_keyed(header, meta, backend_name(handle))
+    if subtask.managed_operator is not None and subtask.managed_operator.states:
+        header_ = operator_header(snapshot, subtask.managed_operator, context)
+        for meta in (*header_.lists, *header_.broadcasts):
+            yield describe_operator_state(meta)
+
+
+def backend_name(handle: h.KeyedStateHandle) -> str:
+    """What the handle tells of the backend; a canonical file does not say which one wrote it."""
+    if isinstance(handle, h.KeyGroupsStateHandle):
+        return "canonical" if handle.is_savepoint else "heap"
+    return "rocksdb"
+
+
+def find_state(states: dict[str, StateDescription], name: str, operator: OperatorState) -> StateDescription:
+    """A state by name.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator has none of that name; the message names the nearest.
+    """
+    if name not in states:
+        raise NotFoundError.naming_nearest(f"state (in {operator_label(operator)})", name, states)
+    return states[name]
+
+
+def with_value(state: StateDescription, value: TypeSerializer) -> StateDescription:
+    """The state with another value serializer."""
+    return replace(state, value=value)
