@@ -31,25 +31,18 @@ from state_processor.serializers.kernel.slots import (
     fill_nulls,
     put_bytes,
     put_fixed,
-    put_micros,
     put_null,
     put_offset,
-    put_time_of,
     room,
 )
 from state_processor.serializers.kernel.text import (
-    INSTANT_SIZE,
-    TIME_SIZE,
-    civil_from_days,
-    days_from_civil,
     decimal_text_size,
     put_code_point,
-    put_date,
     put_decimal,
     put_integer,
-    put_time,
     put_units,
 )
+from state_processor.serializers.kernel.times import temporal
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -61,102 +54,6 @@ ROW_START: Final = 5
 RESULT_FIELDS: Final = 6
 
 _MIN_I64: Final = -(2**63)
-_MIN_I32: Final = -(2**31)
-
-
-@njit(cache=True)
-def _temporal(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """One date or time: the new position and 0, or the status that stops the run."""
-    if op == ops.DATE_MS or op == ops.SQL_DATE or op == ops.SQL_TIME or op == ops.MILLIS:
-        if pos + 8 > end:
-            return pos, ops.TRUNCATED
-        ms = load_be_i64(buf, pos)
-        pos += 8
-        if col < 0:
-            return pos, ops.OK
-        if ms == _MIN_I64 and op != ops.MILLIS:
-            return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
-        if op == ops.SQL_DATE:
-            days = ms // 86400000
-            if mode == 1:
-                if not room(cols, col, INSTANT_SIZE):
-                    return pos, ops.FULL
-                year, month, day = civil_from_days(days)
-                end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
-                return pos, ops.OK
-            if days > 2932896 or days < -719162:
-                return pos, ops.OUT_OF_RANGE
-            return pos, ops.OK if put_fixed(arena, cols, col, days) else ops.FULL
-        if op == ops.SQL_TIME:
-            if not room(cols, col, TIME_SIZE):
-                return pos, ops.FULL
-            of_day = ms % 86400000
-            seconds = of_day // 1000
-            out = cols[col, VAR] + cols[col, VAR_SIZE]
-            out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, of_day % 1000 * 1000000, True)
-            end_text(arena, cols, col, out)
-            return pos, ops.OK
-        return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
-    if op == ops.SQL_TIMESTAMP or op == ops.INSTANT or op == ops.MILLIS_NANOS:
-        if pos + 12 > end:
-            return pos, ops.TRUNCATED
-        whole = load_be_i64(buf, pos)
-        nano = load_be_i32(buf, pos + 8)
-        pos += 12
-        if col < 0:
-            return pos, ops.OK
-        if whole == _MIN_I64 and op != ops.MILLIS_NANOS:
-            return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
-        if op == ops.SQL_TIMESTAMP:
-            whole = whole // 1000
-        elif op == ops.MILLIS_NANOS:
-            nano += whole % 1000 * 1000000
-            whole = whole // 1000
-        return pos, put_time_of(arena, cols, col, whole, nano, mode)
-    size = 6 if op == ops.LOCAL_DATE else (7 if op == ops.LOCAL_TIME else 13)
-    if pos + size > end:
-        return pos, ops.TRUNCATED
-    start = pos
-    pos += size
-    if col < 0:
-        return pos, ops.OK
-    year = 0
-    month = 0
-    day = 0
-    if op != ops.LOCAL_TIME:
-        year = load_be_i32(buf, start)
-        if year == _MIN_I32:
-            return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
-        month = np.int64(buf[start + 4])
-        day = np.int64(buf[start + 5])
-        start += 6
-    if op == ops.LOCAL_DATE:
-        if mode == 1:
-            if not room(cols, col, INSTANT_SIZE):
-                return pos, ops.FULL
-            end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
-            return pos, ops.OK
-        if year < 1 or year > 9999:
-            return pos, ops.OUT_OF_RANGE
-        return pos, ops.OK if put_fixed(arena, cols, col, days_from_civil(year, month, day)) else ops.FULL
-    hour = np.int64(np.int8(buf[start]))
-    if hour < 0 and op == ops.LOCAL_TIME:
-        return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
-    minute = np.int64(buf[start + 1])
-    second = np.int64(buf[start + 2])
-    nano = load_be_i32(buf, start + 3)
-    if op == ops.LOCAL_DATE_TIME and mode != 1:
-        seconds = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second
-        return pos, put_micros(arena, cols, col, seconds, nano, mode)
-    if not room(cols, col, INSTANT_SIZE + TIME_SIZE):
-        return pos, ops.FULL
-    out = cols[col, VAR] + cols[col, VAR_SIZE]
-    if op == ops.LOCAL_DATE_TIME:
-        out = put_date(arena, out, year, month, day)
-        arena[out] = 84
-        out += 1
-    end_text(arena, cols, col, put_time(arena, out, hour, minute, second, nano, False))
-    return pos, ops.OK
 
 
 @njit(cache=True)
@@ -579,7 +476,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if status != ops.OK:
                 break
         elif op >= ops.DATE_MS and op <= ops.MILLIS_NANOS:
-            pos, status = _temporal(op, prog[pc, 2], buf, pos, end, arena, cols, col)
+            pos, status = temporal(op, prog[pc, 2], prog[pc, 3], buf, pos, end, arena, cols, col)
             if status != ops.OK:
                 break
         elif op == ops.JUMP:

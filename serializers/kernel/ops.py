@@ -69,7 +69,7 @@ INSTANT: Final = 64
 LOCAL_DATE: Final = 65
 LOCAL_TIME: Final = 66
 LOCAL_DATE_TIME: Final = 67
-MILLIS: Final = 68  # long milliseconds, never null
+MILLIS: Final = 68  # long milliseconds, never null; b: 1 for UTC text
 MILLIS_NANOS: Final = 69  # long milliseconds, int nanoseconds of the millisecond; b: 1 for UTC text
 
 # What a kernel run ended with
@@ -84,6 +84,7 @@ BAD_BYTE: Final = 7
 LOST_NANOS: Final = 8
 OUT_OF_RANGE: Final = 9
 BAD_INDEX: Final = 10
+BAD_TIME: Final = 11
 
 MESSAGES: Final = {
     TRUNCATED: "the bytes end inside a value",
@@ -95,4 +96,5 @@ MESSAGES: Final = {
     LOST_NANOS: "a time has nanoseconds that microseconds can't hold; read with nanos='truncate' or nanos='string'",
     OUT_OF_RANGE: "a date, time or number is out of the range of its Spark type; nanos='string' shows dates and times as text",
     BAD_INDEX: "an index names a constant that the serializer snapshot does not have",
+    BAD_TIME: "the fields of a date or time are out of their ranges",
 }

@@ -31,6 +31,9 @@ STRUCT: Final = 0
 OFFSETS: Final = -1  # text or bytes
 LIST: Final = -2
 
+_FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's timestamps begin
+_LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
+
 
 @njit(cache=True)
 def put_offset(arena, cols, col, end):  # type: ignore[no-untyped-def]
@@ -120,7 +123,7 @@ def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untype
     """A point in time as microseconds; 0, or the status that stops the run."""
     if mode == 0 and nano % 1000 != 0:
         return ops.LOST_NANOS
-    if seconds > 9223372036853 or seconds < -9223372036854:
+    if seconds > _LAST_SECOND or seconds < _FIRST_SECOND:
         return ops.OUT_OF_RANGE
     if put_fixed(arena, cols, col, seconds * 1000000 + nano // 1000):
         return ops.OK
