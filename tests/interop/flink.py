@@ -8,6 +8,7 @@ concurrent run leaves nothing half-made behind.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -15,9 +16,10 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
@@ -103,6 +105,89 @@ def run(version: str, main: str, arguments: Sequence[str] = (), *, heap: str = "
     path = _class_path([classes(version), *jars(version)])
     command = [_tool("java"), *_JVM_FLAGS, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path, f"{PACKAGE}.{main}", *arguments]
     return _call(command, f"{main} on Flink {version}", timeout=timeout)
+
+
+def restore(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Restore snapshots with real Flink, in one JVM, and return what it read, or why it refused.
+
+    Args:
+        version: the Flink version that restores.
+        requests: see :func:`request`.
+
+    Returns:
+        for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``savepoint`` (the
+        one written, if asked for) or ``error`` (the exceptions, from the outermost to the cause).
+
+    Raises:
+        FlinkError: the JVM failed, other than by Flink refusing a request.
+    """
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
+        asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
+        asked.write_text(json.dumps(list(requests)), "utf-8")
+        run(version, "RestoreAndPrint", [str(asked), str(answered)])
+        answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
+    return answers
+
+
+def request(
+    operators: Sequence[Mapping[str, Any]],
+    savepoint: Path | str | None = None,
+    *,
+    backend: str = "hashmap",
+    parallelism: int = 2,
+    max_parallelism: int = 128,
+    steps: Sequence[Mapping[str, Any]] = (),
+    watermark: int | None = None,
+    savepoint_to: Path | str | None = None,
+    format: str = "canonical",
+) -> dict[str, Any]:
+    """Describe one restore for :func:`restore`.
+
+    Args:
+        operators: the job's operators and states, in the form of expected.json; their entries are not looked at.
+        savepoint: the directory with ``_metadata``; without it the job starts with no state.
+        backend: ``hashmap`` or ``rocksdb``.
+        parallelism: of the restored job.
+        max_parallelism: of the restored job; Flink wants that of the savepoint.
+        steps: what to apply after the restore: ``{"operator", "state", "key", "value"}``; a map's value is ``[key, value]``,
+            None clears, the states ``(event timer)`` and ``(processing timer)`` take a timestamp. With steps an operator
+            cannot have keyed and operator state both.
+        watermark: advances event time after the steps.
+        savepoint_to: the parent directory of a savepoint to take after the steps.
+        format: of that savepoint, ``canonical`` or ``native``.
+    """
+    return {
+        "operators": list(operators),
+        "savepoint": None if savepoint is None else str(Path(savepoint).absolute()),
+        "backend": backend,
+        "parallelism": parallelism,
+        "max_parallelism": max_parallelism,
+        "steps": list(steps),
+        **({} if watermark is None else {"watermark": watermark}),
+        "savepoint_to": None if savepoint_to is None else str(Path(savepoint_to).absolute()),
+        "format": format,
+    }
+
+
+def entries(operators: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str], list[str]]:
+    """Return the entries of expected.json or of an answer for comparison: by operator, state and kind, each as text, sorted."""
+
+    def texts(state: Mapping[str, Any]) -> list[str]:
+        found = state["entries"]
+        if state.get("unordered_elements"):
+            found = [{**entry, "value": sorted(entry["value"], key=_text)} for entry in found]
+        return sorted(map(_text, found))
+
+    return {
+        (operator["uid"] or operator["uid_hash"], state["name"], state["kind"]): texts(state)
+        for operator in operators
+        for state in operator["states"]
+    }
+
+
+def _text(entry: Any) -> str:
+    return json.dumps(entry, sort_keys=True, ensure_ascii=False)
 
 
 def _unpack_jars(package: Path, target: Path) -> None:

@@ -31,14 +31,27 @@ def generate(version: str, cases: list[str]) -> list[Path]:
     with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as output:
         flink.run(version, "GenerateFixtures", [output, *wanted])
         made = []
-        for written in sorted(Path(output).iterdir()):
+        directories = sorted(Path(output).iterdir())
+        contents = [json.loads((written / "expected.json").read_text("utf-8")) for written in directories]
+        _check(version, directories, contents)
+        for written, content in zip(directories, contents, strict=True):
             target = FIXTURES / version / written.name
-            expected = written / "expected.json"
-            expected.write_text(_one_entry_per_line(json.loads(expected.read_text("utf-8"))), "utf-8")
+            (written / "expected.json").write_text(_one_entry_per_line(content), "utf-8")
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(written, target)
             made.append(target)
         return made
+
+
+def _check(version: str, directories: list[Path], contents: list[dict[str, Any]]) -> None:
+    """Have Flink restore what it wrote, checkpoints too while they are where it put them."""
+    requests = [
+        flink.request(content["operators"], directory / content["snapshot_dir"], backend=content["backend"])
+        for directory, content in zip(directories, contents, strict=True)
+    ]
+    for content, answer in zip(contents, flink.restore(version, requests), strict=True):
+        if "error" in answer or flink.entries(answer["operators"]) != flink.entries(content["operators"]):
+            raise flink.FlinkError(f"{content['case']} {content['variant']}: Flink restores something else\n{answer}")
 
 
 def _one_entry_per_line(document: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.execution.ExecutionState;
 import org.apache.flink.runtime.executiongraph.AccessExecutionGraph;
 import org.apache.flink.runtime.executiongraph.AccessExecutionVertex;
+import org.apache.flink.runtime.executiongraph.ErrorInfo;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
@@ -58,8 +59,8 @@ final class Cluster implements AutoCloseable {
     private boolean allRunning(JobID job) throws Exception {
         AccessExecutionGraph graph = cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES);
         if (graph.getState() == JobStatus.FAILING || graph.getState().isTerminalState()) {
-            String reason = graph.getFailureInfo() == null ? "" : graph.getFailureInfo().getExceptionAsString();
-            throw new IllegalStateException("the job is " + graph.getState() + "\n" + reason);
+            ErrorInfo failure = graph.getFailureInfo();
+            throw new IllegalStateException("the job is " + graph.getState(), failure == null ? null : failure.getException());
         }
         if (graph.getState() != JobStatus.RUNNING) {
             return false;

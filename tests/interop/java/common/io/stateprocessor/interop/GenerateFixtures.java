@@ -7,7 +7,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.StreamSupport;
 import org.apache.flink.api.common.JobID;
-import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -49,8 +48,8 @@ public final class GenerateFixtures {
         if (variant.isCheckpoint()) {
             env.enableCheckpointing(24 * 60 * 60 * 1000L); // taken by hand
         }
-        StepSource source = new StepSource(fixture.name(), 0, fixture.steps().size());
-        fixture.build(env, env.addSource(source, "steps", Types.INT).uid("steps").setParallelism(1));
+        Steps.put(fixture.name(), fixture.steps());
+        fixture.build(StepJob.source(env, fixture.name(), fixture.watermark()));
         JobGraph graph = env.getStreamGraph().getJobGraph();
 
         long begin = System.currentTimeMillis();

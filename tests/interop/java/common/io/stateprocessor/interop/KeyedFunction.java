@@ -24,19 +24,19 @@ import org.apache.flink.util.Collector;
 /** Applies steps to the keyed states and timers of one operator. Timers that fire do nothing. */
 final class KeyedFunction extends KeyedProcessFunction<Object, Integer, Void> implements CheckpointedFunction {
 
-    private final String caseName;
-    private final String uid;
+    private final String job;
+    private final OperatorSpec operator;
     private transient Map<String, State> states;
 
-    KeyedFunction(String caseName, String uid) {
-        this.caseName = caseName;
-        this.uid = uid;
+    KeyedFunction(String job, OperatorSpec operator) {
+        this.job = job;
+        this.operator = operator;
     }
 
     @Override
     public void initializeState(FunctionInitializationContext context) {
         states = new HashMap<>();
-        for (StateSpec spec : FixtureCase.named(caseName).operator(uid).states()) {
+        for (StateSpec spec : operator.states()) {
             if (spec.kind().isKeyedState()) {
                 states.put(spec.name(), register(context.getKeyedStateStore(), spec.descriptor()));
             }
@@ -60,7 +60,7 @@ final class KeyedFunction extends KeyedProcessFunction<Object, Integer, Void> im
     @Override
     @SuppressWarnings("unchecked")
     public void processElement(Integer index, Context context, Collector<Void> out) throws Exception {
-        Step step = FixtureCase.named(caseName).steps().get(index);
+        Step step = Steps.get(job, index);
         TimerService timers = context.timerService();
         if (step.state().equals(Model.EVENT_TIMER)) {
             timers.registerEventTimeTimer((Long) step.value());

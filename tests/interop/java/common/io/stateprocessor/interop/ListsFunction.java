@@ -18,20 +18,20 @@ import org.apache.flink.util.Collector;
  */
 final class ListsFunction extends ProcessFunction<Integer, Void> implements CheckpointedFunction {
 
-    private final String caseName;
-    private final String uid;
+    private final String job;
+    private final OperatorSpec operator;
     private transient Map<String, State> states;
 
-    ListsFunction(String caseName, String uid) {
-        this.caseName = caseName;
-        this.uid = uid;
+    ListsFunction(String job, OperatorSpec operator) {
+        this.job = job;
+        this.operator = operator;
     }
 
     @Override
     public void initializeState(FunctionInitializationContext context) throws Exception {
         OperatorStateStore store = context.getOperatorStateStore();
         states = new HashMap<>();
-        for (StateSpec spec : FixtureCase.named(caseName).operator(uid).states()) {
+        for (StateSpec spec : operator.states()) {
             State state =
                     switch (spec.kind()) {
                         case OPERATOR_LIST -> store.getListState(spec.listDescriptor());
@@ -46,7 +46,7 @@ final class ListsFunction extends ProcessFunction<Integer, Void> implements Chec
     @Override
     @SuppressWarnings("unchecked")
     public void processElement(Integer index, Context context, Collector<Void> out) throws Exception {
-        Step step = FixtureCase.named(caseName).steps().get(index);
+        Step step = Steps.get(job, index);
         State state = states.get(step.state());
         if (state instanceof BroadcastState) {
             Map.Entry<Object, Object> entry = (Map.Entry<Object, Object>) step.value();

@@ -35,7 +35,7 @@ final class Model {
             addTimer(operator.uid(), kind, step.key(), VoidNamespace.INSTANCE, (Long) step.value());
             return;
         }
-        StateSpec spec = operator.state(step.state(), false);
+        StateSpec spec = operator.state(step.state());
         if (spec.kind() == StateSpec.Kind.OPERATOR_LIST || spec.kind() == StateSpec.Kind.UNION_LIST) {
             lists.computeIfAbsent(operator.uid() + "/" + spec.name(), name -> new TreeMap<>())
                     .computeIfAbsent(index % parallelism, subtask -> new ArrayList<>())

@@ -1,19 +1,33 @@
 package io.stateprocessor.interop;
 
 import java.io.Serializable;
+import java.util.ArrayList;
 import java.util.List;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
-/** One operator and its states; the key type is null where it has no keyed state. */
-record OperatorSpec(String uid, String keyType, List<StateSpec> states) implements Serializable {
+/** One operator, known by its uid or by the hash of it, and its states; the key type is null where it has no keyed state. */
+record OperatorSpec(String uid, String uidHash, String keyType, List<StateSpec> states) implements Serializable {
 
     OperatorSpec(String uid, String keyType, StateSpec... states) {
-        this(uid, keyType, List.of(states));
+        this(uid, null, keyType, List.of(states));
     }
 
-    StateSpec state(String name, boolean timer) {
+    String id() {
+        return uid != null ? uid : uidHash;
+    }
+
+    /** The state of a name; a timer service is no state of its name. */
+    StateSpec state(String name) {
         return states.stream()
-                .filter(state -> state.name().equals(name) && state.kind().isTimer() == timer)
+                .filter(state -> state.name().equals(name) && !state.kind().isTimer())
                 .findFirst()
-                .orElseThrow();
+                .orElseThrow(() -> new IllegalArgumentException("operator " + id() + " has no state " + name));
+    }
+
+    static OperatorSpec fromJson(JsonNode json) {
+        List<StateSpec> states = new ArrayList<>();
+        json.get("states").forEach(state -> states.add(StateSpec.fromJson(state)));
+        return new OperatorSpec(
+                json.path("uid").asText(null), json.path("uid_hash").asText(null), json.path("key_type").asText(null), states);
     }
 }

@@ -51,7 +51,7 @@ final class OrdersCase extends FixtureCase {
     }
 
     @Override
-    List<Step> makeSteps() {
+    List<Step> steps() {
         List<Step> steps = new ArrayList<>();
         for (int customer = 0; customer < CUSTOMERS.size(); customer++) {
             addCustomer(steps, customer);

@@ -125,6 +125,9 @@ record StateSpec(String name, Kind kind, String mapKeyType, String valueType, St
         if (kind.isKeyedState()) {
             json.put("ttl", ttl);
         }
+        if (name.equals("merging-window-set")) {
+            json.put("unordered_elements", true); // an accident of hashing
+        }
         return json;
     }
 }

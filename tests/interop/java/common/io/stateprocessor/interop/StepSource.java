@@ -2,25 +2,22 @@ package io.stateprocessor.interop;
 
 import org.apache.flink.streaming.api.watermark.Watermark;
 
-/** Emits the indexes of some steps of a case, then the case's watermark. */
+/** Emits the indexes of a job's steps, then a watermark. */
 final class StepSource extends IdleSource<Integer> {
 
-    private final String caseName;
-    private final int from;
-    private final int to;
+    private final String job;
+    private final long watermark;
 
-    StepSource(String caseName, int from, int to) {
-        this.caseName = caseName;
-        this.from = from;
-        this.to = to;
+    StepSource(String job, long watermark) {
+        this.job = job;
+        this.watermark = watermark;
     }
 
     @Override
     void emit(SourceContext<Integer> context) {
-        FixtureCase fixture = FixtureCase.named(caseName);
-        for (int index = from; index < to; index++) {
-            context.collectWithTimestamp(index, fixture.steps().get(index).timestamp());
+        for (int index = 0; index < Steps.count(job); index++) {
+            context.collectWithTimestamp(index, Steps.get(job, index).timestamp());
         }
-        context.emitWatermark(new Watermark(fixture.watermark()));
+        context.emitWatermark(new Watermark(watermark));
     }
 }

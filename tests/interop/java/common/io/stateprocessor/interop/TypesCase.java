@@ -112,7 +112,7 @@ final class TypesCase extends FixtureCase {
     }
 
     @Override
-    List<Step> makeSteps() {
+    List<Step> steps() {
         List<Step> steps = new ArrayList<>();
         for (Specimen specimen : SPECIMENS) {
             for (int key = 0; key < specimen.values().size(); key++) {

@@ -7,7 +7,6 @@ import java.util.Map;
 import org.apache.flink.api.java.tuple.Tuple2;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.KeyedStream;
-import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
@@ -42,7 +41,7 @@ final class WindowsCase extends FixtureCase {
 
     /** Events of eight users in order of time; both operators get all of them. */
     @Override
-    List<Step> makeSteps() {
+    List<Step> steps() {
         List<Step> steps = new ArrayList<>();
         for (int i = 0; i < 120; i++) {
             String user = "user-" + (i * i + i / 9) % 8;
@@ -52,9 +51,9 @@ final class WindowsCase extends FixtureCase {
     }
 
     @Override
-    void build(StreamExecutionEnvironment env, DataStream<Integer> source) {
+    void build(DataStream<Integer> source) {
         KeyedStream<Event, String> events =
-                source.map(index -> (Event) named("windows").steps().get(index).value())
+                source.map(index -> (Event) Steps.get("windows", index).value())
                         .returns(Event.class)
                         .setParallelism(1)
                         .uid("events")
@@ -69,7 +68,7 @@ final class WindowsCase extends FixtureCase {
 
     @Override
     List<String> statelessOperators() {
-        return List.of("steps", "events");
+        return List.of(StepJob.SOURCE, "events");
     }
 
     @Override

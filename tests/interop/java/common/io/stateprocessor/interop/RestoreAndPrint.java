@@ -1,0 +1,186 @@
+package io.stateprocessor.interop;
+
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.flink.api.common.JobID;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * Restores snapshots and writes down what Flink reads from them; then, if asked, goes on with them and takes further savepoints.
+ *
+ * <p>Arguments: a file with a JSON list of requests, and the file for the list of answers. A request has
+ *
+ * <ul>
+ *   <li>{@code operators}: as in expected.json; entries are ignored
+ *   <li>{@code savepoint}: the directory to restore; without it the job starts with nothing
+ *   <li>{@code backend}, {@code parallelism}, {@code max_parallelism}: of the job
+ *   <li>{@code steps}: a list of {operator, state, key, value} to apply, where a MAP's value is [key, value] and the states "(event
+ *       timer)" and "(processing timer)" set timers; then {@code watermark}
+ *   <li>{@code savepoint_to}, {@code format}: where to write a savepoint after the steps, canonical or native
+ * </ul>
+ *
+ * An answer has {@code operators}, with the entries found before the steps, and {@code savepoint}, the one written; or {@code
+ * error}, the exceptions by which Flink refused.
+ */
+public final class RestoreAndPrint {
+
+    private static final String JOB = "restored";
+
+    public static void main(String[] arguments) throws Exception {
+        JsonNode requests = Json.MAPPER.readTree(Path.of(arguments[0]).toFile());
+        List<JsonNode> answers = new ArrayList<>();
+        int slots = 1;
+        for (JsonNode request : requests) {
+            slots = Math.max(slots, request.get("parallelism").asInt());
+        }
+        try (Cluster cluster = new Cluster(slots, 0)) {
+            for (JsonNode request : requests) {
+                answers.add(answer(cluster, request));
+            }
+        }
+        Files.writeString(Path.of(arguments[1]), Json.array(answers).toString());
+    }
+
+    private static JsonNode answer(Cluster cluster, JsonNode request) {
+        ObjectNode answer = Json.object();
+        List<OperatorSpec> operators = new ArrayList<>();
+        try {
+            request.get("operators").forEach(operator -> operators.add(OperatorSpec.fromJson(operator)));
+            if (request.hasNonNull("savepoint")) {
+                answer.set("operators", dump(cluster, request, operators));
+            }
+            if (request.hasNonNull("savepoint_to")) {
+                answer.put("savepoint", goOn(cluster, request, operators).toString());
+            }
+        } catch (Exception refused) {
+            answer.put("error", chain(refused));
+        }
+        return answer;
+    }
+
+    private static String chain(Throwable thrown) {
+        return Stream.iterate(thrown, Objects::nonNull, Throwable::getCause).map(Throwable::toString).collect(Collectors.joining("\n"));
+    }
+
+    private static JsonNode dump(Cluster cluster, JsonNode request, List<OperatorSpec> operators) throws Exception {
+        StreamExecutionEnvironment env = environment(request);
+        Steps.put(JOB, List.of());
+        DataStream<Integer> source = StepJob.source(env, JOB, Long.MIN_VALUE);
+        for (OperatorSpec operator : operators) {
+            DataStream<Integer> input =
+                    operator.keyType() == null ? source : source.keyBy(index -> null, Labels.type(operator.keyType()));
+            StepJob.identify(input.transform("dump", Types.VOID, new DumpOperator(operator)), operator);
+        }
+        DumpOperator.ENTRIES.clear();
+        JobID job = cluster.start(restoring(env, request));
+        cluster.cancel(job);
+
+        List<JsonNode> answers = new ArrayList<>();
+        for (OperatorSpec operator : operators) {
+            List<JsonNode> states = new ArrayList<>();
+            for (int i = 0; i < operator.states().size(); i++) {
+                StateSpec spec = operator.states().get(i);
+                states.add(spec.toJson(operator.keyType()).set("entries", Json.array(entries(operator, i, spec.kind()))));
+            }
+            ObjectNode json = Json.object().put("uid", operator.uid()).put("key_type", operator.keyType());
+            if (operator.uid() == null) {
+                json.put("uid_hash", operator.uidHash());
+            }
+            answers.add(json.set("states", Json.array(states)));
+        }
+        return Json.array(answers);
+    }
+
+    /** The entries that the subtasks found, sorted; of what every subtask has a copy, one copy. */
+    private static List<JsonNode> entries(OperatorSpec operator, int position, StateSpec.Kind kind) {
+        Map<Integer, List<JsonNode>> bySubtask = new TreeMap<>();
+        for (DumpOperator.Entry entry : DumpOperator.ENTRIES) {
+            if (entry.operator().equals(operator.id()) && entry.state() == position) {
+                bySubtask.computeIfAbsent(entry.subtask(), subtask -> new ArrayList<>()).add(entry.json());
+            }
+        }
+        bySubtask.values().forEach(entries -> entries.sort(Json.BY_TEXT));
+        if (kind == StateSpec.Kind.UNION_LIST || kind == StateSpec.Kind.BROADCAST) {
+            List<List<JsonNode>> copies = bySubtask.values().stream().distinct().toList();
+            if (copies.size() > 1) {
+                throw new IllegalStateException("the subtasks' copies of state " + position + " of " + operator.id() + " differ: " + copies);
+            }
+            return copies.isEmpty() ? List.of() : copies.get(0);
+        }
+        return bySubtask.values().stream().flatMap(List::stream).sorted(Json.BY_TEXT).toList();
+    }
+
+    private static Path goOn(Cluster cluster, JsonNode request, List<OperatorSpec> operators) throws Exception {
+        StreamExecutionEnvironment env = environment(request);
+        Steps.put(JOB, steps(request.path("steps"), operators));
+        StepJob.addOperators(StepJob.source(env, JOB, request.path("watermark").asLong(Long.MIN_VALUE)), JOB, operators);
+        JobID job = cluster.start(restoring(env, request));
+        IdleSource.awaitEmitted();
+        Variant variant = new Variant(request.get("backend").asText(), request.path("format").asText("canonical"));
+        Path written = cluster.savepoint(job, Path.of(request.get("savepoint_to").asText()), variant.savepointFormat());
+        cluster.cancel(job);
+        return written;
+    }
+
+    private static List<Step> steps(JsonNode json, List<OperatorSpec> operators) {
+        List<Step> steps = new ArrayList<>();
+        for (JsonNode step : json) {
+            String id = step.get("operator").asText();
+            OperatorSpec operator = operators.stream().filter(o -> o.id().equals(id)).findFirst().orElseThrow();
+            String state = step.get("state").asText();
+            Object key = operator.keyType() == null ? null : Values.fromJson(Labels.type(operator.keyType()), step.get("key"));
+            steps.add(new Step(id, state, key, value(operator, state, step.get("value"))));
+        }
+        return steps;
+    }
+
+    private static Object value(OperatorSpec operator, String state, JsonNode json) {
+        if (json == null || json.isNull()) {
+            return null;
+        } else if (state.equals(Model.EVENT_TIMER) || state.equals(Model.PROCESSING_TIMER)) {
+            return json.asLong();
+        }
+        StateSpec spec = operator.state(state);
+        return switch (spec.kind()) {
+            case AGGREGATING -> json.asLong(); // what is added, not the accumulator
+            case MAP, BROADCAST -> new java.util.AbstractMap.SimpleEntry<>(
+                    Values.fromJson(Labels.type(spec.mapKeyType()), json.get(0)),
+                    Values.fromJson(Labels.type(spec.valueType()), json.get(1)));
+            default -> Values.fromJson(Labels.type(spec.valueType()), json);
+        };
+    }
+
+    private static StreamExecutionEnvironment environment(JsonNode request) throws Exception {
+        Path checkpoints = Files.createTempDirectory("checkpoints");
+        Variant variant = new Variant(request.get("backend").asText(), "canonical");
+        StreamExecutionEnvironment env =
+                StreamExecutionEnvironment.getExecutionEnvironment(variant.configuration(checkpoints.toUri().toString()));
+        env.setParallelism(request.get("parallelism").asInt());
+        env.setMaxParallelism(request.get("max_parallelism").asInt());
+        return env;
+    }
+
+    private static JobGraph restoring(StreamExecutionEnvironment env, JsonNode request) {
+        JobGraph graph = env.getStreamGraph().getJobGraph();
+        if (request.hasNonNull("savepoint")) {
+            String path = Path.of(request.get("savepoint").asText()).toAbsolutePath().toUri().toString();
+            graph.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(path, false));
+        }
+        return graph;
+    }
+
+    private RestoreAndPrint() {}
+}

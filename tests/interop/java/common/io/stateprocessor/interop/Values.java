@@ -1,0 +1,120 @@
+package io.stateprocessor.interop;
+
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.util.ArrayList;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.Function;
+import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.java.tuple.Tuple;
+import org.apache.flink.api.java.typeutils.EnumTypeInfo;
+import org.apache.flink.api.java.typeutils.ListTypeInfo;
+import org.apache.flink.api.java.typeutils.MapTypeInfo;
+import org.apache.flink.api.java.typeutils.PojoField;
+import org.apache.flink.api.java.typeutils.PojoTypeInfo;
+import org.apache.flink.api.java.typeutils.RowTypeInfo;
+import org.apache.flink.api.java.typeutils.TupleTypeInfo;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.types.Row;
+import org.apache.flink.types.RowKind;
+
+/** Values from JSON, the inverse of {@link Json} for the types that tests put in. */
+final class Values {
+
+    /** How values are read that JSON holds as text. */
+    private static final Map<Class<?>, Function<String, ?>> FROM_TEXT =
+            Map.of(
+                    String.class, text -> text,
+                    Character.class, text -> text.charAt(0),
+                    BigDecimal.class, BigDecimal::new,
+                    BigInteger.class, BigInteger::new,
+                    LocalDate.class, LocalDate::parse,
+                    LocalTime.class, LocalTime::parse,
+                    LocalDateTime.class, LocalDateTime::parse,
+                    Instant.class, Instant::parse,
+                    byte[].class, HexFormat.of()::parseHex);
+
+    private static final Map<Class<?>, Function<JsonNode, ?>> FROM_NUMBER =
+            Map.of(
+                    Boolean.class, JsonNode::asBoolean,
+                    Byte.class, node -> (byte) node.asInt(),
+                    Short.class, node -> (short) node.asInt(),
+                    Integer.class, JsonNode::asInt,
+                    Long.class, JsonNode::asLong,
+                    Float.class, node -> Float.valueOf(node.asText()), // NaN and infinities are text
+                    Double.class, node -> Double.valueOf(node.asText()));
+
+    static Object fromJson(TypeInformation<?> type, JsonNode json) {
+        if (json == null || json.isNull()) {
+            return null;
+        } else if (FROM_NUMBER.containsKey(type.getTypeClass())) {
+            return FROM_NUMBER.get(type.getTypeClass()).apply(json);
+        } else if (FROM_TEXT.containsKey(type.getTypeClass())) {
+            return FROM_TEXT.get(type.getTypeClass()).apply(json.asText());
+        } else if (type instanceof PrimitiveArrayTypeInfo<?> array) {
+            Object elements = java.lang.reflect.Array.newInstance(array.getComponentClass(), json.size());
+            for (int i = 0; i < json.size(); i++) {
+                java.lang.reflect.Array.set(elements, i, fromJson(array.getComponentType(), json.get(i)));
+            }
+            return elements;
+        } else if (type instanceof ListTypeInfo<?> list) {
+            List<Object> elements = new ArrayList<>();
+            json.forEach(element -> elements.add(fromJson(list.getElementTypeInfo(), element)));
+            return elements;
+        } else if (type instanceof MapTypeInfo<?, ?> map) {
+            Map<Object, Object> entries = new LinkedHashMap<>();
+            json.forEach(entry -> entries.put(
+                    fromJson(map.getKeyTypeInfo(), entry.get(0)), fromJson(map.getValueTypeInfo(), entry.get(1))));
+            return entries;
+        } else if (type instanceof TupleTypeInfo<?> tuple) {
+            Tuple fields = Tuple.newInstance(tuple.getArity());
+            for (int i = 0; i < tuple.getArity(); i++) {
+                fields.setField(fromJson(tuple.getTypeAt(i), json.get(i)), i);
+            }
+            return fields;
+        } else if (type instanceof RowTypeInfo row) {
+            Row fields = Row.withPositions(RowKind.INSERT, row.getArity());
+            for (RowKind kind : RowKind.values()) {
+                if (kind.shortString().equals(json.get("kind").asText())) {
+                    fields.setKind(kind);
+                }
+            }
+            for (int i = 0; i < row.getArity(); i++) {
+                fields.setField(i, fromJson(row.getTypeAt(i), json.get("fields").get(i)));
+            }
+            return fields;
+        } else if (type instanceof EnumTypeInfo<?>) {
+            for (Object constant : type.getTypeClass().getEnumConstants()) {
+                if (((Enum<?>) constant).name().equals(json.asText())) {
+                    return constant;
+                }
+            }
+        } else if (type instanceof PojoTypeInfo<?> pojo) {
+            return pojo(pojo, json);
+        }
+        throw new IllegalArgumentException("cannot make a " + type + " of " + json);
+    }
+
+    private static Object pojo(PojoTypeInfo<?> type, JsonNode json) {
+        try {
+            Object pojo = type.getTypeClass().getConstructor().newInstance();
+            for (int i = 0; i < type.getArity(); i++) {
+                PojoField field = type.getPojoFieldAt(i);
+                field.getField().set(pojo, fromJson(field.getTypeInformation(), json.get(field.getField().getName())));
+            }
+            return pojo;
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalArgumentException("cannot make a " + type, e);
+        }
+    }
+
+    private Values() {}
+}
