@@ -15,7 +15,7 @@ from typing import Any, Final
 from javaobj.v2 import beans
 from javaobj.v2.core import JavaStreamParser
 
-from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 
 STREAM_HEADER: Final = b"\xac\xed\x00\x05"
@@ -91,8 +91,8 @@ def read_java_object(source: DataInput) -> JavaObject:
         contents = _FirstObjectParser(stream).run()
         content = _Reader().convert(contents[0])
     except Exception as e:  # the parser raises whatever its bytes lead it to
-        where = f"{source.source}, offset {start + stream.position}"
-        raise CorruptSnapshotError(f"{where}: the Java object from offset {start} on can't be read: {e or type(e).__name__}") from e
+        source.position = start + stream.position
+        raise source.corrupt(f"the Java object from offset {start} on can't be read: {e or type(e).__name__}") from e
     source.position = start + stream.position
     return JavaObject(bytes(source.data[start : source.position]), content)
 
@@ -216,8 +216,8 @@ class _Reader:
         self._known[id(content)] = result
         for values in content.field_data.values():
             result.fields.update((f.name, self.convert(v)) for f, v in values.items())
-        for annotations in content.annotations.values():
-            result.annotations += self.all(annotations)
+        for written in content.annotations.values():
+            result.annotations += self.all(written)
         return result
 
     def array(self, content: Any) -> list[Any]:

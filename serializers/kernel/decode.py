@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.decode_binary import binary
 from state_processor.serializers.kernel.memory import (
     load_be_i16,
     load_be_i32,
@@ -479,6 +480,12 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             pos, status = temporal(op, prog[pc, 2], prog[pc, 3], buf, pos, end, arena, cols, col)
             if status != ops.OK:
                 break
+        elif op >= ops.REGION:
+            target, pos, status, col = binary(op, prog, pc, nulls, consts, buf, pos, end, regs, arena, cols)
+            if status != ops.OK:
+                break
+            pc = target
+            continue
         elif op == ops.JUMP:
             pc = prog[pc, 2]
             continue

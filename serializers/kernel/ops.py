@@ -72,6 +72,33 @@ LOCAL_DATE_TIME: Final = 67
 MILLIS: Final = 68  # long milliseconds, never null; b: 1 for UTC text
 MILLIS_NANOS: Final = 69  # long milliseconds, int nanoseconds of the millisecond; b: 1 for UTC text
 
+# Flink's binary rows, arrays and maps (little-endian, random access; see decode_binary). A region is a row's, an array's or a
+# map's bytes: register a holds its begin, the next one its end. A slot is 'b, c': the position in register b plus c.
+REGION: Final = 80  # a: region; d: least bytes; an int size, then the bytes
+SUBREGION: Final = 81  # a: region; slot b, c; d: region inside that the slot points to; e: least bytes of it
+BIT_NULL: Final = 82  # a: region; b, c: nulls; d: target when the bit is set; e: bit
+BINARY_KIND: Final = 83  # a: region; b: the kinds' names among the constants, two bytes each
+SLOT_INT: Final = 84  # slot b, c; d: bytes
+SLOT_BYTES: Final = 85  # a: region; slot b, c; d: 1 where up to seven bytes lie in the slot
+SLOT_TEXT: Final = 86  # a: region; slot b, c
+SLOT_DECIMAL: Final = 87  # a: region; slot b, c; d: 1 for a long in the slot; e, f: ten to the precision (high and low half)
+SLOT_TIMESTAMP: Final = 88  # a: region; slot b, c; d: 1 for milliseconds in the slot; e: as a of dates and times; f: 1 with zone
+SLOT_DATE: Final = 89  # slot b, c; e: as a of dates and times
+SLOT_TIME: Final = 90  # slot b, c
+ELEMENTS: Final = 91  # a: region, then count left, index, position (registers); b: child; c: bytes; d: target when empty
+ELEMENTS_NEXT: Final = 92  # a, b, c as before; d: target for another element
+ELEMENT_NULL: Final = 93  # a: region; b, c: nulls; d: target when the element is null
+PAIRS: Final = 94  # a: region, then keys and values (five registers each); b: child; c, e: bytes; d: target when empty
+PAIRS_NEXT: Final = 95  # a, b, c, e as before; d: target for another pair
+
+# Values of the table serializers outside of binary rows
+UTF8: Final = 96  # int size, text
+DECIMAL: Final = 97  # d, e, f as for SLOT_DECIMAL; a long, or int size and big-endian bytes
+TIMESTAMP: Final = 98  # d, e, f as for SLOT_TIMESTAMP; a long, or long and int
+MASKED: Final = 99  # a: count left, index, mask (three registers); b: child; d: target when empty
+MASKED_NEXT: Final = 100  # a, b as before; d: target for another element
+MASKED_NULL: Final = 101  # a: registers; b, c: nulls; d: target when the element is null
+
 # What a kernel run ended with
 OK: Final = 0
 FULL: Final = 1
@@ -85,6 +112,7 @@ LOST_NANOS: Final = 8
 OUT_OF_RANGE: Final = 9
 BAD_INDEX: Final = 10
 BAD_TIME: Final = 11
+OUT_OF_BOUNDS: Final = 12
 
 MESSAGES: Final = {
     TRUNCATED: "the bytes end inside a value",
@@ -97,4 +125,5 @@ MESSAGES: Final = {
     OUT_OF_RANGE: "a date, time or number is out of the range of its Spark type; nanos='string' shows dates and times as text",
     BAD_INDEX: "an index names a constant that the serializer snapshot does not have",
     BAD_TIME: "the fields of a date or time are out of their ranges",
+    OUT_OF_BOUNDS: "a binary row, array or map refers to bytes outside of itself",
 }

@@ -43,7 +43,7 @@ _INSTANT_MAX: Final = 31556889864403199
 
 
 @njit(cache=True)
-def _put_day(arena, cols, col, days, mode):  # type: ignore[no-untyped-def]
+def put_day(arena, cols, col, days, mode):  # type: ignore[no-untyped-def]
     """A day as days since 1970 or as text; 0, or the status that stops the run."""
     if mode == _TEXT:
         if not room(cols, col, INSTANT_SIZE):
@@ -77,7 +77,7 @@ def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no
     if ms == _MIN_I64 and op != ops.MILLIS:
         return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
     if op == ops.SQL_DATE:
-        return pos, _put_day(arena, cols, col, ms // 86400000, mode)
+        return pos, put_day(arena, cols, col, ms // 86400000, mode)
     if op == ops.SQL_TIME:
         if not room(cols, col, TIME_SIZE):
             return pos, ops.FULL
@@ -140,7 +140,7 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
     if op == ops.LOCAL_DATE:
         if null:
             return at, ops.OK if put_null(arena, cols, col) else ops.FULL
-        return at, _put_day(arena, cols, col, days, mode)
+        return at, put_day(arena, cols, col, days, mode)
     hour = np.int64(buf[at])
     minute = np.int64(buf[at + 1])
     second = np.int64(buf[at + 2])

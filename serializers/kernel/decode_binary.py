@@ -1,0 +1,422 @@
+"""The kernel's instructions for Flink's binary rows, arrays and maps, and for what else the table serializers write.
+
+Binary rows are read at random: every field has a slot of eight bytes, and longer values lie elsewhere in the row, where
+the slot says. A region (a row, an array, a map) occupies two registers, its begin and its end; whatever a slot refers to
+is checked against them before it is read. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i16, load_i32, load_i64, store_i64
+from state_processor.serializers.kernel.slots import (
+    CAPACITY,
+    COUNT,
+    DATA,
+    VAR,
+    VAR_SIZE,
+    end_text,
+    fill_nulls,
+    put_bytes,
+    put_fixed,
+    put_instant_text,
+    put_micros,
+    put_offset,
+    room,
+)
+from state_processor.serializers.kernel.text import INSTANT_SIZE, TIME_SIZE, civil_from_days, put_date, put_time
+from state_processor.serializers.kernel.times import put_day
+
+_TEXT: Final = 1  # the mode that makes text of dates and points in time
+_ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
+_DAY_MS: Final = 86400000
+_ARRAY: Final = 5  # registers of an array: begin, end, count left, index, position
+
+
+@njit(cache=True)
+def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
+    """Bytes of the UTF-8 sequence at ``pos``; negative for the longest beginning of one that is cut or wrong."""
+    lead = buf[pos]
+    if lead < 0x80:
+        return 1
+    low, high, size = 0x80, 0xBF, 0
+    if 0xC2 <= lead <= 0xDF:
+        size = 2
+    elif 0xE0 <= lead <= 0xEF:
+        size = 3
+        if lead == 0xE0:
+            low = 0xA0
+        elif lead == 0xED:
+            high = 0x9F
+    elif 0xF0 <= lead <= 0xF4:
+        size = 4
+        if lead == 0xF0:
+            low = 0x90
+        elif lead == 0xF4:
+            high = 0x8F
+    for i in range(1, size):
+        if pos + i >= end or buf[pos + i] < low or buf[pos + i] > high:
+            return -i
+        low, high = 0x80, 0xBF
+    return size if size else -1
+
+
+@njit(cache=True)
+def _put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Text in UTF-8, U+FFFD for what is none, as Java reads it; 0, or the status that stops the run."""
+    end = pos + size
+    at = pos
+    needed = 0
+    while at < end:
+        while at + 8 <= end and not load_i64(buf, at) & _ASCII:
+            at += 8
+            needed += 8
+        if at < end:
+            length = _sequence(buf, at, end)
+            needed += length if length > 0 else 3
+            at += abs(length)
+    if needed == size and at == end:
+        # Wrong sequences of three bytes have the size of their replacement, but not its bytes: they take the long way.
+        at = pos
+        while at < end:
+            while at + 8 <= end and not load_i64(buf, at) & _ASCII:
+                at += 8
+            if at < end:
+                length = _sequence(buf, at, end)
+                if length < 0:
+                    break
+                at += length
+        if at == end:
+            return ops.OK if put_bytes(arena, cols, col, buf, pos, size) else ops.FULL
+    if not room(cols, col, needed):
+        return ops.FULL
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    at = pos
+    while at < end:
+        length = _sequence(buf, at, end)
+        if length < 0:
+            arena[out] = 0xEF
+            arena[out + 1] = 0xBF
+            arena[out + 2] = 0xBD
+            out += 3
+        for i in range(length):
+            arena[out] = buf[at + i]
+            out += 1
+        at += abs(length)
+    end_text(arena, cols, col, out)
+    return ops.OK
+
+
+@njit(cache=True)
+def _pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
+    """Where the value lies that a slot points to and its size, which is -1 where that is not inside of the region."""
+    size = load_i32(buf, slot)
+    offset = load_i32(buf, slot + 4)
+    if size < 0 or offset < 0 or offset + size > end - begin:
+        return begin, np.int64(-1)
+    return begin + offset, size
+
+
+@njit(cache=True)
+def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
+    """As :func:`_pointed`, for values of which up to seven bytes lie in the slot itself."""
+    mark = np.int64(buf[slot + 7])
+    if mark & 0x80:
+        size = mark & 0x7F
+        return slot, size if size < 8 else np.int64(-1)
+    return _pointed(buf, slot, begin, end)
+
+
+@njit(cache=True)
+def _put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
+    """A decimal of 128 bits below a power of ten, in two halves; 0, or the status that stops the run."""
+    over_high, over_low = high, low
+    if high < 0:
+        over_low = ~low
+        over_high = ~high
+        # |x| - 1 for negative numbers: the limit itself is the first too large
+        over_low += 1
+        if over_low == 0:
+            over_high += 1
+    unsigned = np.uint64(over_low)
+    if over_high < 0 or over_high > limit_high or (over_high == limit_high and unsigned >= np.uint64(limit_low)):
+        return ops.OUT_OF_RANGE
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return ops.FULL
+    store_i64(arena, cols[col, DATA] + 16 * n, low)
+    store_i64(arena, cols[col, DATA] + 16 * n + 8, high)
+    cols[col, COUNT] = n + 1
+    return ops.OK
+
+
+@njit(cache=True)
+def _put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low):  # type: ignore[no-untyped-def]
+    """The same for big-endian bytes in two's complement."""
+    if size < 1 or size > 16:
+        return ops.OUT_OF_RANGE
+    high = np.int64(-1) if buf[pos] & 0x80 else np.int64(0)
+    low = high
+    for i in range(size):
+        high = (high << 8) | ((low >> 56) & 0xFF)
+        low = (low << 8) | np.int64(buf[pos + i])
+    return _put_decimal(arena, cols, col, high, low, limit_high, limit_low)
+
+
+@njit(cache=True)
+def _put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-untyped-def]
+    """Milliseconds and nanoseconds of the millisecond; 0, or the status that stops the run."""
+    if nano < 0 or nano > 999999:
+        return ops.BAD_TIME
+    seconds = ms // 1000
+    nano += ms % 1000 * 1000000
+    if mode != _TEXT:
+        return put_micros(arena, cols, col, seconds, nano, mode)
+    if zone:
+        return put_instant_text(arena, cols, col, seconds, nano, True)
+    if not room(cols, col, INSTANT_SIZE + TIME_SIZE):
+        return ops.FULL
+    days = seconds // 86400
+    rest = seconds - days * 86400
+    year, month, day = civil_from_days(days)
+    out = put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day)
+    arena[out] = 84
+    end_text(arena, cols, col, put_time(arena, out + 1, rest // 3600, rest // 60 % 60, rest % 60, nano, False))
+    return ops.OK
+
+
+@njit(cache=True)
+def _put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
+    """Milliseconds of the day; 0, or the status that stops the run."""
+    if ms < 0 or ms >= _DAY_MS:
+        return ops.BAD_TIME
+    if not room(cols, col, TIME_SIZE):
+        return ops.FULL
+    seconds = ms // 1000
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, ms % 1000 * 1000000, False)
+    end_text(arena, cols, col, out)
+    return ops.OK
+
+
+@njit(cache=True)
+def _int_at(buf, slot, width):  # type: ignore[no-untyped-def]
+    if width == 8:
+        return load_i64(buf, slot)
+    if width == 4:
+        return load_i32(buf, slot)
+    if width == 2:
+        return load_i16(buf, slot)
+    return np.int64(buf[slot])
+
+
+@njit(cache=True)
+def _slot(op, ins, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
+    """A value from its slot, which lies inside of its region; 0, or the status that stops the run."""
+    slot = regs[ins[3]] + ins[4]
+    if op == ops.SLOT_INT:
+        return ops.OK if put_fixed(arena, cols, col, _int_at(buf, slot, ins[5])) else ops.FULL
+    if op == ops.SLOT_DATE:
+        return put_day(arena, cols, col, load_i32(buf, slot), ins[6])
+    if op == ops.SLOT_TIME:
+        return _put_clock(arena, cols, col, load_i32(buf, slot))
+    begin = regs[ins[2]]
+    end = regs[ins[2] + 1]
+    if op == ops.SLOT_TEXT:
+        at, size = _pointed_or_inline(buf, slot, begin, end)
+        return ops.OUT_OF_BOUNDS if size < 0 else _put_text(buf, at, size, arena, cols, col)
+    if op == ops.SLOT_BYTES:
+        at, size = _pointed_or_inline(buf, slot, begin, end) if ins[5] else _pointed(buf, slot, begin, end)
+        if size < 0:
+            return ops.OUT_OF_BOUNDS
+        return ops.OK if put_bytes(arena, cols, col, buf, at, size) else ops.FULL
+    if op == ops.SLOT_DECIMAL:
+        if ins[5]:
+            low = load_i64(buf, slot)
+            return _put_decimal(arena, cols, col, low >> 63, low, ins[6], ins[7])
+        at, size = _pointed(buf, slot, begin, end)
+        return ops.OUT_OF_BOUNDS if size < 0 else _put_decimal_bytes(buf, at, size, arena, cols, col, ins[6], ins[7])
+    if ins[5]:
+        return _put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), ins[6], ins[7])
+    offset = load_i32(buf, slot + 4)
+    if offset < 0 or offset + 8 > end - begin:
+        return ops.OUT_OF_BOUNDS
+    return _put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), ins[6], ins[7])
+
+
+@njit(cache=True)
+def _open_array(buf, regs, reg, width):  # type: ignore[no-untyped-def]
+    """Set the registers of an array whose region is known; its number of elements, or -1 where they don't fit."""
+    begin = regs[reg]
+    size = regs[reg + 1] - begin
+    if size < 4:
+        return np.int64(-1)
+    count = load_i32(buf, begin)
+    if count < 0 or count > size * 8:
+        return np.int64(-1)
+    header = 4 + (count + 31) // 32 * 4
+    if header + count * width > size:
+        return np.int64(-1)
+    regs[reg + 2] = count
+    regs[reg + 3] = 0
+    regs[reg + 4] = begin + header
+    return count
+
+
+@njit(cache=True)
+def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untyped-def]
+    """Set the registers of a map's keys and values; their number, or -1 where they don't fit or differ."""
+    begin = regs[reg]
+    end = regs[reg + 1]
+    if end - begin < 4:
+        return np.int64(-1)
+    keys = load_i32(buf, begin)
+    if keys < 0 or keys > end - begin - 4:
+        return np.int64(-1)
+    regs[reg + 2] = begin + 4
+    regs[reg + 3] = begin + 4 + keys
+    regs[reg + 2 + _ARRAY] = begin + 4 + keys
+    regs[reg + 3 + _ARRAY] = end
+    count = _open_array(buf, regs, reg + 2, key_width)
+    return count if count == _open_array(buf, regs, reg + 2 + _ARRAY, value_width) else np.int64(-1)
+
+
+@njit(cache=True)
+def _collection(op, ins, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Begin or go on with an array or a map: whether to jump to the target, and the status."""
+    reg = ins[2]
+    if op == ops.ELEMENTS:
+        left = _open_array(buf, regs, reg, ins[4])
+    elif op == ops.PAIRS:
+        left = _open_map(buf, regs, reg, ins[4], ins[6])
+    else:
+        if op == ops.PAIRS_NEXT:
+            regs[reg + 3 + 2] += 1
+            regs[reg + 4 + 2] += ins[4]
+            regs[reg + 3 + 2 + _ARRAY] += 1
+            regs[reg + 4 + 2 + _ARRAY] += ins[6]
+            reg += 2
+        else:
+            regs[reg + 3] += 1
+            regs[reg + 4] += ins[4]
+        regs[reg + 2] -= 1
+        left = regs[reg + 2]
+    if left < 0:
+        return False, ops.OUT_OF_BOUNDS
+    begins = op == ops.ELEMENTS or op == ops.PAIRS
+    if left == 0 and col >= 0 and not put_offset(arena, cols, col, cols[ins[3], COUNT]):
+        return False, ops.FULL
+    return (left == 0) == begins, ops.OK
+
+
+@njit(cache=True)
+def _masked(op, ins, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Begin or go on with a list that has a bit mask: whether to jump to the target, the position, and the status."""
+    reg = ins[2]
+    if op == ops.MASKED:
+        if pos + 4 > end:
+            return False, pos, ops.TRUNCATED
+        count = load_be_i32(buf, pos)
+        if count < 0 or (count + 7) // 8 > end - pos - 4:
+            return False, pos, ops.BAD_COUNT
+        regs[reg] = count
+        regs[reg + 1] = 0
+        regs[reg + 2] = pos + 4
+        pos += 4 + (count + 7) // 8
+    else:
+        regs[reg] -= 1
+        regs[reg + 1] += 1
+    if regs[reg] == 0 and col >= 0 and not put_offset(arena, cols, col, cols[ins[3], COUNT]):
+        return False, pos, ops.FULL
+    return (regs[reg] == 0) == (op == ops.MASKED), pos, ops.OK
+
+
+@njit(cache=True)
+def _value(op, ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """A value outside of binary rows: the new position and 0, or the status that stops the run."""
+    fixed = ins[5] != 0
+    if op == ops.TIMESTAMP:
+        size = np.int64(8 if fixed else 12)
+        if size > end - pos:
+            return pos, ops.TRUNCATED
+        if col < 0:
+            return pos + size, ops.OK
+        nano = np.int64(0) if fixed else load_be_i32(buf, pos + 8)
+        return pos + size, _put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, ins[6], ins[7])
+    if op == ops.DECIMAL and fixed:
+        if pos + 8 > end:
+            return pos, ops.TRUNCATED
+        if col < 0:
+            return pos + 8, ops.OK
+        low = load_be_i64(buf, pos)
+        return pos + 8, _put_decimal(arena, cols, col, low >> 63, low, ins[6], ins[7])
+    if pos + 4 > end:
+        return pos, ops.TRUNCATED
+    size = load_be_i32(buf, pos)
+    if size < 0 or size > end - pos - 4:
+        return pos, ops.BAD_COUNT
+    after = pos + 4 + size
+    if col < 0:
+        return after, ops.OK
+    if op == ops.UTF8:
+        return after, _put_text(buf, pos + 4, size, arena, cols, col)
+    return after, _put_decimal_bytes(buf, pos + 4, size, arena, cols, col, ins[6], ins[7])
+
+
+@njit(cache=True)
+def binary(op, prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
+    """One instruction from ``REGION`` on: the next one, the new position, the status, and the column without room."""
+    ins = prog[pc]
+    col = ins[1]
+    reg = ins[2]
+    if ops.SLOT_INT <= op <= ops.SLOT_TIME:
+        return pc + 1, pos, _slot(op, ins, buf, regs, arena, cols, col), col
+    if op == ops.BIT_NULL or op == ops.ELEMENT_NULL or op == ops.MASKED_NULL:
+        if op == ops.BIT_NULL:
+            is_null = buf[regs[reg] + (ins[6] >> 3)] & (1 << (ins[6] & 7))
+        elif op == ops.ELEMENT_NULL:
+            is_null = buf[regs[reg] + 4 + (regs[reg + 3] >> 3)] & (1 << (regs[reg + 3] & 7))
+        else:
+            is_null = buf[regs[reg + 2] + (regs[reg + 1] >> 3)] & (0x80 >> (regs[reg + 1] & 7))
+        if not is_null:
+            return pc + 1, pos, ops.OK, col
+        full = fill_nulls(arena, cols, nulls, ins[3], ins[4])
+        return ins[5], pos, ops.FULL if full >= 0 else ops.OK, full
+    if op == ops.REGION:
+        if pos + 4 > end:
+            return pc, pos, ops.TRUNCATED, col
+        size = load_be_i32(buf, pos)
+        if size < ins[5] or size > end - pos - 4:
+            return pc, pos, ops.BAD_COUNT, col
+        regs[reg] = pos + 4
+        regs[reg + 1] = pos + 4 + size
+        return pc + 1, pos + 4 + size, ops.OK, col
+    if op == ops.SUBREGION:
+        at, size = _pointed(buf, regs[ins[3]] + ins[4], regs[reg], regs[reg + 1])
+        if size < ins[6]:
+            return pc, pos, ops.OUT_OF_BOUNDS, col
+        regs[ins[5]] = at
+        regs[ins[5] + 1] = at + size
+        return pc + 1, pos, ops.OK, col
+    if op == ops.BINARY_KIND:
+        kind = np.int64(buf[regs[reg]])
+        if kind > 3:
+            return pc, pos, ops.BAD_BYTE, col
+        if col >= 0 and not put_bytes(arena, cols, col, consts, ins[3] + 2 * kind, 2):
+            return pc, pos, ops.FULL, col
+        return pc + 1, pos, ops.OK, col
+    if op == ops.ELEMENTS or op == ops.ELEMENTS_NEXT or op == ops.PAIRS or op == ops.PAIRS_NEXT:
+        jumps, status = _collection(op, ins, buf, regs, arena, cols, col)
+        return ins[5] if jumps else pc + 1, pos, status, col
+    if op == ops.MASKED or op == ops.MASKED_NEXT:
+        jumps, pos, status = _masked(op, ins, buf, pos, end, regs, arena, cols, col)
+        return ins[5] if jumps else pc + 1, pos, status, col
+    if op == ops.UTF8 or op == ops.DECIMAL or op == ops.TIMESTAMP:
+        pos, status = _value(op, ins, buf, pos, end, arena, cols, col)
+        return pc + 1, pos, status, col
+    return pc, pos, ops.BAD_BYTE, col
