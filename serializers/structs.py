@@ -1,0 +1,156 @@
+"""What many of Flink's own serializers share: they are nothing but their nested serializers, or fields in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import pyarrow as pa
+
+from state_processor.serializers.base import VARIABLE, CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.basic import NumberSerializer
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel import ops
+from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.temporal import Instant, present_time
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.program import DecodeBuilder
+
+_SIGN: int = 1 << 63
+
+
+class NestedSerializer(TypeSerializer):
+    """A serializer whose snapshot consists of those of its nested serializers, the arguments of its constructor.
+
+    Subclasses set :attr:`snapshot_class`, :attr:`outer_version` and :attr:`nested_count`, and are made known with
+    :func:`register_nested`.
+    """
+
+    snapshot_class: str
+    outer_version: int = 1
+    nested_count: ClassVar[int] = 1
+    nested: tuple[TypeSerializer, ...]
+
+    def __init__(self, *nested: TypeSerializer) -> None:
+        self.nested = nested
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        snapshot = NestedSnapshot(self.snapshot_class, [n.snapshot() for n in self.nested], outer_version=self.outer_version)
+        snapshot.serializer_class = type(self)
+        return snapshot
+
+    def written_by(self, snapshot_class: str, outer_version: int) -> Self:
+        """This serializer, with the snapshot class and version that it was restored from."""
+        self.snapshot_class, self.outer_version = snapshot_class, outer_version
+        return self
+
+
+class NestedSnapshot(CompositeTypeSerializerSnapshot):
+    """Of a :class:`NestedSerializer`."""
+
+    serializer_class: type[NestedSerializer]
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
+        snapshot = super().read(class_name, version, source)
+        count = cls.serializer_class.nested_count
+        if len(snapshot.nested) != count:
+            raise source.corrupt(f"{count} nested serializers of {class_name} expected, found {len(snapshot.nested)}")
+        return snapshot
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self.serializer_class(*nested).written_by(self.class_name, self.outer_version)
+
+
+def register_nested(serializer: type[NestedSerializer], *other_names: str) -> None:
+    """Make the snapshot class of a :class:`NestedSerializer` known, and names that it had elsewhere."""
+    snapshot = type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
+    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
+
+
+class StructSerializer(NestedSerializer):
+    """Fields one after the other, without nulls; a column is a struct of them.
+
+    Subclasses set :attr:`value_class`, the named tuple that holds a value.
+
+    Parameters
+    ----------
+    fields
+        The serializers of all fields, by the names of their columns, in wire order.
+    nested
+        The serializers that the snapshot holds.
+    """
+
+    value_class: ClassVar[Callable[..., Any]]
+
+    def __init__(self, fields: Mapping[str, TypeSerializer], *nested: TypeSerializer) -> None:
+        super().__init__(*nested)
+        self.fields = dict(fields)
+        self.length = total_length(*self.fields.values())
+        self.smallest = sum(f.smallest for f in self.fields.values())
+
+    def read(self, source: DataInput) -> Any:
+        return self.value_class(*[f.read(source) for f in self.fields.values()])
+
+    def skip(self, source: DataInput) -> None:
+        for field in self.fields.values():
+            field.skip(source)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        for field, part in zip(self.fields.values(), value, strict=True):
+            field.write(part, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
+        return {name: f.present(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        for number, (name, field) in enumerate(self.fields.items()):
+            with builder.field(name):
+                field.emit(builder, column.child(number))
+
+
+def total_length(*parts: TypeSerializer) -> int:
+    """The sum of the lengths, where all are fixed (zero counts as fixed)."""
+    lengths = [p.length for p in parts]
+    return VARIABLE if VARIABLE in lengths else sum(lengths)
+
+
+class EpochMillisSerializer(NumberSerializer):
+    """A long that is a point in time in milliseconds; a column is of timestamps. Written as a plain ``Long``."""
+
+    def __init__(self) -> None:
+        super().__init__("LONG")
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string() if options.as_text else pa.timestamp("us", tz="UTC")
+
+    def present(self, value: int, options: DecodeOptions) -> Any:
+        seconds, nano = value // 1000, value % 1000 * 1_000_000
+        return str(Instant(seconds, nano)) if options.as_text else present_time(seconds, nano, options, UTC)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.MILLIS, column, builder.options.time_mode)
+
+
+class SignFlippedLongSerializer(NumberSerializer):
+    """A long whose first bit is inverted, so that the order of the bytes is that of the numbers."""
+
+    def __init__(self) -> None:
+        super().__init__("LONG")
+
+    def read(self, source: DataInput) -> int:
+        return (source.read_long() & (1 << 64) - 1) - _SIGN
+
+    def write(self, value: int, target: DataOutput) -> None:
+        target.write_bytes((value + _SIGN).to_bytes(8, "big"))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.SIGN_FLIPPED_INT64, column)
