@@ -22,7 +22,7 @@ from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
 from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription, operator_label
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
-from state_processor.serializers.streaming import WINDOW_TYPE
+from state_processor.serializers.streaming import GlobalWindowSerializer, TimeWindowSerializer
 
 WINDOW: Final = "window"
 DOMAIN: Final = "domain"
@@ -163,8 +163,8 @@ class KeyedStateReader:
 
 def namespace_column(state: StateDescription) -> str:
     """``window`` for windows, ``namespace`` for others."""
-    assert state.namespace is not None
-    return WINDOW if state.namespace.arrow_type(ReadOptions().decode) == WINDOW_TYPE else layouts.NAMESPACE
+    windows = (TimeWindowSerializer, GlobalWindowSerializer)
+    return WINDOW if isinstance(state.namespace, windows) else layouts.NAMESPACE
 
 
 def read_state(

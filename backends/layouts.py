@@ -10,6 +10,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import JoinedListSerializer, ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.streaming import TimerSerializer
+from state_processor.serializers.structs import SignFlippedLongSerializer
 
 KEY: Final = "key"
 NAMESPACE: Final = "namespace"
@@ -17,6 +18,8 @@ VALUE: Final = "value"
 MAP_KEY: Final = "map_key"
 MAP_VALUE: Final = "map_value"
 TIMESTAMP: Final = "timestamp"
+
+_FIRES_AT: Final = SignFlippedLongSerializer()
 
 KEY_SLOT: Final = 0
 VALUE_SLOT: Final = 1
@@ -57,7 +60,7 @@ def _timer_fields(state: StateDescription) -> tuple[Field, ...]:
     timer = state.value
     if not isinstance(timer, TimerSerializer):
         raise UnsupportedFormatError(f"state {state.name!r}: a queue of {timer}, not of timers, can't be read")
-    return (Field(TIMESTAMP, timer.timestamp), Field(KEY, timer.key), Field(NAMESPACE, timer.namespace))
+    return (Field(TIMESTAMP, _FIRES_AT), Field(KEY, timer.key), Field(NAMESPACE, timer.namespace))
 
 
 def _parts(state: StateDescription) -> tuple[TypeSerializer, TypeSerializer, TypeSerializer]:

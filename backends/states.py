@@ -163,13 +163,21 @@ def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str
     return f"{operator_label(operator)}, subtask {subtask.index}"
 
 
-def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateDescription]:
-    """All states of an operator by name, over all its subtasks: one may be registered in a single subtask only."""
-    found: dict[str, StateDescription] = {}
+def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
+    """All states of an operator by name, each as every subtask registers it that does.
+
+    A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks.
+    """
+    found: dict[str, list[StateDescription]] = {}
     for subtask in operator.subtasks:
         for state in _subtask_states(snapshot, subtask, subtask_label(operator, subtask)):
-            found.setdefault(state.name, state)
+            found.setdefault(state.name, []).append(state)
     return found
+
+
+def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateDescription]:
+    """All states of an operator by name, over all its subtasks."""
+    return {name: variants[0] for name, variants in state_variants(snapshot, operator).items()}
 
 
 def _subtask_states(snapshot: Snapshot, subtask: OperatorSubtaskState, context: str) -> Iterator[StateDescription]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +21,6 @@ from state_processor.serializers.base import (
 from state_processor.serializers.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.collections import ListSerializer, NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaObject, read_java_object
 from state_processor.serializers.kernel import ops
@@ -31,6 +31,7 @@ from state_processor.serializers.structs import (
     NestedSerializer,
     SignFlippedLongSerializer,
     StructSerializer,
+    emit_choice,
     register_nested,
     total_length,
 )
@@ -82,6 +83,8 @@ class TimeWindow(NamedTuple):
 
 
 _MILLIS: Final = EpochMillisSerializer()
+_AS_TIMESTAMP: Final = DecodeOptions()
+"""Times of last use fit microseconds and the clock's range, so that they are timestamps whatever the options say."""
 _WINDOW_FIELDS: Final = {"start": _MILLIS, "end": _MILLIS}
 
 
@@ -198,16 +201,16 @@ class TtlSerializer(NestedSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         inner = self.value.arrow_type(options)
-        return pa.struct([(LAST_ACCESS_FIELD, _MILLIS.arrow_type(options)), ("value", inner)]) if options.ttl else inner
+        return pa.struct([(LAST_ACCESS_FIELD, _MILLIS.arrow_type(_AS_TIMESTAMP)), ("value", inner)]) if options.ttl else inner
 
     def present(self, value: TtlValue, options: DecodeOptions) -> Any:
         inner = self.value.present(value.value, options)
-        return {LAST_ACCESS_FIELD: _MILLIS.present(value.last_access, options), "value": inner} if options.ttl else inner
+        return {LAST_ACCESS_FIELD: _MILLIS.present(value.last_access, _AS_TIMESTAMP), "value": inner} if options.ttl else inner
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if builder.options.ttl:
             builder.op(ops.VALID, column)
-            _MILLIS.emit(builder, column.child(0))
+            builder.op(ops.MILLIS, column.child(0), _AS_TIMESTAMP.time_mode)
             self.value.emit(builder, column.child(1))
         else:
             builder.op(ops.SKIP, column, _MILLIS.length)
@@ -415,6 +418,14 @@ class UnionSerializer(NestedSerializer):
         shown[self._names[value.tag - 1]] = self.nested[value.tag - 1].present(value.value, options)
         return shown
 
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        def side(number: int) -> None:
+            builder.op(ops.VALID, column)
+            self.nested[number].emit(builder, column.child(number))
+            builder.fill_nulls(column.child(1 - number))
+
+        emit_choice(builder, column, [None, lambda: side(0), lambda: side(1)])
+
 
 class StreamElement(NamedTuple):
     """A record or an event of a stream.
@@ -483,9 +494,7 @@ class StreamElementSerializer(NestedSerializer):
         tag = source.read_unsigned_byte()
         kind = STREAM_ELEMENTS.get(tag)
         if kind is None:
-            raise UndecodableValueError(
-                f"{source.source}, offset {source.position - 1}: {tag} is no known tag of a stream element"
-            )
+            raise source.corrupt(f"{tag} is no known tag of a stream element", source.position - 1)
         return tag, kind
 
     def read(self, source: DataInput) -> StreamElement:
@@ -519,6 +528,21 @@ class StreamElementSerializer(NestedSerializer):
         kind = STREAM_ELEMENTS[value.tag]
         record = self.record.present(value.record, options) if kind.has_record else None
         return {"kind": kind.name, "timestamp": value.timestamp, "record": record}
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        def element(kind: _StreamElementKind) -> None:
+            builder.op(ops.VALID, column)
+            builder.text(column.named("kind"), kind.name)
+            builder.op(ops.SKIP, column, kind.before)
+            if kind.has_timestamp:
+                builder.op(ops.INT64, column.named("timestamp"))
+            builder.op(ops.SKIP, column, kind.after)
+            if kind.has_record:
+                self.record.emit(builder, column.named("record"))
+            absent = {"timestamp": kind.has_timestamp, "record": kind.has_record}
+            builder.fill_nulls(*(column.named(name) for name, there in absent.items() if not there))
+
+        emit_choice(builder, column, [partial(element, STREAM_ELEMENTS[tag]) for tag in sorted(STREAM_ELEMENTS)])
 
 
 class Transaction(NamedTuple):

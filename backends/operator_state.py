@@ -1,0 +1,199 @@
+"""Reading operator state: split lists, union lists and broadcast state. Flink: ``OperatorStateRestoreOperation``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends import handles as h
+from state_processor.backends import meta_info as mi
+from state_processor.backends import shapes, snappy
+from state_processor.backends.metadata import OperatorState
+from state_processor.backends.read_options import ReadOptions
+from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
+from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.states import BROADCAST, StateDescription, describe_operator_state, operator_header, subtask_label
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.io import DataInput
+
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSplit:
+    """The operator state of one subtask: what one task reads. It can be pickled."""
+
+    handle: h.OperatorStateHandle
+    subtask: int
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StateBytes:
+    """Where one state's elements lie: positions in ``buffer``, whose begin is offset ``base`` of the file."""
+
+    buffer: npt.NDArray[np.uint8]
+    base: int
+    starts: list[int]
+    ends: list[int]
+
+
+class OperatorStateReader:
+    """Reads one operator state of an operator, from all subtasks.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is.
+    states
+        The state as each subtask registers it.
+    options
+        Shape and content. Operator state has no key groups and no TTL: those metadata columns are null.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        self._state = states[0]
+        self._options = options
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
+        fields = [(n, s.arrow_type(self._options.decode)) for n, s in self._columns(self._state)]
+        if self._options.metadata:
+            fields += [(KEY_GROUP_COLUMN, pa.int32()), (shapes.SUBTASK, pa.int32()), (shapes.LAST_ACCESS, _TIMESTAMP)]
+        return pa.schema(fields)
+
+    def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
+        """What to read: a part per subtask, or one subtask alone for broadcast state, of which each has a copy.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the copies of broadcast state differ.
+        """
+        found = [
+            OperatorSplit(s.managed_operator, s.index, subtask_label(self._operator, s))
+            for s in self._operator.subtasks
+            if s.managed_operator is not None and any(m.name == self._state.name for m in s.managed_operator.states)
+        ]
+        if self._state.kind == BROADCAST and found:
+            self._check_copies(found)
+            return found[:1]
+        return found
+
+    def read(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split."""
+        for batch in self._read(split, frozenset(self.schema.names)):
+            rows = batch.num_rows
+            extra = {
+                KEY_GROUP_COLUMN: pa.nulls(rows, pa.int32()),
+                shapes.SUBTASK: shapes.constant(split.subtask, rows),
+                shapes.LAST_ACCESS: pa.nulls(rows, _TIMESTAMP),
+            }
+            arrays = [extra[f.name] if f.name in extra else shapes.conform(batch.column(f.name), f.type) for f in self.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    @staticmethod
+    def _columns(state: StateDescription) -> list[tuple[str, TypeSerializer]]:
+        assert state.value is not None
+        keys = [("key", state.key)] if state.kind == BROADCAST and state.key is not None else []
+        return [*keys, ("value", state.value)]
+
+    def _read(self, split: OperatorSplit, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        name = self._state.name
+        header = operator_header(self._snapshot, split.handle, split.context)
+        meta = header.state(name)
+        if meta is None:
+            raise CorruptSnapshotError(f"{split.context}: state {name!r} has offsets, but the file does not register it")
+        state = describe_operator_state(meta)
+        stream = self._snapshot.open(split.handle.stream, split.context)
+        where = f"{split.context}, state {name!r}, {stream.describe()}"
+        found = self._locate(split.handle, header, name, where)
+        fields = tuple(Field(n, s) for n, s in self._columns(state))
+
+        def site(position: int, entry: int, row_start: int) -> str:
+            return f"{where}, offset {found.base + position}"
+
+        if state.kind == BROADCAST:
+            decoder = RowLayout((Part(None, fields, (0, 2)),), columns - {KEY_GROUP_COLUMN}).decoder(self._options.decode)
+            for start in found.starts:
+                source = DataInput(memoryview(found.buffer), where, start)
+                count = source.read_count("broadcast entries", 1)
+                yield from decoder.rows(found.buffer, source.position, count, site)
+        else:
+            decoder = RowLayout((Part(0, fields),), columns - {KEY_GROUP_COLUMN}).decoder(self._options.decode)
+            entries = np.zeros((len(found.starts), 5), dtype=np.int64)
+            entries[:, 0], entries[:, 1] = found.starts, found.ends
+            yield from decoder.entries(found.buffer, entries, site)
+        yield from decoder.finish()
+
+    def _locate(self, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str) -> _StateBytes:
+        stream = self._snapshot.open(handle.stream, where)
+        every = sorted({o for s in handle.states for o in s.offsets})
+        offsets = [o for s in handle.states if s.name == name for o in s.offsets]
+        if not offsets:
+            return _StateBytes(np.zeros(0, dtype=np.uint8), 0, [], [])
+        if offsets and (min(offsets) < 0 or max(every) > stream.size):
+            raise CorruptSnapshotError(f"{where}: elements are said to start at {max(every)}, the file has {stream.size} bytes")
+        first = every[0] if header.compressed else min(offsets)
+        following = dict(zip(every, [*every[1:], stream.size], strict=True))
+        last = stream.size if header.compressed else max(following[o] for o in offsets)
+        data = stream.read(first, last - first)
+        if not header.compressed:
+            buffer = np.frombuffer(data, dtype=np.uint8)
+            buffer.flags.writeable = False
+            return _StateBytes(buffer, first, [o - first for o in offsets], [following[o] - first for o in offsets])
+        plain = snappy.decompress(data, where)
+        positions = snappy.chunk_positions(data, where)
+        if all(o - first in positions for o in every):
+            starts = [positions[o - first] for o in offsets]
+            ends = [positions[following[o] - first] if following[o] < stream.size else len(plain) for o in offsets]
+            return _StateBytes(plain, first, starts, ends)
+        return self._count_through(plain, first, handle, header, name, where)
+
+    @staticmethod
+    def _count_through(
+        plain: npt.NDArray[np.uint8], base: int, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+    ) -> _StateBytes:
+        """Find elements by decoding all before them: Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063)."""
+        counts = {s.name: len(s.offsets) for s in handle.states}
+        source = DataInput(memoryview(plain), where)
+        starts, ends = [], []
+        for meta in (*header.lists, *header.broadcasts):
+            state = describe_operator_state(meta)
+            assert state.value is not None
+            for _ in range(counts.get(meta.name, 0)):
+                start = source.position
+                if state.kind == BROADCAST and state.key is not None:
+                    for _ in range(source.read_count("broadcast entries", 1)):
+                        state.key.skip(source)
+                        state.value.skip(source)
+                else:
+                    state.value.skip(source)
+                if meta.name == name:
+                    starts.append(start)
+                    ends.append(source.position)
+        return _StateBytes(plain, base, starts, ends)
+
+    def _check_copies(self, splits: Sequence[OperatorSplit]) -> None:
+        """Compare the serialized entries of all subtasks; their order is an accident of hashing."""
+        first: list[bytes] | None = None
+        for split in splits:
+            batches = self._read(split, frozenset({KEY_BYTES_COLUMN}))
+            copy = sorted(entry for b in batches for entry in b.column(KEY_BYTES_COLUMN).to_pylist())
+            if first is None:
+                first = copy
+            elif copy != first:
+                raise CorruptSnapshotError(
+                    f"{split.context}: its copy of the broadcast state {self._state.name!r} differs from that of "
+                    f"subtask {splits[0].subtask}; every subtask should hold the same"
+                )

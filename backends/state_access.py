@@ -1,0 +1,146 @@
+"""One door to every kind of state: name it, get a reader with a schema, splits and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from state_processor.backends import shapes
+from state_processor.backends.keyed_reader import KeyedStateReader, OperatorReader
+from state_processor.backends.metadata import OperatorState
+from state_processor.backends.operator_state import OperatorStateReader
+from state_processor.backends.read_options import ReadOptions
+from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.states import (
+    BROADCAST,
+    OPERATOR_KINDS,
+    OPERATOR_LIST,
+    TIMERS,
+    UNION_LIST,
+    StateDescription,
+    operator_label,
+    state_variants,
+)
+from state_processor.serializers.errors import NotFoundError
+
+TIMER_KIND: Final = "TIMER"
+KEYED_KIND: Final = "KEYED"
+
+_KINDS: Final[dict[str, frozenset[str]]] = {
+    OPERATOR_LIST: frozenset({OPERATOR_LIST}),
+    UNION_LIST: frozenset({UNION_LIST}),
+    BROADCAST: frozenset({BROADCAST}),
+    TIMER_KIND: TIMERS,
+}
+_READ_WITH: Final = {
+    OPERATOR_LIST: "read_list_state",
+    UNION_LIST: "read_union_state",
+    BROADCAST: "read_broadcast_state",
+}
+
+
+class StateReader(Protocol):
+    """Reads one state, or several side by side, in parts that tasks can take."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives."""
+
+    def splits(self, split_bytes: int = ...) -> Sequence[Any]:
+        """What to read; each part can be pickled."""
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+
+
+def open_state(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    state: str | None = None,
+    kind: str | None = None,
+    options: ReadOptions | None = None,
+) -> StateReader:
+    """The reader of a state.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is; see :func:`~state_processor.backends.states.find_operator`.
+    state
+        Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
+    kind
+        What it has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or ``None`` for any.
+    options
+        Shape and content.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator has no such state, or it is of another kind.
+    """
+    options = options or ReadOptions()
+    variants = state_variants(snapshot, operator)
+    if state is None:
+        if kind == TIMER_KIND:
+            timers = [v for v in variants.values() if v[0].is_timer]
+            if not timers:
+                raise NotFoundError(f"{operator_label(operator)} has no timers")
+            return UnionReader([KeyedStateReader(snapshot, operator, v, options) for v in timers])
+        return OperatorReader(snapshot, operator, variants, options)
+    if state not in variants:
+        raise NotFoundError.naming_nearest(f"state (in {operator_label(operator)})", state, variants)
+    found = variants[state]
+    _check_kind(found[0], kind, operator)
+    reader = OperatorStateReader if found[0].kind in OPERATOR_KINDS else KeyedStateReader
+    return reader(snapshot, operator, found, options)
+
+
+def _check_kind(state: StateDescription, kind: str | None, operator: OperatorState) -> None:
+    wanted = _KINDS.get(kind or "")
+    fits = state.is_keyed if kind == KEYED_KIND else (wanted is None or state.kind in wanted)
+    if not fits:
+        method = _READ_WITH.get(state.kind, "read_timers" if state.is_timer else "read_keyed_state")
+        raise NotFoundError(f"state {state.name!r} of {operator_label(operator)} is {state.kind}; read it with {method}")
+
+
+@dataclass(frozen=True, slots=True)
+class UnionSplit:
+    """A part of one of several readers."""
+
+    reader: int
+    split: Any
+
+
+class UnionReader:
+    """Several readers' rows after one another; columns that one lacks are null there."""
+
+    def __init__(self, readers: Sequence[StateReader]) -> None:
+        self._readers = list(readers)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of all readers, in the order in which they come."""
+        types: dict[str, list[pa.DataType]] = {}
+        for reader in self._readers:
+            for field in reader.schema:
+                types.setdefault(field.name, []).append(field.type)
+        return pa.schema([(n, reduce(shapes.wider, t)) for n, t in types.items()])
+
+    def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
+        """What to read, in parts that tasks can take."""
+        size = (split_bytes,) if split_bytes else ()
+        return [UnionSplit(i, s) for i, r in enumerate(self._readers) for s in r.splits(*size)]
+
+    def read(self, split: UnionSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split."""
+        for batch in self._readers[split.reader].read(split.split):
+            names = batch.schema.names
+            arrays = [
+                shapes.conform(batch.column(f.name), f.type) if f.name in names else pa.nulls(batch.num_rows, f.type)
+                for f in self.schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)

@@ -1,0 +1,195 @@
+"""Compares what we read with what a snapshot's ``expected.json`` says it holds.
+
+Both the fixtures of this repository and the external corpus have such a file; its values come from the job's input, not
+from reading the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+FIXTURES = ROOT / "tests" / "fixtures"
+CORPUS = Path(os.environ.get("STATE_PROCESSOR_CORPUS") or ROOT / ".." / "shared" / "corpus").resolve()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One snapshot and its expected content."""
+
+    directory: Path
+
+    @property
+    def id(self) -> str:
+        return f"{self.directory.parent.name}/{self.directory.name}"
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        return json.loads((self.directory / "expected.json").read_text())
+
+    @property
+    def snapshot(self) -> str:
+        return str(self.directory / self.expected["snapshot_dir"])
+
+
+def cases(root: Path, pattern: str = "*") -> list[Case]:
+    """Snapshots with expected content below a folder of versions, by a glob on ``version/case``."""
+    return [Case(p.parent) for p in sorted(root.glob("*/*/expected.json")) if p.parent.match(pattern)]
+
+
+def all_cases(pattern: str = "*") -> list[Case]:
+    """The repository's fixtures and, where it is, the external corpus."""
+    return cases(FIXTURES, pattern) + (cases(CORPUS / "generated", pattern) if CORPUS.is_dir() else [])
+
+
+def timestamp_ms(value: Any) -> Any:
+    """A point in time as the milliseconds that expected contents give windows in."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        return ("-" if value < 0 else "") + "Infinity" if math.isinf(value) else value
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z") if value.tzinfo else value.isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    return value
+
+
+def as_expected(actual: Any, expected: Any) -> Any:
+    """What we read, in the notation of expected contents; ``expected`` tells structs apart that look the same."""
+    if isinstance(actual, dict):
+        return _struct(actual, expected)
+    if isinstance(actual, list):
+        return _list(actual, expected)
+    return _plain(actual)
+
+
+def _struct(actual: dict[str, Any], expected: Any) -> Any:
+    if isinstance(expected, list):  # a tuple
+        values = list(actual.values())
+        return [as_expected(v, e) for v, e in zip(values, expected, strict=True)] if len(values) == len(expected) else values
+    if not isinstance(expected, dict):
+        return actual
+    if "fields" in expected and "kind" in expected:
+        fields = [v for n, v in actual.items() if n != "row_kind"]
+        paired = zip(fields, expected["fields"], strict=True) if len(fields) == len(expected["fields"]) else ((f, None) for f in fields)
+        return {"kind": actual.get("row_kind"), "fields": [as_expected(v, e) for v, e in paired]}
+    if expected.keys() <= {"left", "right"}:
+        side = next(iter(expected))
+        return {n: as_expected(v, expected.get(n)) for n, v in actual.items() if n == side or v is not None}
+    if expected.keys() == {"start", "end"}:
+        return {n: timestamp_ms(v) for n, v in actual.items()}
+    if expected.keys() == {"timestamp", "record"}:
+        return {n: timestamp_ms(actual[n]) if n == "timestamp" else as_expected(actual[n], expected[n]) for n in expected}
+    converted = {n: as_expected(v, expected.get(n)) for n, v in actual.items() if n != "_class"}
+    # A column of a class hierarchy has the fields of all classes; those of others have to be null.
+    converted = {n: v for n, v in converted.items() if n in expected or v is not None}
+    for marker in ("@class", "@avro"):
+        if marker in expected:
+            converted[marker] = actual.get("_class") or expected[marker]
+    return converted
+
+
+def _list(actual: list[Any], expected: Any) -> Any:
+    if isinstance(expected, dict) and "bits" in expected:
+        return expected | {"bits": actual}
+    if actual and isinstance(actual[0], tuple):  # a map
+        wanted = expected if isinstance(expected, list) else []
+        by_key = {sort_key(pair[0]): pair for pair in wanted if isinstance(pair, list) and len(pair) == 2}
+        pairs = []
+        for key, value in actual:
+            shaped = as_expected(key, wanted[0][0] if by_key else None)
+            like = by_key.get(sort_key(shaped), [None, None])
+            pairs.append([as_expected(key, like[0]), as_expected(value, like[1])])
+        return sorted(pairs, key=sort_key)
+    like = expected if isinstance(expected, list) and len(expected) == len(actual) else [None] * len(actual)
+    return [as_expected(a, e) for a, e in zip(actual, like, strict=True)]
+
+
+def sort_key(value: Any) -> str:
+    """A text that equal values share, whatever the order of their fields."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def differences(rows: list[dict[str, Any]], state: dict[str, Any]) -> list[str]:
+    """What differs between rows as read (``flatten=False``) and a state's expected entries."""
+    expected = {_identity(e): e for e in state["entries"]}
+    found: dict[str, dict[str, Any]] = {}
+    problems = []
+    example = state["entries"][0] if state["entries"] else {}
+    for row in rows:
+        shaped = _entry(row, example, state)
+        identity = _identity(shaped)
+        shaped = _entry(row, expected.get(identity, example), state)
+        if identity in found:
+            problems.append(f"twice: {identity}")
+        found[identity] = shaped
+    problems += [f"missing: {i}" for i in expected.keys() - found.keys()]
+    problems += [f"unexpected: {i}" for i in found.keys() - expected.keys()]
+    for identity in expected.keys() & found.keys():
+        one, other = (_comparable(e, state) for e in (expected[identity], found[identity]))
+        if one != other:
+            problems.append(f"{identity}: expected {one}, found {other}")
+    return problems
+
+
+def _comparable(entry: dict[str, Any], state: dict[str, Any]) -> str:
+    value = entry.get("value")
+    is_map = state["kind"] == "MAP" or str(state.get("value_type", "")).startswith("MAP<")
+    if isinstance(value, list) and (state.get("unordered_elements") or is_map):
+        entry = entry | {"value": sorted(value, key=sort_key)}
+    return sort_key(entry)
+
+
+def _identity(entry: dict[str, Any]) -> str:
+    return sort_key([entry.get("key"), entry.get("namespace"), entry.get("timestamp")])
+
+
+def _entry(row: dict[str, Any], like: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"key": as_expected(row["key"], like.get("key"))}
+    if "namespace" in like:
+        namespace = row.get("window", row.get("namespace"))
+        named = like["namespace"]
+        entry["namespace"] = named if namespace is None and isinstance(named, str) else as_expected(namespace, named)
+    if state["kind"].endswith("TIMER"):
+        entry["timestamp"] = row["timestamp"]
+    else:
+        entry["value"] = as_expected(row["value"], like.get("value"))
+    return entry
+
+
+def bag(values: list[Any]) -> list[str]:
+    """Values whose order means nothing, comparable."""
+    return sorted(sort_key(v) for v in values)
+
+
+def shaped_like_any(actual: Any, expected: list[Any]) -> Any:
+    """An element of a list without order, in the notation of one of the expected elements."""
+    return as_expected(actual, expected[0] if expected else None)
+
+
+def states_of(case: Case) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each expected operator with each of its states that has a kind."""
+    for operator in case.expected["operators"]:
+        for state in operator.get("states", []):
+            if "kind" in state:
+                yield operator, state
