@@ -123,6 +123,20 @@ def total_length(*parts: TypeSerializer) -> int:
     return VARIABLE if VARIABLE in lengths else sum(lengths)
 
 
+def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Callable[[], None] | None]) -> None:
+    """A byte that selects what follows; ``None`` where it must not occur."""
+    first = builder.aux([(-1, 0, 0, 0)] * len(branches))
+    builder.op(ops.CHOOSE_BYTE, column, first, len(branches))
+    ends = []
+    for number, branch in enumerate(branches):
+        if branch is not None:
+            builder.patch_aux(first + number, (builder.here, 0, 0, 0))
+            branch()
+            ends.append(builder.op(ops.JUMP))
+    for end in ends:
+        builder.patch(end, 0, builder.here)
+
+
 class EpochMillisSerializer(NumberSerializer):
     """A long that is a point in time in milliseconds; a column is of timestamps. Written as a plain ``Long``."""
 
@@ -137,7 +151,7 @@ class EpochMillisSerializer(NumberSerializer):
         return str(Instant(seconds, nano)) if options.as_text else present_time(seconds, nano, options, UTC)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.MILLIS, column, builder.options.time_mode)
+        builder.op(ops.MILLIS, column, builder.options.time_mode, 1)
 
 
 class SignFlippedLongSerializer(NumberSerializer):

@@ -438,6 +438,18 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, 2], prog[pc, 3]):
                 status = ops.FULL
                 break
+        elif op == ops.CHOOSE_BYTE:
+            if pos >= end:
+                status = ops.TRUNCATED
+                break
+            index = np.int64(buf[pos])
+            target = aux[prog[pc, 2] + index, 0] if index < prog[pc, 3] else np.int64(-1)
+            if target < 0:
+                status = ops.BAD_BYTE
+                break
+            pos += 1
+            pc = target
+            continue
         elif op == ops.ENUM or op == ops.CHOOSE:
             if pos + 4 > end:
                 status = ops.TRUNCATED

@@ -10,13 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import decode as k
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import Arena, estimate_bytes
 from state_processor.serializers.kernel.program import CONTEXT, DecodeProgram
+from state_processor.serializers.kernel.slots import COUNT, VAR_SIZE
 
-Locate = Callable[[int, int], str]
-"""From a position in the buffer and the index of an entry (-1 without entries) to words for an error message."""
+Locate = Callable[[int, int, int], str]
+"""Words for an error message, from the position in the buffer, the index of the entry (-1 without) and the row's begin."""
 
 _BATCH_BYTES: Final = 8 << 20
 _BATCH_ROWS: Final = 1 << 16
@@ -24,6 +26,7 @@ _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
 _FIRST_TEXT: Final = 16.0
 _NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
+_BY_NAME: Final = 4
 _UNREPRESENTABLE: Final = {ops.BAD_TAG, ops.LOST_NANOS, ops.OUT_OF_RANGE}
 
 
@@ -59,9 +62,7 @@ class ColumnDecoder:
                 self._slots_per_row[column.index] = _FIRST_ELEMENTS * self._slots_per_row[column.element_of.index]
                 self._text_per_row[column.index] = _FIRST_TEXT * self._slots_per_row[column.index]
 
-    def entries(
-        self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate
-    ) -> Iterator[pa.RecordBatch]:
+    def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
         """Decode one row per entry of a framed block.
 
         ``entries`` has one line per row: begin and end of its first part, begin and end of its second, and a number
@@ -73,7 +74,7 @@ class ColumnDecoder:
             wanted = min(self._capacity - self._rows, len(entries) - at)
             self._run(buffer, entries, at, wanted, 0, 0, arena)
             at += int(self._result[k.ROWS])
-            yield from self._after(arena, lambda position, done, base=at: locate(position, base))  # type: ignore[misc]
+            yield from self._after(arena, locate, at, buffer)
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
@@ -89,7 +90,7 @@ class ColumnDecoder:
             self._run(buffer, _NO_ENTRIES, 0, min(self._capacity - self._rows, count), self.position, len(buffer), arena)
             count -= int(self._result[k.ROWS])
             self.position = int(self._result[k.POSITION])
-            yield from self._after(arena, lambda position, done: locate(position, -1))
+            yield from self._after(arena, locate, -1, buffer)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The rows that no batch has been made of yet."""
@@ -136,7 +137,7 @@ class ColumnDecoder:
             self._result,
         )
 
-    def _after(self, arena: Arena, locate: Locate) -> Iterator[pa.RecordBatch]:
+    def _after(self, arena: Arena, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> Iterator[pa.RecordBatch]:
         status = int(self._result[k.STATUS])
         self._rows += int(self._result[k.ROWS])
         if status == ops.OK:
@@ -150,7 +151,7 @@ class ColumnDecoder:
                 self._grow(int(self._result[k.COLUMN]), 4.0)
                 self._arena = None
         else:
-            raise self._error(status, locate)
+            raise self._error(status, locate, entry, buffer)
 
     def _grow(self, column: int, factor: float) -> None:
         self._slots_per_row[column] *= factor
@@ -165,14 +166,25 @@ class ColumnDecoder:
             used = arena.table[column.index]
             # Follow what the data needs, a little ahead of it, so that the next batch comes out full.
             if column.element_of is not None:
-                self._slots_per_row[column.index] = max(self._slots_per_row[column.index] * 0.7, used[k.COUNT] / self._rows * 1.2)
-            self._text_per_row[column.index] = max(self._text_per_row[column.index] * 0.7, used[k.VAR_SIZE] / self._rows * 1.2)
+                self._slots_per_row[column.index] = max(self._slots_per_row[column.index] * 0.7, used[COUNT] / self._rows * 1.2)
+            self._text_per_row[column.index] = max(self._text_per_row[column.index] * 0.7, used[VAR_SIZE] / self._rows * 1.2)
         self._arena = None
         self._rows = 0
         return batch
 
-    def _error(self, status: int, locate: Locate) -> StateProcessorError:
+    def _error(self, status: int, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> StateProcessorError:
         path = self._program.paths[int(self._result[k.INSTRUCTION])]
-        where = locate(int(self._result[k.POSITION]), 0)
+        position = int(self._result[k.POSITION])
+        where = locate(position, entry, int(self._result[k.ROW_START]))
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
-        return kind(f"{where}: {ops.MESSAGES[status]} (in {path})" if path else f"{where}: {ops.MESSAGES[status]}")
+        problem = ops.MESSAGES[status]
+        if status == ops.BAD_TAG:
+            problem += f": {_undescribed_class(DataInput(memoryview(buffer), where, position))}"
+        return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
+
+
+def _undescribed_class(source: DataInput) -> str:
+    """What a POJO's bytes say after their flags about the class of the value: a name, or a registered subclass's tag."""
+    if source.data[source.position - 1] == _BY_NAME:
+        return f"class {source.read_utf()}"
+    return f"registered subclass {source.read_unsigned_byte()}"

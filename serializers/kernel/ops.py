@@ -36,6 +36,7 @@ JOINED: Final = 18  # b: child column; d: target when empty
 JOINED_NEXT: Final = 19  # b: child column; d: target for another element
 BLOCKS: Final = 20  # a: register; b: child column; d: target when empty (Avro's blocks)
 BLOCKS_NEXT: Final = 21  # a: register; b: child column; d: target for another element
+CHOOSE_BYTE: Final = 23  # a: first aux row, b: rows; the next byte selects a target, -1 where it must not occur
 POJO: Final = 22  # a: first aux row, f: rows of subclasses; b, c: nulls; d: target when null
 
 # Numbers

@@ -49,7 +49,7 @@ def _run(
     entries[1:, 0] = ends[:-1]
     entries[:, 1] = ends
     buffer = np.frombuffer(b"".join(payloads) + b"\0", dtype=np.uint8)
-    yield from decoder.entries(buffer, entries, lambda position, entry: f"payloads, offset {position}")
+    yield from decoder.entries(buffer, entries, lambda position, *_: f"payloads, offset {position}")
     yield from decoder.finish()
 
 
