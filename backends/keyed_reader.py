@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from state_processor.backends import handles as h
 from state_processor.backends import layouts, shapes
 from state_processor.backends.key_groups import key_group
@@ -21,6 +20,7 @@ from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
 from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription, operator_label
+from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
 from state_processor.serializers.streaming import GlobalWindowSerializer, TimeWindowSerializer
 
@@ -86,6 +86,15 @@ class KeyedStateReader:
         self._state = states[0]
         self._options = options
         self._variants = tuple(dict.fromkeys(states))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {
+            "_snapshot": snapshot_for_tasks(self._snapshot),
+            "_operator": operator_for_tasks(self._operator),
+            "_state": state_for_tasks(self._state),
+            "_variants": (),
+            "schema": self.schema,
+        }
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -301,6 +310,10 @@ class OperatorReader:
         self._readers = {n: KeyedStateReader(snapshot, operator, v, self._options) for n, v in beside.items()}
         taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
         self._columns = {n: f"{n}_state" if n in taken else n for n in beside}
+
+    def __getstate__(self) -> dict[str, Any]:
+        slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
+        return vars(self) | slim | {"schema": self.schema}
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends import shapes, snappy
@@ -19,6 +18,7 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.states import BROADCAST, StateDescription, describe_operator_state, operator_header, subtask_label
+from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
@@ -63,6 +63,14 @@ class OperatorStateReader:
         self._operator = operator
         self._state = states[0]
         self._options = options
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {
+            "_snapshot": snapshot_for_tasks(self._snapshot),
+            "_operator": operator_for_tasks(self._operator),
+            "_state": state_for_tasks(self._state),
+            "schema": self.schema,
+        }
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -1,0 +1,277 @@
+"""What a snapshot holds, as tables: its operators, their states, and every stored piece.
+
+``operators`` and ``handles`` need ``_metadata`` alone; ``states`` reads the headers of state files too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from state_processor.backends import handles as h
+from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from state_processor.backends.read_options import ReadOptions
+from state_processor.backends.schema_text import schema_text
+from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.state_access import open_state
+from state_processor.backends.states import StateDescription, leaf_keyed_handles, operator_states
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
+
+RAW_KEYED: Final = "RAW_KEYED"
+RAW_OPERATOR: Final = "RAW_OPERATOR"
+
+OPERATORS_SCHEMA: Final = pa.schema(
+    [
+        ("checkpoint_id", pa.int64()),
+        ("operator_name", pa.string()),
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("operator_parallelism", pa.int32()),
+        ("operator_max_parallelism", pa.int32()),
+        ("operator_subtask_state_count", pa.int32()),
+        ("operator_coordinator_state_size_in_bytes", pa.int64()),
+        ("operator_total_size_in_bytes", pa.int64()),
+    ]
+)
+
+STATES_SCHEMA: Final = pa.schema(
+    [
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("state_name", pa.string()),
+        ("state_kind", pa.string()),
+        ("key_type", pa.string()),
+        ("namespace_type", pa.string()),
+        ("value_type", pa.string()),
+        ("map_key_type", pa.string()),
+        ("ttl", pa.bool_()),
+        ("backend", pa.string()),
+        ("size_in_bytes", pa.int64()),
+        ("spark_schema", pa.string()),
+    ]
+)
+
+HANDLES_SCHEMA: Final = pa.schema(
+    [
+        ("operator_name", pa.string()),
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("subtask", pa.int32()),
+        ("slot", pa.string()),
+        ("handle_type", pa.string()),
+        ("part", pa.string()),
+        ("stream_type", pa.string()),
+        ("path", pa.string()),
+        ("inline", pa.bool_()),
+        ("offset", pa.int64()),
+        ("size_in_bytes", pa.int64()),
+        ("key_group_start", pa.int32()),
+        ("key_group_end", pa.int32()),
+        ("state_names", pa.list_(pa.string())),
+        ("local_name", pa.string()),
+        ("checkpoint_id", pa.int64()),
+        ("backend_id", pa.string()),
+        ("handle_id", pa.string()),
+    ]
+)
+
+_FLINK_NAMES: Final = {
+    h.KEY_GROUPS: "KeyGroupsStateHandle",
+    h.KEY_GROUPS_V2: "KeyGroupsStateHandle",
+    h.SAVEPOINT_KEY_GROUPS: "KeyGroupsSavepointStateHandle",
+    h.INCREMENTAL: "IncrementalRemoteKeyedStateHandle",
+    h.INCREMENTAL_V2: "IncrementalRemoteKeyedStateHandle",
+    h.CHANGELOG: "ChangelogStateBackendHandleImpl",
+    h.CHANGELOG_V2: "ChangelogStateBackendHandleImpl",
+    h.CHANGELOG_FILE: "ChangelogStateHandleStreamImpl",
+    h.CHANGELOG_FILE_V2: "ChangelogStateHandleStreamImpl",
+}
+"""Flink's class by the code that handles carry; other handles are named as Flink's class is."""
+
+Row = dict[str, Any]
+
+
+def operators(snapshot: Snapshot) -> pa.Table:
+    """One row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores."""
+    return pa.Table.from_pylist([_operator_row(snapshot.metadata, o) for o in snapshot.metadata.operators], OPERATORS_SCHEMA)
+
+
+def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
+    coordinator = operator.coordinator_state
+    return {
+        "checkpoint_id": metadata.checkpoint_id,
+        "operator_name": operator.name,
+        "operator_uid": operator.uid,
+        "operator_uid_hash": operator.operator_id,
+        "operator_parallelism": operator.parallelism,
+        "operator_max_parallelism": operator.max_parallelism,
+        "operator_subtask_state_count": len(operator.subtasks),
+        "operator_coordinator_state_size_in_bytes": coordinator.state_size if coordinator else 0,
+        "operator_total_size_in_bytes": operator.state_size,
+    }
+
+
+def states(snapshot: Snapshot) -> pa.Table:
+    """One row per state of every operator, the union over all subtasks.
+
+    ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
+    through would tell. ``spark_schema`` is the schema in which the state is read by default. Raw state has no name. An
+    operator whose header uses a serializer that is not known has one row without name whose ``value_type`` gives the reason.
+    """
+    rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator)]
+    return pa.Table.from_pylist(rows, STATES_SCHEMA)
+
+
+def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
+    identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
+    try:
+        found = operator_states(snapshot, operator)
+    except UnknownSerializerError as error:
+        yield identity | {"value_type": f"not readable: {error}"}
+        found = {}
+    keyed = sum(state.is_keyed for state in found.values())
+    for state in found.values():
+        size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
+        yield identity | {
+            "state_name": state.name,
+            "state_kind": state.kind,
+            "key_type": _type_name(state.key),
+            "namespace_type": _type_name(state.namespace),
+            "value_type": None if state.is_timer else _type_name(state.value),
+            "map_key_type": _type_name(state.map_key),
+            "ttl": state.has_ttl,
+            "backend": state.backend,
+            "size_in_bytes": size,
+            "spark_schema": _spark_schema(snapshot, operator, state),
+        }
+    for kind, size in _raw_sizes(operator):
+        yield identity | {"state_kind": kind, "ttl": False, "backend": "raw", "size_in_bytes": size}
+
+
+def _type_name(serializer: TypeSerializer | None) -> str | None:
+    return None if serializer is None else str(serializer)
+
+
+def _spark_schema(snapshot: Snapshot, operator: OperatorState, state: StateDescription) -> str | None:
+    try:
+        return schema_text(open_state(snapshot, operator, state.name, options=ReadOptions()).schema)
+    except UnsupportedFormatError:
+        return None
+
+
+def _keyed_size(operator: OperatorState) -> int:
+    return sum(handle.state_size for s in operator.subtasks for handle in leaf_keyed_handles(s.managed_keyed))
+
+
+def _operator_state_size(operator: OperatorState, state: StateDescription) -> int | None:
+    """Bytes between this state's offsets and those that follow them; ``None`` for keyed state."""
+    if state.is_keyed:
+        return None
+    total = 0
+    for subtask in operator.subtasks:
+        handle = subtask.managed_operator
+        if handle is None:
+            continue
+        own = [s.offsets.to_numpy() for s in handle.states if s.name == state.name]
+        if not own:
+            continue
+        bounds = np.unique(np.concatenate([s.offsets.to_numpy() for s in handle.states] + [np.array([handle.state_size])]))
+        starts = np.concatenate(own)
+        ends = bounds[np.minimum(np.searchsorted(bounds, starts, side="right"), len(bounds) - 1)]
+        total += int((ends - starts).sum())
+    return total
+
+
+def _raw_sizes(operator: OperatorState) -> Iterator[tuple[str, int]]:
+    for kind, slot in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")):
+        handles_ = [handle for s in operator.subtasks if (handle := getattr(s, slot)) is not None]
+        if handles_:
+            yield kind, sum(handle.state_size for handle in handles_)
+
+
+def handles(snapshot: Snapshot) -> pa.Table:
+    """One row per stored piece: a file, a part of one, or bytes kept inside ``_metadata``; sizes add up to the snapshot's.
+
+    ``slot`` says what of a subtask it belongs to, ``handle_type`` the class of Flink's handle, ``part`` its role in a handle of
+    several pieces (``metadata``, ``shared``, ``private``, ``materialized``, ``change``), ``path`` where ``_metadata`` says it is.
+    """
+    metadata = snapshot.metadata
+    columns: dict[str, list[Any]] = {name: [] for name in HANDLES_SCHEMA.names}
+    for row in _handle_rows(metadata):
+        for name, column in columns.items():
+            column.append(row.get(name))
+    return pa.Table.from_pydict(columns, HANDLES_SCHEMA)
+
+
+def _handle_rows(metadata: CheckpointMetadata) -> Iterator[Row]:
+    for master in metadata.master_states:
+        piece = {"handle_type": "MasterState", "handle_id": master.name, "inline": True, "size_in_bytes": len(master.data)}
+        yield {"slot": "master state"} | piece
+    for operator in metadata.operators:
+        identity = {"operator_name": operator.name, "operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
+        if operator.coordinator_state is not None:
+            handle_type = {"slot": "coordinator", "handle_type": "ByteStreamStateHandle"}
+            yield identity | handle_type | _stream(operator.coordinator_state)
+        for subtask in operator.subtasks:
+            for row in _subtask_rows(subtask):
+                yield identity | {"subtask": subtask.index} | row
+
+
+def _subtask_rows(subtask: OperatorSubtaskState) -> Iterator[Row]:
+    for slot, keyed in (("managed keyed", subtask.managed_keyed), ("raw keyed", subtask.raw_keyed)):
+        if keyed is not None:
+            yield from ({"slot": slot} | row for row in _keyed(keyed))
+    for slot, operator in (("managed operator", subtask.managed_operator), ("raw operator", subtask.raw_operator)):
+        if operator is not None:
+            names = {"state_names": [s.name for s in operator.states]}
+            yield {"slot": slot, "handle_type": _flink_name(operator)} | names | _stream(operator.stream)
+    for slot, channels in (("input channel", subtask.input_channels), ("result subpartition", subtask.result_subpartitions)):
+        for channel in channels:
+            own = {"slot": slot, "handle_type": _flink_name(channel), "size_in_bytes": channel.state_size}
+            yield _stream(channel.stream) | own
+
+
+def _keyed(handle: h.KeyedStateHandle) -> Iterator[Row]:
+    common: Row = {
+        "handle_type": _flink_name(handle),
+        "key_group_start": handle.key_groups.start,
+        "key_group_end": handle.key_groups.end_inclusive,
+        "handle_id": handle.handle_id,
+    }
+    if isinstance(handle, h.KeyGroupsStateHandle):
+        yield common | _stream(handle.stream)
+    elif isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+        common |= {"checkpoint_id": handle.checkpoint_id, "backend_id": handle.backend_id}
+        yield common | {"part": "metadata"} | _stream(handle.meta)
+        for part, files in (("shared", handle.shared), ("private", handle.private)):
+            for file in files:
+                yield common | {"part": part, "local_name": file.local_name} | _stream(file.stream)
+    elif isinstance(handle, h.ChangelogStateBackendHandle):
+        for materialized in handle.materialized:
+            yield from ({"part": "materialized"} | row for row in _keyed(materialized))
+        for change in handle.changes:
+            yield from ({"part": "change"} | row for row in _keyed(change))
+    elif isinstance(handle, h.InMemoryChangelogStateHandle):
+        yield common | {"inline": True, "size_in_bytes": handle.state_size}
+    else:
+        for offset, stream in handle.streams:
+            yield common | _stream(stream) | {"offset": offset}
+
+
+def _flink_name(handle: h.StateHandle) -> str:
+    return _FLINK_NAMES.get(getattr(handle, "code", h.NULL), type(handle).__name__)
+
+
+def _stream(stream: h.StreamStateHandle) -> Row:
+    if isinstance(stream, h.KeyGroupsStateHandle):  # a stream inside a stream
+        return _stream(stream.stream)
+    row: Row = {"stream_type": type(stream).__name__, "inline": False, "size_in_bytes": stream.state_size}
+    if isinstance(stream, h.ByteStreamStateHandle):
+        return row | {"inline": True}
+    if isinstance(stream, h.SegmentFileStateHandle):
+        return row | {"path": stream.path, "offset": stream.start}
+    return row | {"path": getattr(stream, "path", None)}
+

@@ -1,0 +1,57 @@
+"""Arrow schemas in the words of Spark SQL: ``key string, value struct<amount:bigint>``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pyarrow as pa
+
+_NAMES: Final = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.date32(): "date",
+    pa.null(): "void",
+}
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """A schema as ``DataFrameReader.schema`` takes it."""
+    return ", ".join(f"{_quoted(f.name)} {type_text(f.type)}" for f in schema)
+
+
+def type_text(data_type: pa.DataType) -> str:
+    """Spark's name of a type.
+
+    Raises
+    ------
+    TypeError
+        If Spark has no such type.
+    """
+    if data_type in _NAMES:
+        return _NAMES[data_type]
+    if pa.types.is_timestamp(data_type):
+        return "timestamp" if data_type.tz else "timestamp_ntz"
+    if pa.types.is_decimal(data_type):
+        return f"decimal({data_type.precision},{data_type.scale})"
+    if pa.types.is_list(data_type):
+        return f"array<{type_text(data_type.value_type)}>"
+    if pa.types.is_map(data_type):
+        return f"map<{type_text(data_type.key_type)},{type_text(data_type.item_type)}>"
+    if pa.types.is_struct(data_type):
+        return f"struct<{','.join(f'{_quoted(f.name)}:{type_text(f.type)}' for f in data_type)}>"
+    raise TypeError(f"Spark has no type for Arrow's {data_type}")
+
+
+def _quoted(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
