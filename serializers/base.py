@@ -288,7 +288,8 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         if outer.is_incompatible:
             return outer
         if len(self.nested) != len(new.nested):
-            return SchemaCompatibility.incompatible(f"{len(self.nested)} nested serializers were written, {len(new.nested)} are wanted")
+            counts = f"{len(self.nested)} nested serializers were written, {len(new.nested)} are wanted"
+            return SchemaCompatibility.incompatible(counts)
         return SchemaCompatibility.worst(
             outer, *(old.resolve_schema_compatibility(other) for old, other in zip(self.nested, new.nested, strict=True))
         )

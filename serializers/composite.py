@@ -537,7 +537,9 @@ class EnumSerializer(TypeSerializer):
         return EnumSerializerSnapshot(self.enum_class, self.names)
 
     def hash_code(self, value: str) -> int:
-        raise UnsupportedFormatError(f"{self}: the hashCode of an enum differs from one JVM to the next; Flink refuses it as a key")
+        raise UnsupportedFormatError(
+            f"{self}: the hashCode of an enum differs from one JVM to the next; Flink refuses it as a key"
+        )
 
 
 class EnumSerializerSnapshot(TypeSerializerSnapshot):
@@ -603,6 +605,7 @@ class UserCodeSerializer(TypeSerializer):
     """
 
     smallest = 0
+    can_find_end = False
 
     def __init__(self, type_class: str, snapshot_class: str) -> None:
         self.type_class = type_class

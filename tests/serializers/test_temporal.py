@@ -125,7 +125,12 @@ def test_values_as_java_has_them(serializer: TypeSerializer, data: str, value: A
         (DATE, -1, pa.timestamp("us", tz="UTC"), datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
         (SQL_DATE, -86400001, pa.date32(), date(1969, 12, 30)),
         (SQL_TIME, 3723000, pa.string(), "01:02:03"),
-        (SQL_TIMESTAMP, SqlTimestamp(-1, 999000000), pa.timestamp("us", tz="UTC"), datetime(1969, 12, 31, 23, 59, 59, 999000, UTC)),
+        (
+            SQL_TIMESTAMP,
+            SqlTimestamp(-1, 999000000),
+            pa.timestamp("us", tz="UTC"),
+            datetime(1969, 12, 31, 23, 59, 59, 999000, UTC),
+        ),
         (INSTANT, Instant(-62135596800, 0), pa.timestamp("us", tz="UTC"), datetime(1, 1, 1, tzinfo=UTC)),
         (INSTANT, Instant(253402300799, 999999000), pa.timestamp("us", tz="UTC"), datetime.max.replace(tzinfo=UTC)),
         (LOCAL_DATE, LocalDate(1, 1, 1), pa.date32(), date.min),
@@ -258,9 +263,7 @@ def test_epoch_days_of_all_years(day: int) -> None:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize(
-    "specimen", [s for pattern in ("date-*", "sql-*") for s in specimens("flink-core", pattern)], ids=str
-)
+@pytest.mark.parametrize("specimen", [s for pattern in ("date-*", "sql-*") for s in specimens("flink-core", pattern)], ids=str)
 def test_specimens(specimen: Specimen) -> None:
     expected = {"date": 1580382960, "sql-date": 1580382960, "sql-time": 1580382960}
     name = specimen.name[: specimen.name.index("-serializer")]
