@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -18,6 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
 CORPUS = Path(os.environ.get("STATE_PROCESSOR_CORPUS") or ROOT / ".." / "shared" / "corpus").resolve()
+_JDBC_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,15 @@ def as_expected(actual: Any, expected: Any) -> Any:
         return _struct(actual, expected)
     if isinstance(actual, list):
         return _list(actual, expected)
+    if isinstance(actual, str) and isinstance(expected, str) and _JDBC_TIMESTAMP.fullmatch(expected):
+        return expected if _as_jdbc(actual) == expected.rstrip("0") else actual
     return _plain(actual)
+
+
+def _as_jdbc(instant: str) -> str:
+    """The ISO text that we give as ``java.sql.Timestamp`` is written in expected contents, without zeros at the end."""
+    day, _, time = instant.removesuffix("Z").partition("T")
+    return f"{day} {time}".rstrip("0") if "." in time else f"{day} {time}."
 
 
 def _struct(actual: dict[str, Any], expected: Any) -> Any:

@@ -12,8 +12,15 @@ import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
+import java.time.MonthDay;
 import java.time.OffsetDateTime;
+import java.time.OffsetTime;
+import java.time.Period;
+import java.time.Year;
+import java.time.YearMonth;
+import java.time.ZoneId;
 import java.time.ZoneOffset;
+import java.time.ZonedDateTime;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -35,7 +42,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalDouble;
 import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.PriorityQueue;
 import java.util.Set;
 import java.util.TimeZone;
@@ -44,6 +53,8 @@ import java.util.TreeSet;
 import java.util.UUID;
 import java.util.Vector;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Pattern;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
@@ -65,6 +76,25 @@ public final class SerializerSpecimens {
             public String toString() {
                 return "high";
             }
+        }
+    }
+
+    /** Without bodies the class is final, and Kryo leaves it out. */
+    public enum Side {
+        LEFT,
+        RIGHT
+    }
+
+    public record Point(int x, Integer y, String name) {}
+
+    /** Final as a record is; Kryo 2 can't write records. */
+    public static final class Spot {
+        private final int x;
+        private final Integer y;
+
+        Spot(int x, Integer y) {
+            this.x = x;
+            this.y = y;
         }
     }
 
@@ -110,6 +140,22 @@ public final class SerializerSpecimens {
         private String noText = null;
         private Level level = Level.HIGH;
         private Level noLevel = null;
+        private Side side = Side.RIGHT;
+        private Side noSide = null;
+        private List<Side> sides = new ArrayList<>(Arrays.asList(Side.LEFT, null));
+        private List<String> listWithNull = new ArrayList<>(Arrays.asList("one", null));
+        private List<List<Integer>> nestedList = new ArrayList<>(List.of(new ArrayList<>(List.of(1, 2))));
+        private Map<String, Money> moneyMap = new HashMap<>(Map.of("m", new Money(8, "EUR")));
+        private Map<Long, int[]> arrayMap = new TreeMap<>(Map.of(9L, new int[] {1}));
+        private Optional<String> optional = Optional.of("maybe");
+        private List<String> singleton = Collections.singletonList("single");
+        private List<String> immutable = List.of("x", "y");
+        private List<String> asList = Arrays.asList("p", "q");
+        private Set<String> sorted = new TreeSet<>(Set.of("t"));
+        private Spot spot = new Spot(1, null);
+        private List<Spot> spots = new ArrayList<>(List.of(new Spot(2, 3)));
+        private int[][] matrix = {{1}, {}};
+        private LocalDateTime dateTime = LocalDateTime.of(2024, 2, 29, 13, 5);
         private BigDecimal decimal = new BigDecimal("12.50");
         private BigInteger integer = BigInteger.valueOf(-129);
         private Date date = new Date(1600000000123L);
@@ -139,6 +185,7 @@ public final class SerializerSpecimens {
 
     private final ArrayNode cases = Json.MAPPER.createArrayNode();
     private final List<Class<?>> registered;
+    private final Set<Class<?>> shown = new HashSet<>();
 
     private SerializerSpecimens(List<Class<?>> registered) {
         this.registered = registered;
@@ -170,8 +217,8 @@ public final class SerializerSpecimens {
         add("null", Object.class, null);
         String[] texts = {
             "", "a", "ab", "ä", "aä", "\u0000", "\u007f\u0080", "€uro", "\ud83d\ude00", "\ud800", "x".repeat(31), "x".repeat(32),
-            "x".repeat(33), "x".repeat(62), "x".repeat(63), "x".repeat(64), "x".repeat(65), "ä".repeat(63), "ä".repeat(64), "x".repeat(9000),
-            "x".repeat(5000) + "ä"
+            "x".repeat(33), "x".repeat(62), "x".repeat(63), "x".repeat(64), "x".repeat(65), "ä".repeat(63), "ä".repeat(64), "x".repeat(4200),
+            "x".repeat(4200) + "ä"
         };
         for (int i = 0; i < texts.length; i++) {
             add("string " + i, Object.class, texts[i]);
@@ -221,6 +268,14 @@ public final class SerializerSpecimens {
         add("local date time", LocalDateTime.class, LocalDateTime.of(2024, 2, 29, 13, 5, 7, 9000));
         add("duration", Duration.class, Duration.ofSeconds(-5, 7));
         add("offset date time", OffsetDateTime.class, OffsetDateTime.of(2024, 2, 29, 13, 5, 0, 0, ZoneOffset.ofHoursMinutes(-3, -30)));
+        add("duration of hours", Duration.class, Duration.ofSeconds(3600 * 25 + 61, 500_000_000));
+        add("period", Period.class, Period.of(1, -2, 3));
+        add("year", Year.class, Year.of(2024));
+        add("year and month", YearMonth.class, YearMonth.of(2024, 2));
+        add("month and day", MonthDay.class, MonthDay.of(2, 29));
+        add("offset time", OffsetTime.class, OffsetTime.of(13, 5, 0, 0, ZoneOffset.ofHours(2)));
+        add("zoned date time", ZonedDateTime.class, ZonedDateTime.of(2024, 7, 1, 13, 5, 0, 0, ZoneId.of("Europe/Zurich")));
+        add("zone", ZoneId.class, ZoneId.of("Europe/Zurich"));
         add("zone offset", ZoneOffset.class, ZoneOffset.ofTotalSeconds(3601));
     }
 
@@ -281,6 +336,11 @@ public final class SerializerSpecimens {
         add("Optional", Object.class, Optional.of("o"));
         add("Optional, empty", Object.class, Optional.empty());
         add("OptionalInt", Object.class, OptionalInt.of(4));
+        add("OptionalLong", Object.class, OptionalLong.of(-4));
+        add("OptionalDouble", Object.class, OptionalDouble.empty());
+        add("AtomicInteger", Object.class, new AtomicInteger(-5));
+        add("AtomicBoolean", Object.class, new AtomicBoolean(true));
+        add("nCopies", List.class, Collections.nCopies(2, "n"));
         add("AtomicLong", Object.class, new AtomicLong(5));
         add("byte[]", Object.class, new byte[] {1, -1});
         add("boolean[]", Object.class, new boolean[] {true, false});
@@ -306,6 +366,11 @@ public final class SerializerSpecimens {
         add("monies", List.class, new ArrayList<>(List.of(new Money(1, "A"), new Money(2, "A"), new Tip(3, "B", null))));
         Money same = new Money(9, "Z");
         add("same money twice", List.class, new ArrayList<>(List.of(same, same)));
+        add("side", Side.class, Side.RIGHT);
+        add("sides", List.class, new ArrayList<>(List.of(Side.RIGHT, Side.LEFT)));
+        add("side as object", Object.class, Side.LEFT);
+        add("EnumMap of sides", Object.class, new EnumMap<>(Map.of(Side.LEFT, 1)));
+        add("point", Point.class, new Point(-1, 2, "p"));
         add("everything", Everything.class, new Everything());
     }
 
@@ -327,9 +392,12 @@ public final class SerializerSpecimens {
     private void add(String name, Class<?> type, Object value) throws Exception {
         KryoSerializer<Object> serializer = serializer(type);
         var entry = cases.addObject().put("name", name).put("type", type.getName());
+        registered.forEach(each -> entry.withArray("registered").add(each.getName()));
         try (ByteArrayOutputStream bytes = new ByteArrayOutputStream()) {
             TypeSerializerSnapshot.writeVersionedSnapshot(new DataOutputViewStreamWrapper(bytes), serializer.snapshotConfiguration());
-            entry.put("snapshot", HexFormat.of().formatHex(bytes.toByteArray()));
+            if (shown.add(type)) {
+                entry.put("snapshot", HexFormat.of().formatHex(bytes.toByteArray()));
+            }
         }
         try (ByteArrayOutputStream bytes = new ByteArrayOutputStream()) {
             serializer.serialize(value, new DataOutputViewStreamWrapper(bytes));
