@@ -10,6 +10,7 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo_values import register_kryo_class
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshot
 
@@ -24,6 +25,7 @@ __all__ = [
     "TypeSerializer",
     "TypeSerializerSnapshot",
     "read_serializer_snapshot",
+    "register_kryo_class",
     "register_snapshot",
 ]
 
