@@ -24,7 +24,7 @@ class SnapshotReader(Protocol):
         """The snapshot whose payload lies at ``source``."""
 
 
-_FAMILIES: Final = ("basic", "collections", "temporal", "arrays", "composite", "pojo", "streaming", "kryo")
+_FAMILIES: Final = ("basic", "collections", "temporal", "arrays", "composite", "pojo", "streaming", "cep", "kryo")
 """Modules of this package that register Flink's own snapshot classes."""
 
 _REGISTERED: Final[dict[str, SnapshotReader]] = {}

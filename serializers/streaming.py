@@ -27,10 +27,13 @@ from state_processor.serializers.kernel import ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
 from state_processor.serializers.structs import (
+    DelegatingSerializer,
     EpochMillisSerializer,
+    FieldsSerializer,
+    NestedDelegatingSerializer,
     NestedSerializer,
     SignFlippedLongSerializer,
-    StructSerializer,
+    SimpleDelegatingSerializer,
     emit_choice,
     register_nested,
     total_length,
@@ -85,35 +88,16 @@ class TimeWindow(NamedTuple):
 _MILLIS: Final = EpochMillisSerializer()
 _AS_TIMESTAMP: Final = DecodeOptions()
 """Times of last use fit microseconds and the clock's range, so that they are timestamps whatever the options say."""
-_WINDOW_FIELDS: Final = {"start": _MILLIS, "end": _MILLIS}
 
 
-class TimeWindowSerializer(SimpleSerializer):
+class TimeWindowSerializer(SimpleDelegatingSerializer):
     """``TimeWindow`` of the DataStream and the Table API: start and end as longs."""
 
     snapshot_class = f"{WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot"
-    length = smallest = 16
+    content = FieldsSerializer(TimeWindow, {"start": _MILLIS, "end": _MILLIS})
 
     def __str__(self) -> str:
         return "TIME_WINDOW"
-
-    def read(self, source: DataInput) -> TimeWindow:
-        return TimeWindow(source.read_long(), source.read_long())
-
-    def write(self, value: TimeWindow, target: DataOutput) -> None:
-        for millis in value:
-            target.write_long(millis)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(name, f.arrow_type(options)) for name, f in _WINDOW_FIELDS.items()])
-
-    def present(self, value: TimeWindow, options: DecodeOptions) -> dict[str, Any]:
-        return {name: _MILLIS.present(millis, options) for name, millis in zip(_WINDOW_FIELDS, value, strict=True)}
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.VALID, column)
-        for number in range(len(_WINDOW_FIELDS)):
-            _MILLIS.emit(builder, column.child(number))
 
 
 class GlobalWindowSerializer(SimpleSerializer):
@@ -217,7 +201,7 @@ class TtlSerializer(NestedSerializer):
             self.value.emit(builder, column)
 
 
-class WrappingSerializer(TypeSerializer):
+class WrappingSerializer(DelegatingSerializer):
     """A serializer around another one that adds no bytes; its snapshot says how it is wrapped.
 
     Parameters
@@ -229,37 +213,17 @@ class WrappingSerializer(TypeSerializer):
     """
 
     def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
-        self.inner = inner
+        self.delegate_to(inner)
         self._wrap = wrap
-        self.length = inner.length
-        self.smallest = inner.smallest
 
     def __str__(self) -> str:
-        return str(self.inner)
-
-    def read(self, source: DataInput) -> Any:
-        return self.inner.read(source)
-
-    def skip(self, source: DataInput) -> None:
-        self.inner.skip(source)
-
-    def write(self, value: Any, target: DataOutput) -> None:
-        self.inner.write(value, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.inner.arrow_type(options)
-
-    def present(self, value: Any, options: DecodeOptions) -> Any:
-        return self.inner.present(value, options)
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        self.inner.emit(builder, column)
+        return str(self.content)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        return self._wrap(self.inner.snapshot())
+        return self._wrap(self.content.snapshot())
 
     def hash_code(self, value: Any) -> int:
-        return self.inner.hash_code(value)
+        return self.content.hash_code(value)
 
 
 TTL_AWARE_SNAPSHOT: Final = f"{STATE}ttl.TtlAwareSerializerSnapshot"
@@ -331,16 +295,16 @@ class Timer(NamedTuple):
     namespace: Any
 
 
-class TimerSerializer(StructSerializer):
+class TimerSerializer(NestedDelegatingSerializer):
     """A timer: time, key and namespace (Flink: ``TimerSerializer``). The time sorts as bytes: its sign is flipped."""
 
     snapshot_class = f"{STREAMING}api.operators.TimerSerializerSnapshot"
     outer_version = 2
     nested_count = 2
-    value_class = Timer
 
     def __init__(self, key: TypeSerializer, namespace: TypeSerializer) -> None:
-        super().__init__({"timestamp": SignFlippedLongSerializer(), "key": key, "namespace": namespace}, key, namespace)
+        fields = {"timestamp": SignFlippedLongSerializer(), "key": key, "namespace": namespace}
+        super().__init__(FieldsSerializer(Timer, fields), key, namespace)
         self.key = key
         self.namespace = namespace
 
@@ -355,14 +319,14 @@ class BufferEntry(NamedTuple):
     element: Any
 
 
-class BufferEntrySerializer(StructSerializer):
+class BufferEntrySerializer(NestedDelegatingSerializer):
     """A record of an interval join (Flink: ``IntervalJoinOperator.BufferEntrySerializer``)."""
 
     snapshot_class = f"{STREAMING}api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot"
-    value_class = BufferEntry
 
     def __init__(self, element: TypeSerializer) -> None:
-        super().__init__({"has_been_joined": NumberSerializer("BOOLEAN"), "element": element}, element)
+        fields = {"has_been_joined": NumberSerializer("BOOLEAN"), "element": element}
+        super().__init__(FieldsSerializer(BufferEntry, fields), element)
         self.element = element
         self.length = VARIABLE
 
@@ -552,17 +516,8 @@ class Transaction(NamedTuple):
     start_time: int
 
 
-class TransactionSerializer(StructSerializer):
-    """A transaction: its handle and when it began. No serializer of Flink's own, so it has no snapshot class."""
-
-    snapshot_class = ""
-    value_class = Transaction
-
-    def __init__(self, handle: TypeSerializer) -> None:
-        super().__init__({"handle": handle, "start_time": _MILLIS}, handle)
-
-    def __str__(self) -> str:
-        return f"TRANSACTION<{self.fields['handle']}>"
+def _transaction(handle: TypeSerializer) -> TypeSerializer:
+    return FieldsSerializer(Transaction, {"handle": handle, "start_time": _MILLIS})
 
 
 class TwoPhaseCommitState(NamedTuple):
@@ -577,7 +532,7 @@ TWO_PHASE_COMMIT_SNAPSHOT: Final = f"{STREAMING}api.functions.sink.legacy.TwoPha
 OLD_TWO_PHASE_COMMIT_SNAPSHOT: Final = f"{STREAMING}api.functions.sink.TwoPhaseCommitSinkFunction$StateSerializerSnapshot"
 
 
-class TwoPhaseCommitStateSerializer(StructSerializer):
+class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
     """The state of a two-phase commit sink (Flink: ``TwoPhaseCommitSinkFunction.StateSerializer``).
 
     Parameters
@@ -590,8 +545,6 @@ class TwoPhaseCommitStateSerializer(StructSerializer):
         Whether a flag says that there is an open transaction (Flink 1.14 and later, where the sink wants it).
     """
 
-    value_class = TwoPhaseCommitState
-
     def __init__(
         self,
         transaction: TypeSerializer,
@@ -603,11 +556,11 @@ class TwoPhaseCommitStateSerializer(StructSerializer):
     ) -> None:
         pending = NullFlagged(transaction, null_when=False) if supports_null_transaction else transaction
         fields = {
-            "pending_transaction": TransactionSerializer(pending),
-            "pending_commit_transactions": ListSerializer(TransactionSerializer(transaction)),
+            "pending_transaction": _transaction(pending),
+            "pending_commit_transactions": ListSerializer(_transaction(transaction)),
             "context": NullFlagged(context, null_when=False),
         }
-        super().__init__(fields, transaction, context)
+        super().__init__(FieldsSerializer(TwoPhaseCommitState, fields), transaction, context)
         self.supports_null_transaction = supports_null_transaction
         self.snapshot_class = snapshot_class
         self.outer_version = outer_version

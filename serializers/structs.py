@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
-from state_processor.serializers.base import VARIABLE, CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import (
+    VARIABLE,
+    CompositeTypeSerializerSnapshot,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+)
 from state_processor.serializers.basic import NumberSerializer
+from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.options import DecodeOptions
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.program import DecodeBuilder
 
-_SIGN: int = 1 << 63
+_SIGN: Final = 1 << 63
 
 
 class NestedSerializer(TypeSerializer):
@@ -72,26 +79,27 @@ def register_nested(serializer: type[NestedSerializer], *other_names: str) -> No
     register_snapshots((serializer.snapshot_class, *other_names), snapshot)
 
 
-class StructSerializer(NestedSerializer):
+class FieldsSerializer(TypeSerializer):
     """Fields one after the other, without nulls; a column is a struct of them.
 
-    Subclasses set :attr:`value_class`, the named tuple that holds a value.
+    No serializer of Flink's own but a part of some, so it has no snapshot.
 
     Parameters
     ----------
+    value_class
+        The named tuple that holds a value.
     fields
-        The serializers of all fields, by the names of their columns, in wire order.
-    nested
-        The serializers that the snapshot holds.
+        The serializers of the fields by the names of their columns, in wire order.
     """
 
-    value_class: ClassVar[Callable[..., Any]]
-
-    def __init__(self, fields: Mapping[str, TypeSerializer], *nested: TypeSerializer) -> None:
-        super().__init__(*nested)
+    def __init__(self, value_class: Callable[..., Any], fields: Mapping[str, TypeSerializer]) -> None:
+        self.value_class = value_class
         self.fields = dict(fields)
         self.length = total_length(*self.fields.values())
         self.smallest = sum(f.smallest for f in self.fields.values())
+
+    def __str__(self) -> str:
+        return f"STRUCT<{','.join(f'{name}:{f}' for name, f in self.fields.items())}>"
 
     def read(self, source: DataInput) -> Any:
         return self.value_class(*[f.read(source) for f in self.fields.values()])
@@ -115,6 +123,63 @@ class StructSerializer(NestedSerializer):
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
                 field.emit(builder, column.child(number))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise UnsupportedFormatError(f"{self} is a part of a serializer and has no snapshot of its own")
+
+
+class DelegatingSerializer(TypeSerializer):
+    """A serializer whose bytes and columns are those of another, :attr:`content`; subclasses add name and snapshot."""
+
+    content: TypeSerializer
+
+    def delegate_to(self, content: TypeSerializer) -> None:
+        """Set :attr:`content` and take over its sizes."""
+        self.content = content
+        self.length = content.length
+        self.smallest = content.smallest
+
+    def read(self, source: DataInput) -> Any:
+        return self.content.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self.content.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.content.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.content.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self.content.present(value, options)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        self.content.emit(builder, column)
+
+
+class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
+    """A serializer without configuration that delegates to :attr:`content`, an attribute of the class."""
+
+    def __init__(self, snapshot_class: str = "") -> None:
+        super().__init__(snapshot_class)
+        self.delegate_to(type(self).content)
+
+
+class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
+    """A serializer of nothing but its nested ones that delegates to a combination of them.
+
+    Parameters
+    ----------
+    content
+        The serializer that does the work.
+    nested
+        The serializers that the snapshot holds.
+    """
+
+    def __init__(self, content: TypeSerializer, *nested: TypeSerializer) -> None:
+        super().__init__(*nested)
+        self.delegate_to(content)
 
 
 def total_length(*parts: TypeSerializer) -> int:
