@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
+from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.decode_binary import binary
 from state_processor.serializers.kernel.memory import (
@@ -308,7 +309,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 break
             count = load_be_i32(buf, pos)
             pos += 4
-            if count < 0 or count * prog[pc, 6] > end - pos:
+            if count < 0 or count * prog[pc, 6] > end - pos or (prog[pc, 6] == 0 and count > MOST_EMPTY):
                 status = ops.BAD_COUNT
                 break
             if count == 0:

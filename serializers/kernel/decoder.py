@@ -25,6 +25,7 @@ _BATCH_ROWS: Final = 1 << 16
 _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
 _FIRST_TEXT: Final = 16.0
+_LEAST: Final = 0.1
 _NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
 _BY_NAME: Final = 4
 _UNREPRESENTABLE: Final = {ops.BAD_TAG, ops.LOST_NANOS, ops.OUT_OF_RANGE}
@@ -164,10 +165,13 @@ class ColumnDecoder:
         batch = arena.to_batch(self._rows)
         for column in self._program.columns.all:
             used = arena.table[column.index]
-            # Follow what the data needs, a little ahead of it, so that the next batch comes out full.
+            # Follow what the data needs, a little ahead of it, so that the next batch comes out full. Never down to
+            # nothing: a column that starts from zero could not grow.
             if column.element_of is not None:
-                self._slots_per_row[column.index] = max(self._slots_per_row[column.index] * 0.7, used[COUNT] / self._rows * 1.2)
-            self._text_per_row[column.index] = max(self._text_per_row[column.index] * 0.7, used[VAR_SIZE] / self._rows * 1.2)
+                slots = self._slots_per_row[column.index] * 0.7
+                self._slots_per_row[column.index] = max(slots, used[COUNT] / self._rows * 1.2, _LEAST)
+            text = self._text_per_row[column.index] * 0.7
+            self._text_per_row[column.index] = max(text, used[VAR_SIZE] / self._rows * 1.2, _LEAST)
         self._arena = None
         self._rows = 0
         return batch

@@ -52,16 +52,16 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
     high = 0
     i = 0
     while i < units:
-        while i + 8 <= units and pos + 8 <= end and high == 0:
+        if pos + 8 <= end and high == 0:
+            # Up to eight ASCII characters at once: the columns have room for eight bytes behind their last text.
+            left = min(8, units - i)
             eight = load_i64(buf, pos)
-            if eight & _ASCII:
-                break
-            store_i64(arena, out, eight)
-            pos += 8
-            out += 8
-            i += 8
-        if i >= units:
-            break
+            if eight & (_ASCII if left == 8 else _ASCII & ((1 << (8 * left)) - 1)) == 0:
+                store_i64(arena, out, eight)
+                pos += left
+                out += left
+                i += left
+                continue
         if pos >= end:
             return -1, out
         unit = np.int64(buf[pos])

@@ -1,0 +1,113 @@
+"""Arrow columns as the encode kernel reads them: copied into one arena, so that every offset is one into the same array."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.serializers.kernel.columns import Column, ColumnTree
+
+# Fields of a row of the column table
+LEVEL: Final = 0  # register that holds the current slot
+VALIDITY: Final = 1  # arena offset: one byte a slot, 0 for null; -1 where no slot is null
+DATA: Final = 2  # arena offset: values, or int32 offsets (one more than slots)
+VAR: Final = 3  # arena offset of text and bytes
+FIELDS: Final = 4
+
+_ALIGNMENT: Final = 8
+_PADDING: Final = 16  # the kernel loads eight bytes at a time
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def level_of(column: Column) -> int:
+    """The register with the slot of a column: 0 for the row, else that of the list or map around it."""
+    return 0 if column.element_of is None else column.element_of.index + 1
+
+
+class InputArena:
+    """The memory of one batch to encode.
+
+    Parameters
+    ----------
+    tree
+        The columns of the program.
+    batch
+        Columns of exactly those types, in that order.
+    """
+
+    def __init__(self, tree: ColumnTree, batch: pa.RecordBatch) -> None:
+        self.table = np.full((max(len(tree.all), 1), FIELDS), -1, dtype=np.int64)
+        self._pieces: list[Bytes] = []
+        self._size = 0
+        for column, array in zip(tree.roots, batch.columns, strict=True):
+            self._add(column, array)
+        self._put(np.zeros(_PADDING, dtype=np.uint8))
+        self.memory = np.empty(self._size, dtype=np.uint8)
+        at = 0
+        for piece in self._pieces:
+            self.memory[at : at + len(piece)] = piece
+            at += -(-len(piece) // _ALIGNMENT) * _ALIGNMENT
+        self._pieces.clear()
+
+    def _put(self, data: Bytes) -> int:
+        start = self._size
+        self._pieces.append(data)
+        self._size += -(-len(data) // _ALIGNMENT) * _ALIGNMENT
+        return start
+
+    def _add(self, column: Column, array: pa.Array) -> None:
+        entry = self.table[column.index]
+        entry[LEVEL] = level_of(column)
+        validity = _validity(array)
+        if validity is not None:
+            entry[VALIDITY] = self._put(validity)
+        type_ = array.type
+        if pa.types.is_struct(type_):
+            for number, child in enumerate(column.children):
+                self._add(child, array.field(number))
+        elif pa.types.is_list(type_) or pa.types.is_map(type_):
+            offsets = _offsets(array)
+            entry[DATA] = self._put((offsets - offsets[0]).view(np.uint8))
+            first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+            values = [array.keys, array.items] if pa.types.is_map(type_) else [array.values]
+            for child, inner in zip(column.children, values, strict=True):
+                self._add(child, inner.slice(first, count))
+        elif pa.types.is_string(type_) or pa.types.is_binary(type_):
+            offsets = _offsets(array)
+            entry[DATA] = self._put((offsets - offsets[0]).view(np.uint8))
+            text = array.buffers()[2]
+            entry[VAR] = self._put(_bytes(text)[int(offsets[0]) : int(offsets[-1])])
+        elif not pa.types.is_null(type_):
+            entry[DATA] = self._put(_fixed(array))
+
+
+def _bytes(buffer: pa.Buffer | None) -> Bytes:
+    return np.zeros(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
+
+
+def _validity(array: pa.Array) -> Bytes | None:
+    if not array.null_count:
+        return None
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), dtype=np.uint8)
+    bits = np.unpackbits(_bytes(array.buffers()[0]), bitorder="little")
+    return bits[array.offset : array.offset + len(array)]
+
+
+def _offsets(array: pa.Array) -> npt.NDArray[np.int32]:
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(len(array) + 1, dtype=np.int32)
+    return np.frombuffer(buffer, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+
+
+def _fixed(array: pa.Array) -> Bytes:
+    data = _bytes(array.buffers()[1])
+    if pa.types.is_boolean(array.type):
+        return np.unpackbits(data, bitorder="little")[array.offset : array.offset + len(array)]
+    width = array.type.bit_width // 8
+    return data[array.offset * width : (array.offset + len(array)) * width]

@@ -1,0 +1,221 @@
+"""From serializers to a flat program that writes: the builder that every serializer's ``emit_encode`` writes into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.serializers.kernel import encode_ops as ops
+from state_processor.serializers.kernel.columns import Column, ColumnTree
+
+if TYPE_CHECKING:
+    from state_processor.serializers.base import TypeSerializer
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeOptions:
+    """What columns do not say.
+
+    Parameters
+    ----------
+    last_access
+        Milliseconds since 1970 that values with TTL get as the time of their last access, where no column has it.
+    """
+
+    last_access: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EncodeProgram:
+    """What the kernel runs: instructions, auxiliary table, constants, how many registers they use, and the columns.
+
+    ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them.
+    """
+
+    instructions: npt.NDArray[np.int64]
+    aux: npt.NDArray[np.int64]
+    constants: npt.NDArray[np.uint8]
+    registers: int
+    columns: ColumnTree
+    paths: tuple[str, ...]
+    prepared: dict[int, TypeSerializer]
+
+
+class EncodeBuilder:
+    """Collects the instructions that write one kind of row.
+
+    Parameters
+    ----------
+    schema
+        The columns of the input, of types that :func:`~state_processor.serializers.kernel.encode_input.bind` gave.
+    options
+        What columns do not say.
+    last_access
+        The timestamp column with the time of the last access of values with TTL, if there is one.
+    """
+
+    def __init__(self, schema: pa.Schema, options: EncodeOptions | None = None, last_access: str | None = None) -> None:
+        self.columns = ColumnTree(schema)
+        self.options = options or EncodeOptions()
+        self.last_access = None if last_access is None else self.columns.root(last_access)
+        self._rows: list[list[int]] = []
+        self._aux: list[tuple[int, int, int, int]] = []
+        self._constants = bytearray()
+        self._registers = 0
+        self._path: list[str] = []
+        self._paths: list[str] = []
+        self._prepared: dict[int, TypeSerializer] = {}
+
+    def column(self, name: str) -> Column:
+        """The column of a field of the schema."""
+        return self.columns.root(name)
+
+    # Instructions
+
+    @property
+    def here(self) -> int:
+        """Index of the next instruction."""
+        return len(self._rows)
+
+    def op(self, operation: int, column: Column | None = None, *operands: int) -> int:
+        """Append an instruction and return its index."""
+        index = -1 if column is None else column.index
+        self._rows.append([operation, index, *operands, *([0] * (ops.WIDTH - 2 - len(operands)))])
+        self._paths.append(".".join(self._path))
+        return self.here - 1
+
+    def patch(self, index: int, operand: int, value: int) -> None:
+        """Set operand 0 to 5 of an instruction that was appended before."""
+        self._rows[index][2 + operand] = value
+
+    def register(self) -> int:
+        """A register that no other instruction uses."""
+        self._registers += 1
+        return self._registers - 1
+
+    def constant(self, data: bytes) -> int:
+        """Offset of ``data`` among the constants."""
+        found = self._constants.find(data)
+        if found >= 0:
+            return found
+        self._constants += data
+        return len(self._constants) - len(data)
+
+    def aux(self, rows: Sequence[tuple[int, int, int, int]]) -> int:
+        """Append rows to the auxiliary table and return the index of the first."""
+        self._aux += rows
+        return len(self._aux) - len(rows)
+
+    def patch_aux(self, row: int, values: tuple[int, int, int, int]) -> None:
+        """Replace a row of the auxiliary table."""
+        self._aux[row] = values
+
+    # Patterns that serializers share
+
+    @contextmanager
+    def field(self, name: str) -> Iterator[None]:
+        """Name what is emitted inside, for error messages."""
+        self._path.append(name)
+        yield
+        self._path.pop()
+
+    @contextmanager
+    def unless(self, operation: int, column: Column, *operands: int) -> Iterator[None]:
+        """An instruction that jumps over what is emitted inside: its operand ``d`` becomes the target."""
+        head = self.op(operation, column, *operands)
+        yield
+        self.patch(head, 3, self.here)
+
+    @contextmanager
+    def null_flag(self, column: Column, *, null_when: bool, padding: int = 0) -> Iterator[None]:
+        """A byte that says whether a value follows; ``null_when`` is its value for null."""
+        with self.unless(ops.NULL_FLAG, column, int(null_when), 0, 0, 0, padding):
+            yield
+
+    @contextmanager
+    def elements(self, column: Column, form: int) -> Iterator[None]:
+        """The elements of a list or map column, in one of the forms of lists."""
+        with self.unless(ops.LIST, column, form):
+            first = self.here
+            yield
+            self.op(ops.LIST_NEXT, column, form, 0, 0, first)
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """An int with the number of bytes that are emitted inside, before them."""
+        register = self.register()
+        self.op(ops.FRAME, None, register)
+        yield
+        self.op(ops.END_FRAME, None, register)
+
+    def bytes(self, data: bytes) -> None:
+        """Bytes that are the same for each row."""
+        self.op(ops.CONST, None, self.constant(data), len(data))
+
+    def prepare(self, serializer: TypeSerializer, column: Column) -> None:
+        """Let a serializer write the column's values in Python; the kernel copies what comes out."""
+        self._prepared[column.index] = serializer
+        self.op(ops.RAW, column)
+
+    def build(self) -> EncodeProgram:
+        """The finished program.
+
+        The columns of prepared values are binary in it, whatever they are in the schema.
+        """
+        tree = ColumnTree(pa.schema([(c.name, _prepared_type(c, self._prepared)) for c in self.columns.roots]))
+        moved = _renumber(self.columns, tree, self._prepared)
+        instructions = np.array(self._rows, dtype=np.int64).reshape(-1, ops.WIDTH)
+        instructions[:, 1] = moved[instructions[:, 1]]
+        for row in instructions:
+            for operand in _COLUMN_OPERANDS.get(int(row[0]), ()):
+                row[operand] = moved[row[operand]]
+        aux = np.array(self._aux or [(0, 0, 0, 0)], dtype=np.int64)
+        for row in instructions[instructions[:, 0] == ops.MASK]:
+            aux[row[2] : row[2] + row[3], 0] = moved[aux[row[2] : row[2] + row[3], 0]]
+        constants = np.frombuffer(bytes(self._constants) or b"\0", dtype=np.uint8)
+        return EncodeProgram(
+            instructions=instructions,
+            aux=aux,
+            constants=constants,
+            registers=max(self._registers, 1),
+            columns=tree,
+            paths=tuple(self._paths),
+            prepared={int(moved[index]): s for index, s in self._prepared.items()},
+        )
+
+
+_COLUMN_OPERANDS = {ops.MASK: (6,), ops.EITHER: (2, 3)}
+"""Positions in an instruction, besides the second, that hold a column."""
+
+
+def _prepared_type(column: Column, prepared: dict[int, TypeSerializer]) -> pa.DataType:
+    if column.index in prepared:
+        return pa.binary()
+    if pa.types.is_struct(column.type):
+        return pa.struct([(c.name, _prepared_type(c, prepared)) for c in column.children])
+    if pa.types.is_map(column.type):
+        return pa.map_(*(_prepared_type(c, prepared) for c in column.children))
+    if pa.types.is_list(column.type):
+        return pa.list_(_prepared_type(column.children[0], prepared))
+    return column.type
+
+
+def _renumber(old: ColumnTree, new: ColumnTree, prepared: dict[int, TypeSerializer]) -> npt.NDArray[np.int64]:
+    """The new number of each old column; the last element is that of no column, -1."""
+    moved = np.full(len(old.all) + 1, -1, dtype=np.int64)
+
+    def walk(before: Column, after: Column) -> None:
+        moved[before.index] = after.index
+        if before.index not in prepared:
+            for one, other in zip(before.children, after.children, strict=True):
+                walk(one, other)
+
+    for one, other in zip(old.roots, new.roots, strict=True):
+        walk(one, other)
+    return moved
