@@ -182,6 +182,24 @@ class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
         self.delegate_to(content)
 
 
+class StructSerializer(NestedDelegatingSerializer):
+    """A serializer of fields one after the other; subclasses set :attr:`value_class`, the named tuple that holds a value.
+
+    Parameters
+    ----------
+    fields
+        The serializers of all fields by the names of their columns, in wire order.
+    nested
+        The serializers that the snapshot holds.
+    """
+
+    value_class: ClassVar[Callable[..., Any]]
+
+    def __init__(self, fields: Mapping[str, TypeSerializer], *nested: TypeSerializer) -> None:
+        super().__init__(FieldsSerializer(type(self).value_class, fields), *nested)
+        self.fields = dict(fields)
+
+
 def total_length(*parts: TypeSerializer) -> int:
     """The sum of the lengths, where all are fixed (zero counts as fixed)."""
     lengths = [p.length for p in parts]
