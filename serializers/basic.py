@@ -29,7 +29,7 @@ class _Number:
     """What tells one fixed-width type from another."""
 
     name: str
-    layout: str
+    layout: struct.Struct
     operation: int
     arrow_type: pa.DataType
     hash_code: Callable[[Any], int]
@@ -38,13 +38,13 @@ class _Number:
 _NUMBERS: Final = {
     n.name: n
     for n in (
-        _Number("BOOLEAN", ">?", ops.INT8, pa.bool_(), hashing.of_boolean),
-        _Number("BYTE", ">b", ops.INT8, pa.int8(), int),
-        _Number("SHORT", ">h", ops.INT16, pa.int16(), int),
-        _Number("INT", ">i", ops.INT32, pa.int32(), int),
-        _Number("LONG", ">q", ops.INT64, pa.int64(), hashing.of_long),
-        _Number("FLOAT", ">f", ops.INT32, pa.float32(), hashing.of_float),
-        _Number("DOUBLE", ">d", ops.INT64, pa.float64(), hashing.of_double),
+        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean),
+        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int),
+        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int),
+        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int),
+        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long),
+        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float),
+        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double),
     )
 }
 
@@ -62,17 +62,16 @@ class NumberSerializer(SimpleSerializer):
         title = name.capitalize()
         super().__init__(snapshot_class or f"{BASE}{title}Serializer${title}SerializerSnapshot")
         self._number = _NUMBERS[name]
-        self._layout = struct.Struct(self._number.layout)
-        self.length = self.smallest = self._layout.size
+        self.length = self.smallest = self._number.layout.size
 
     def __str__(self) -> str:
         return self._number.name
 
     def read(self, source: DataInput) -> Any:
-        return self._layout.unpack(source.read_bytes(self.length, str(self)))[0]
+        return self._number.layout.unpack(source.read_bytes(self.length, str(self)))[0]
 
     def write(self, value: Any, target: DataOutput) -> None:
-        target.write_bytes(self._layout.pack(value))
+        target.write_bytes(self._number.layout.pack(value))
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._number.arrow_type
@@ -173,8 +172,19 @@ class StringValueSerializer(StringSerializer):
 _BIG_CONSTANTS: Final = {1: 0, 2: 1, 3: 10}
 
 
+class SpelledOut(int):
+    """A zero, one or ten that is not Java's constant object (``BigInteger.ONE``): Flink writes its bytes out."""
+
+
+class SpelledOutDecimal(Decimal):
+    """A decimal whose unscaled number is :class:`SpelledOut`."""
+
+
 class BigIntegerSerializer(SimpleSerializer):
-    """``java.math.BigInteger`` or null: size + 4 and two's complement bytes, or one of three constants."""
+    """``java.math.BigInteger`` or null: size + 4 and two's complement bytes, or one of three constants.
+
+    Zero, one and ten have two forms, and as a part of a key the two differ; :class:`SpelledOut` keeps them apart.
+    """
 
     snapshot_class = f"{BASE}BigIntSerializer$BigIntSerializerSnapshot"
     smallest = 4
@@ -191,16 +201,18 @@ class BigIntegerSerializer(SimpleSerializer):
             return _BIG_CONSTANTS[head]
         if head <= 4:
             raise source.corrupt(f"{head} is no size of a big integer", start)
-        return int.from_bytes(source.read_bytes(head - 4, "big integer"), "big", signed=True)
+        value = int.from_bytes(source.read_bytes(head - 4, "big integer"), "big", signed=True)
+        return SpelledOut(value) if value in _BIG_CONSTANTS.values() else value
 
     def write(self, value: int | None, target: DataOutput) -> None:
         if value is None:
             target.write_int(0)
             return
-        for head, constant in _BIG_CONSTANTS.items():
-            if value == constant:
-                target.write_int(head)
-                return
+        if not isinstance(value, SpelledOut):
+            for head, constant in _BIG_CONSTANTS.items():
+                if value == constant:
+                    target.write_int(head)
+                    return
         raw = value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
         target.write_int(len(raw) + 4)
         target.write_bytes(raw)
@@ -209,7 +221,7 @@ class BigIntegerSerializer(SimpleSerializer):
         return pa.string()
 
     def present(self, value: int | None, options: DecodeOptions) -> str | None:
-        return None if value is None else str(value)
+        return None if value is None else str(Decimal(value))  # which knows no limit of digits
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_INTEGER, column)
@@ -235,7 +247,8 @@ class BigDecimalSerializer(SimpleSerializer):
         unscaled = self._unscaled.read(source)
         if unscaled is None:
             return None
-        return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -source.read_int()))
+        number = (int(unscaled < 0), Decimal(unscaled).as_tuple().digits, -source.read_int())
+        return SpelledOutDecimal(number) if isinstance(unscaled, SpelledOut) else Decimal(number)
 
     def write(self, value: Decimal | None, target: DataOutput) -> None:
         if value is None:
@@ -297,7 +310,8 @@ def unscaled_and_scale(value: Decimal) -> tuple[int, int]:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{value} is no BigDecimal: Java knows neither infinity nor NaN there")
-    return (-1 if sign else 1) * int("".join(map(str, digits)) or "0"), -exponent
+    unscaled = int(Decimal((sign, digits, 0)))
+    return SpelledOut(unscaled) if isinstance(value, SpelledOutDecimal) else unscaled, -exponent
 
 
 def without_lone_surrogates(text: str) -> str:
@@ -315,5 +329,7 @@ for _name in _NUMBERS:
         register_simple(NumberSerializer(_name, BASE + _class))
 register_simple(CharSerializer())
 register_simple(CharSerializer(f"{BASE}CharValueSerializer$CharValueSerializerSnapshot"))
-for _serializer in (StringSerializer, StringValueSerializer, BigIntegerSerializer, BigDecimalSerializer, VoidSerializer, NullValueSerializer):
+for _serializer in (StringSerializer, StringValueSerializer, BigIntegerSerializer, BigDecimalSerializer):
     register_simple(_serializer())
+for _nothing in (VoidSerializer, NullValueSerializer):
+    register_simple(_nothing())

@@ -11,6 +11,7 @@ from state_processor.serializers import hashing
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel import ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 
@@ -211,6 +212,30 @@ class NullFlagged(TypeSerializer):
         return 0 if value is None else self.inner.hash_code(value)
 
 
+class MapStateValue(NullFlagged):
+    """The value of a map state's entry outside the heap: a null flag and the value, up to the end of the part.
+
+    Behind the flag of a null, RocksDB writes nothing and the heap's savepoints what the serializer makes of null
+    (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both are read; as RocksDB does is written.
+    """
+
+    def read(self, source: DataInput) -> Any:
+        if source.read_boolean():
+            source.skip(source.remaining)
+            return None
+        return self.inner.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self.read(source)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=True):
+            self.inner.emit(builder, column)
+            over = builder.op(ops.JUMP)
+        builder.op(ops.REST)
+        builder.patch(over, 0, builder.here)
+
+
 class JoinedListSerializer(TypeSerializer):
     """A list state's value in RocksDB and canonical savepoints: elements with a comma between them, up to the end.
 
@@ -226,12 +251,15 @@ class JoinedListSerializer(TypeSerializer):
         return f"LIST<{self.element}>"
 
     def read(self, source: DataInput) -> list[Any]:
-        values = []
-        while not source.at_end():
+        values: list[Any] = []
+        if source.at_end():
+            return values
+        while True:
             values.append(self.element.read(source))
-            if not source.at_end() and source.read_unsigned_byte() != ord(","):
+            if source.at_end():
+                return values
+            if source.read_unsigned_byte() != ord(","):
                 raise source.corrupt("a comma between list elements expected", source.position - 1)
-        return values
 
     def write(self, value: Sequence[Any], target: DataOutput) -> None:
         for i, element in enumerate(value):

@@ -12,6 +12,9 @@ from typing import Final
 
 from state_processor.serializers.errors import CorruptSnapshotError
 
+MOST_EMPTY: Final = 1 << 24
+"""Elements without bytes (``NullValue``) that a collection may have."""
+
 _BOOLS: Final = {0: False, 1: True}
 
 
@@ -109,10 +112,13 @@ class DataInput:
         self._take(size, what)
 
     def read_count(self, what: str, smallest: int = 1) -> int:
-        """An ``int`` number of elements, each of at least ``smallest`` bytes, checked against what is left."""
+        """An ``int`` number of elements, each of at least ``smallest`` bytes, checked against what is left.
+
+        No bytes vouch for elements that may have none; more than :data:`MOST_EMPTY` of them are taken for damage.
+        """
         start = self.position
         count = self.read_int()
-        if count < 0 or count * smallest > self.remaining:
+        if count < 0 or count * smallest > self.remaining or (smallest == 0 and count > MOST_EMPTY):
             raise self.corrupt(f"{count} {what} announced, {self.remaining} bytes left", start)
         return count
 
