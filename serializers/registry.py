@@ -24,7 +24,20 @@ class SnapshotReader(Protocol):
         """The snapshot whose payload lies at ``source``."""
 
 
-_FAMILIES: Final = ("basic", "collections", "temporal", "arrays", "composite", "pojo", "streaming", "cep", "kryo")
+_FAMILIES: Final = (
+    "basic",
+    "collections",
+    "temporal",
+    "arrays",
+    "composite",
+    "pojo",
+    "streaming",
+    "cep",
+    "kryo",
+    "rowdata",
+    "table_collections",
+    "python_table",
+)
 """Modules of this package that register Flink's own snapshot classes."""
 
 _REGISTERED: Final[dict[str, SnapshotReader]] = {}
