@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+
 from state_processor.backends import handles as h
 from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from state_processor.backends.read_options import ReadOptions

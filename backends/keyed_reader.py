@@ -40,6 +40,11 @@ class KeyedSplit:
     handle: KeyedHandle
     key_groups: h.KeyGroupRange
 
+    @property
+    def size(self) -> int:
+        """Bytes of the snapshot to read, if key groups are alike."""
+        return self.handle.handle.state_size * len(self.key_groups) // max(1, len(self.handle.key_groups))
+
 
 def plan_splits(
     handles: Sequence[KeyedHandle], key_groups: frozenset[int] | None = None, split_bytes: int = _SPLIT_BYTES

@@ -34,6 +34,11 @@ class OperatorSplit:
     subtask: int
     context: str
 
+    @property
+    def size(self) -> int:
+        """Bytes of the subtask's operator state."""
+        return self.handle.state_size
+
 
 @dataclass(frozen=True, slots=True)
 class _StateBytes:

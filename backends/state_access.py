@@ -114,6 +114,11 @@ class UnionSplit:
     reader: int
     split: Any
 
+    @property
+    def size(self) -> int:
+        """Bytes of the snapshot to read."""
+        return int(self.split.size)
+
 
 class UnionReader:
     """Several readers' rows after one another; columns that one lacks are null there."""

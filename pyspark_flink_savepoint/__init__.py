@@ -1,1 +1,10 @@
 """Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint``."""
+
+from state_processor.datasource import FlinkSavepointDataSource
+
+
+class DefaultSource(FlinkSavepointDataSource):
+    """The format ``flink-savepoint``."""
+
+
+__all__ = ["DefaultSource"]

@@ -1,1 +1,10 @@
 """Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint-metadata``."""
+
+from state_processor.datasource import FlinkSavepointMetadataDataSource
+
+
+class DefaultSource(FlinkSavepointMetadataDataSource):
+    """The format ``flink-savepoint-metadata``."""
+
+
+__all__ = ["DefaultSource"]

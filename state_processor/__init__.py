@@ -1,1 +1,94 @@
-"""Apache Flink savepoints and checkpoints as Spark DataFrames, from Python."""
+"""Apache Flink savepoints and checkpoints as Spark DataFrames, from Python.
+
+Spark is imported when something that needs it is used; :mod:`state_processor.arrow` does not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from state_processor import arrow, errors
+    from state_processor.errors import (
+        CorruptSnapshotError,
+        InvalidRowError,
+        MissingFileError,
+        NotASnapshotError,
+        NotFoundError,
+        OptionError,
+        StateMigrationError,
+        StateProcessorError,
+        UndecodableValueError,
+        UnknownSerializerError,
+        UnsupportedFormatError,
+    )
+    from state_processor.identifier import OperatorIdentifier
+    from state_processor.reader import SavepointReader
+    from state_processor.registration import register
+    from state_processor.serializers.compatibility import SchemaCompatibility
+    from state_processor.types import Types
+
+try:
+    __version__ = version("state-processor")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0"
+
+_MODULES = ("arrow", "errors")
+_ERRORS = (
+    "CorruptSnapshotError",
+    "InvalidRowError",
+    "MissingFileError",
+    "NotASnapshotError",
+    "NotFoundError",
+    "OptionError",
+    "StateMigrationError",
+    "StateProcessorError",
+    "UndecodableValueError",
+    "UnknownSerializerError",
+    "UnsupportedFormatError",
+)
+_HOMES = {
+    **dict.fromkeys(_ERRORS, "state_processor.errors"),
+    "OperatorIdentifier": "state_processor.identifier",
+    "SavepointReader": "state_processor.reader",
+    "SchemaCompatibility": "state_processor.serializers.compatibility",
+    "Types": "state_processor.types",
+    "register": "state_processor.registration",
+}
+
+__all__ = [
+    "CorruptSnapshotError",
+    "InvalidRowError",
+    "MissingFileError",
+    "NotASnapshotError",
+    "NotFoundError",
+    "OperatorIdentifier",
+    "OptionError",
+    "SavepointReader",
+    "SchemaCompatibility",
+    "StateMigrationError",
+    "StateProcessorError",
+    "Types",
+    "UndecodableValueError",
+    "UnknownSerializerError",
+    "UnsupportedFormatError",
+    "arrow",
+    "errors",
+    "register",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

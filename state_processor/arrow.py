@@ -1,0 +1,175 @@
+"""Snapshots as Arrow, without Spark: for one machine, notebooks and tests.
+
+Examples
+--------
+>>> import state_processor as sp
+>>> for batch in sp.arrow.read_state("/savepoints/savepoint-1", "orders", "total"):  # doctest: +SKIP
+...     print(batch.to_pandas())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from os import PathLike, fspath
+from typing import Any
+
+import pyarrow as pa
+
+from state_processor.backends import catalog
+from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
+from state_processor.backends.state_access import TIMER_KIND, StateReader
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options import SourceOptions, import_serializers, read_options
+from state_processor.projection import Projection, overridden
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.options import DecodeOptions
+from state_processor.sources import find_reader
+
+Path = str | PathLike[str]
+ArrowSchema = pa.Schema | Mapping[str, pa.DataType | TypeSerializer]
+
+
+def read_state(
+    path: Path,
+    uid: str | OperatorIdentifier,
+    state: str | None = None,
+    *,
+    kind: str | None = None,
+    schema: ArrowSchema | None = None,
+    flatten: bool = True,
+    metadata: bool = False,
+    keys: Sequence[Any] | None = None,
+    nanos: str = "error",
+    row_kind: bool = False,
+    ttl: str | timedelta | None = None,
+    as_of: str | int | datetime | None = None,
+    path_mapping: Mapping[str, str] | None = None,
+    serializers: Sequence[str] = (),
+) -> Iterator[pa.RecordBatch]:
+    """Read a state of any kind: keyed, window, list, union, broadcast, timers.
+
+    Parameters
+    ----------
+    path
+        Directory of the savepoint or checkpoint, or its ``_metadata``.
+    uid
+        The operator: its uid, or an :class:`~state_processor.OperatorIdentifier`.
+    state
+        Name of the state; ``None`` reads all keyed states of the operator, one row per key and one column per state.
+    kind
+        What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``; ``None`` for any.
+    schema
+        Columns to deliver, in this order and with these types, or a mapping of column names to types to change only those.
+    flatten
+        Lists and maps as a row per element (``list_index``, ``list_value``; ``map_key``, ``map_value``), or one row per key.
+    metadata
+        Adds ``_key_group``, ``_subtask`` and ``_last_access`` (time of the last access, of states with TTL).
+    keys
+        Read only these keys; only the key groups that hold them are opened.
+    nanos
+        What to do with nanoseconds, which microseconds can't hold: ``error``, ``truncate`` or ``string``.
+    row_kind
+        Gives rows (``Row``, ``RowData``) a first field ``row_kind``.
+    ttl, as_of
+        Leave out values that were not accessed for ``ttl`` (``timedelta`` or ISO-8601, ``PT1H``) at the time ``as_of``
+        (``datetime``, ISO text, or epoch milliseconds).
+    path_mapping
+        Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
+    serializers
+        Modules to import first, which register serializers of your own.
+
+    Returns
+    -------
+    Iterator[pyarrow.RecordBatch]
+        Batches of one schema; one empty batch at least, so that the schema is known.
+
+    Raises
+    ------
+    NotASnapshotError, CorruptSnapshotError, MissingFileError
+        The path is no snapshot, or it is damaged.
+    NotFoundError
+        There is no such operator or state.
+    OptionError
+        An argument makes no sense.
+    """
+    reading = read_options(
+        flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of
+    )
+    options = SourceOptions(
+        path=fspath(path),
+        operator=OperatorIdentifier.of(uid),
+        state=state,
+        kind=kind,
+        read=reading,
+        path_mapping=dict(path_mapping or {}),
+        serializers=tuple(serializers),
+    )
+    reader = find_reader(options)
+    wanted = reader.schema if schema is None else arrow_schema(schema, reader.schema, reading.decode)
+    return _batches(reader, Projection(reader.schema, wanted))
+
+
+def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordBatch]:
+    empty = True
+    for split in reader.splits():
+        for batch in reader.read(split):
+            empty = False
+            yield projection.apply(batch)
+    if empty:
+        yield pa.RecordBatch.from_pylist([], projection.schema)
+
+
+def arrow_schema(schema: ArrowSchema, given: pa.Schema, options: DecodeOptions) -> pa.Schema:
+    """The schema to deliver from what a user passes as ``schema``.
+
+    Raises
+    ------
+    OptionError
+        If it is neither a schema nor a mapping of names to types, or names a column that is not there.
+    """
+    if isinstance(schema, pa.Schema):
+        return schema
+    if not isinstance(schema, Mapping):
+        raise OptionError(f"schema={schema!r}: a pyarrow.Schema, or a mapping of column names to types, is wanted")
+    types = {n: t.arrow_type(options) if isinstance(t, TypeSerializer) else t for n, t in schema.items()}
+    for name, data_type in types.items():
+        if not isinstance(data_type, pa.DataType):
+            raise OptionError(f"schema: the type of {name!r} is {data_type!r}; a type of Types or of pyarrow is wanted")
+    return overridden(given, types)
+
+
+def read_timers(
+    path: Path,
+    uid: str | OperatorIdentifier,
+    *,
+    metadata: bool = False,
+    keys: Sequence[Any] | None = None,
+    path_mapping: Mapping[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp`` (ms), ``domain``, ``service``.
+
+    Parameters and errors are those of :func:`read_state`.
+    """
+    return read_state(path, uid, kind=TIMER_KIND, metadata=metadata, keys=keys, path_mapping=path_mapping)
+
+
+def operators(path: Path, *, path_mapping: Mapping[str, str] | None = None) -> pa.Table:
+    """The operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
+    return catalog.operators(_open(path, path_mapping))
+
+
+def states(path: Path, *, path_mapping: Mapping[str, str] | None = None, serializers: Sequence[str] = ()) -> pa.Table:
+    """The states of all operators: names, kinds, types, and the schemas in which they are read."""
+    import_serializers(serializers)
+    return catalog.states(_open(path, path_mapping))
+
+
+def handles(path: Path, *, path_mapping: Mapping[str, str] | None = None) -> pa.Table:
+    """The files, parts of files and inline bytes that a snapshot consists of."""
+    return catalog.handles(_open(path, path_mapping))
+
+
+def _open(path: Path, path_mapping: Mapping[str, str] | None) -> Snapshot:
+    return open_snapshot(path, path_mapping)

@@ -1,0 +1,63 @@
+"""Durations and points in time as users write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from state_processor.serializers.errors import OptionError
+
+_DURATION: Final = re.compile(
+    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,3})?)S)?)?"
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def duration_ms(value: str | timedelta) -> int:
+    """Milliseconds of a ``timedelta``, or of an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``.
+
+    Raises
+    ------
+    OptionError
+        If it is no duration.
+    """
+    if isinstance(value, timedelta):
+        return value // _MILLISECOND
+    text = value.strip().upper()
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groupdict().values()) or text.endswith("T"):
+        raise OptionError(f"ttl {value!r}: an ISO-8601 duration is wanted, such as PT1H, PT90S or P7D")
+    parts = {name: float(number) for name, number in match.groupdict().items() if number}
+    return round(timedelta(**parts) / _MILLISECOND)
+
+
+def duration_text(milliseconds: int) -> str:
+    """The ISO-8601 duration of a number of milliseconds."""
+    return f"PT{milliseconds // 1000}.{milliseconds % 1000:03d}S"
+
+
+def instant_ms(value: str | int | datetime) -> int:
+    """Epoch milliseconds of a point in time: a ``datetime``, ISO text, or epoch milliseconds themselves.
+
+    What has no time zone is UTC.
+
+    Raises
+    ------
+    OptionError
+        If it is no point in time.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        if re.fullmatch(r"-?\d{9,}", text):
+            return int(text)
+        try:
+            value = datetime.fromisoformat(text)
+        except ValueError:
+            raise OptionError(
+                f"asOf {value!r}: a point in time is wanted, such as 2024-01-31T12:00:00Z or 1706702400000 (epoch milliseconds)"
+            ) from None
+    if isinstance(value, int):
+        return value
+    return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND

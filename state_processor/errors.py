@@ -1,0 +1,31 @@
+"""Every error that this library raises on purpose; the root is :class:`StateProcessorError`."""
+
+from __future__ import annotations
+
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    MissingFileError,
+    NotASnapshotError,
+    NotFoundError,
+    OptionError,
+    StateMigrationError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnknownSerializerError,
+    UnsupportedFormatError,
+)
+
+__all__ = [
+    "CorruptSnapshotError",
+    "InvalidRowError",
+    "MissingFileError",
+    "NotASnapshotError",
+    "NotFoundError",
+    "OptionError",
+    "StateMigrationError",
+    "StateProcessorError",
+    "UndecodableValueError",
+    "UnknownSerializerError",
+    "UnsupportedFormatError",
+]
