@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 from javaobj.v2 import beans
 from javaobj.v2.core import JavaStreamParser
@@ -168,11 +168,11 @@ class _FirstObject(io.RawIOBase):
         return False
 
 
-class _FirstObjectParser(JavaStreamParser):  # type: ignore[misc]
+class _FirstObjectParser(JavaStreamParser):
     """Reads one object without any transformer, so that every class is treated alike: as fields and annotations."""
 
     def __init__(self, stream: _FirstObject) -> None:
-        super().__init__(stream, ())
+        super().__init__(cast(IO[bytes], stream), [])
         self._stream = stream
         self._depth = 0
 
@@ -187,10 +187,10 @@ class _FirstObjectParser(JavaStreamParser):  # type: ignore[misc]
         return content
 
     def _create_instance(self, class_desc: Any) -> Any:
-        return _Instance()
+        return _Instance()  # type: ignore[no-untyped-call]
 
 
-class _Instance(beans.JavaInstance):  # type: ignore[misc]
+class _Instance(beans.JavaInstance):
     def load_from_blockdata(self, parser: Any, reader: Any, indent: int = 0) -> bool:
         """``writeExternal``: what it wrote is read as annotations."""
         return True

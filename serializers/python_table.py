@@ -145,7 +145,8 @@ class PythonDecimalSerializerSnapshot(NumbersSnapshot):
     names = ("precision", "scale")
 
     def create_serializer(self, *numbers: int) -> TypeSerializer:
-        return PythonDecimalSerializer(*numbers, snapshot_class=self.class_name)
+        precision, scale = numbers
+        return PythonDecimalSerializer(precision, scale, self.class_name)
 
 
 TIMESTAMP_SNAPSHOT: Final = f"{PYTHON}TimestampSerializer$TimestampSerializerSnapshot"
@@ -165,7 +166,8 @@ class PythonTimestampSerializerSnapshot(NumbersSnapshot):
     names = ("precision",)
 
     def create_serializer(self, *numbers: int) -> TypeSerializer:
-        return PythonTimestampSerializer(*numbers)
+        (precision,) = numbers
+        return PythonTimestampSerializer(precision)
 
 
 class PythonRowDataSerializer(RowSerializer):

@@ -358,7 +358,8 @@ class BinaryRowDataSerializerSnapshot(NumbersSnapshot):
     names = ("number of fields",)
 
     def create_serializer(self, *numbers: int) -> TypeSerializer:
-        return BinaryRowDataSerializer(*numbers, snapshot_class=self.class_name)
+        (arity,) = numbers
+        return BinaryRowDataSerializer(arity, self.class_name)
 
 
 class StringDataSerializer(SimpleSerializer):
@@ -445,7 +446,8 @@ class DecimalDataSerializerSnapshot(NumbersSnapshot):
     names = ("precision", "scale")
 
     def create_serializer(self, *numbers: int) -> TypeSerializer:
-        return DecimalDataSerializer(*numbers, snapshot_class=self.class_name)
+        precision, scale = numbers
+        return DecimalDataSerializer(precision, scale, self.class_name)
 
 
 TIMESTAMP_SNAPSHOT: Final = f"{TABLE}TimestampDataSerializer$TimestampDataSerializerSnapshot"
@@ -499,7 +501,8 @@ class TimestampDataSerializerSnapshot(NumbersSnapshot):
     names = ("precision",)
 
     def create_serializer(self, *numbers: int) -> TypeSerializer:
-        return TimestampDataSerializer(*numbers, snapshot_class=self.class_name)
+        (precision,) = numbers
+        return TimestampDataSerializer(precision, self.class_name)
 
 
 class SizedBytesSerializer(TypeSerializer):
