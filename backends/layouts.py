@@ -7,7 +7,7 @@ from typing import Final
 from state_processor.backends.rows import Field, Part, RowLayout
 from state_processor.backends.states import LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.collections import JoinedListSerializer, ListSerializer, MapSerializer, NullFlagged
+from state_processor.serializers.collections import JoinedListSerializer, ListSerializer, MapSerializer, MapStateValue
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.streaming import TimerSerializer
 from state_processor.serializers.structs import SignFlippedLongSerializer
@@ -40,7 +40,7 @@ def framed_layout(state: StateDescription, columns: frozenset[str]) -> RowLayout
         value_field = Field(VALUE, JoinedListSerializer(value))
     elif state.kind == MAP:
         key_fields.append(Field(MAP_KEY, _map_key(state)))
-        value_field = Field(MAP_VALUE, NullFlagged(value))
+        value_field = Field(MAP_VALUE, MapStateValue(value))
     return RowLayout((Part(KEY_SLOT, tuple(key_fields), (0, 2)), Part(VALUE_SLOT, (value_field,))), columns)
 
 

@@ -117,12 +117,13 @@ class KeyedHeader:
 
 @dataclass(frozen=True, slots=True)
 class OperatorHeader:
-    """Start of an operator state file (Flink: ``OperatorBackendSerializationProxy``)."""
+    """Start of an operator state file (Flink: ``OperatorBackendSerializationProxy``), of ``size`` bytes where it was read."""
 
     version: int
     compressed: bool
     lists: tuple[StateMetaInfo, ...]
     broadcasts: tuple[StateMetaInfo, ...]
+    size: int = field(default=0, compare=False)
 
     @classmethod
     def read(cls, source: DataInput) -> OperatorHeader:
@@ -138,7 +139,8 @@ class OperatorHeader:
         if version not in (OPERATOR_VERSION, OPERATOR_VERSION + 1):
             raise _unsupported(source, "operator", version, range(1, OPERATOR_VERSION), start)
         compressed = source.read_boolean() if version > OPERATOR_VERSION else False
-        return cls(version, compressed, _read_states(source), _read_states(source))
+        lists, broadcasts = _read_states(source), _read_states(source)
+        return cls(version, compressed, lists, broadcasts, source.position - start)
 
     def write(self, target: DataOutput) -> None:
         """The inverse of :meth:`read`."""

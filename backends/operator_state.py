@@ -157,7 +157,8 @@ class OperatorStateReader:
             return _StateBytes(np.zeros(0, dtype=np.uint8), 0, [], [])
         if offsets and (min(offsets) < 0 or max(every) > stream.size):
             raise CorruptSnapshotError(f"{where}: elements are said to start at {max(every)}, the file has {stream.size} bytes")
-        first = every[0] if header.compressed else min(offsets)
+        # The snappy stream begins behind the header, and the first element a stream identifier later.
+        first = header.size if header.compressed else min(offsets)
         following = dict(zip(every, [*every[1:], stream.size], strict=True))
         last = stream.size if header.compressed else max(following[o] for o in offsets)
         data = stream.read(first, last - first)

@@ -81,13 +81,20 @@ def _snapshots_below(storage: Storage, root: str) -> list[str]:
 class Snapshot:
     """A snapshot with access to its files; it can be pickled.
 
-    ``directory`` holds ``_metadata``.
+    ``directory`` holds ``_metadata``; ``scratch`` is where files are copied that have to be on this machine, by default
+    what :mod:`~state_processor.backends.scratch` takes from the environment.
     """
 
     directory: str
     metadata: CheckpointMetadata
     storage: Storage
     relocation: Relocation
+    scratch: str | None = None
+
+    @property
+    def flink_major(self) -> int:
+        """The major version of the Flink that wrote it, which tells one Kryo from another: 2 began with version 5."""
+        return 2 if self.metadata.version >= 5 else 1
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
         """The stream of a handle; see :func:`~state_processor.backends.stream.open_stream`."""
@@ -98,6 +105,7 @@ def open_snapshot(
     path: str | os.PathLike[str],
     path_mapping: Mapping[str, str] | None = None,
     storage: Storage | None = None,
+    scratch: str | None = None,
 ) -> Snapshot:
     """Read ``_metadata`` of a snapshot.
 
@@ -109,6 +117,9 @@ def open_snapshot(
         Recorded prefix to present prefix, where moved files are not found by themselves.
     storage
         Access to files; by default one without settings.
+    scratch
+        A directory for copies of files that have to be on this machine, by default ``STATE_PROCESSOR_SCRATCH`` or the
+        system's directory for temporary files.
 
     Raises
     ------
@@ -121,4 +132,4 @@ def open_snapshot(
     file = locate_metadata(path, storage)
     directory = str(Location.parse(file).parent)
     metadata = read_metadata(storage.read_all(file), file)
-    return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping))
+    return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping), scratch)

@@ -10,11 +10,14 @@ from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.operator_id import operator_id
+from state_processor.backends.changelog_log import changelog_header, read_log
+from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX, holds_timers, raw_blocks, timers_header
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import NotFoundError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 
 VALUE: Final = "VALUE"
@@ -28,7 +31,7 @@ BROADCAST: Final = "BROADCAST"
 TIMERS: Final = frozenset({EVENT_TIMER, PROCESSING_TIMER})
 OPERATOR_KINDS: Final = frozenset({OPERATOR_LIST, UNION_LIST, BROADCAST})
 
-_TIMER_PREFIXES: Final = {"_timer_state/event_": EVENT_TIMER, "_timer_state/processing_": PROCESSING_TIMER}
+_TIMER_PREFIXES: Final = {EVENT_PREFIX: EVENT_TIMER, PROCESSING_PREFIX: PROCESSING_TIMER}
 _DISTRIBUTION_KINDS: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_LIST, "BROADCAST": BROADCAST}
 _KINDS_BY_SERIALIZER: Final = {ListSerializer: LIST, MapSerializer: MAP}
 
@@ -138,7 +141,10 @@ def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedSta
 
 
 def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> mi.KeyedHeader:
-    """The header of a keyed handle: in front of the key groups, or in a file of its own."""
+    """The header of a keyed handle: in front of the key groups, in a file of its own, or spread over a changelog."""
+    if isinstance(handle, h.ChangelogStateBackendHandle):
+        parts = [keyed_header(snapshot, part, context) for part in leaf_keyed_handles(handle)]
+        return changelog_header(read_log(snapshot, handle, context), parts, context)
     if isinstance(handle, h.KeyGroupsStateHandle):
         stream = snapshot.open(handle.stream, context)
         offsets = [o for o in handle.offsets if o > 0]
@@ -148,14 +154,28 @@ def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -
         data = stream.read()
     else:
         raise NotFoundError(f"{context}: {type(handle).__name__} has no header")
-    return mi.KeyedHeader.read(DataInput(data, f"{context}, {stream.describe()}"))
+    with written_by_flink(snapshot.flink_major):
+        return mi.KeyedHeader.read(DataInput(data, f"{context}, {stream.describe()}"))
+
+
+def raw_timers_header(snapshot: Snapshot, handle: h.KeyedStateHandle | None, context: str) -> mi.KeyedHeader | None:
+    """The timers that raw keyed state holds, as a header; ``None`` where it is an operator's own bytes, or nothing."""
+    if not isinstance(handle, h.KeyGroupsStateHandle):
+        return None
+    stream = snapshot.open(handle.stream, context)
+    blocks = raw_blocks(stream, handle, context)
+    if not holds_timers(stream, blocks):
+        return None
+    with written_by_flink(snapshot.flink_major):
+        return timers_header(stream, blocks, context)
 
 
 def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
     """The header of a subtask's operator state."""
     stream = snapshot.open(handle.stream, context)
     first = min((o for s in handle.states for o in s.offsets), default=stream.size)
-    return mi.OperatorHeader.read(DataInput(stream.read(0, first), f"{context}, {stream.describe()}"))
+    with written_by_flink(snapshot.flink_major):
+        return mi.OperatorHeader.read(DataInput(stream.read(0, first), f"{context}, {stream.describe()}"))
 
 
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:
@@ -181,21 +201,33 @@ def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, St
 
 
 def _subtask_states(snapshot: Snapshot, subtask: OperatorSubtaskState, context: str) -> Iterator[StateDescription]:
-    for handle in leaf_keyed_handles(subtask.managed_keyed):
-        header = keyed_header(snapshot, handle, context)
+    if subtask.managed_keyed is not None:
+        header = keyed_header(snapshot, subtask.managed_keyed, context)
+        backend = backend_name(subtask.managed_keyed, header)
         for meta in header.states:
-            yield describe_keyed(header, meta, backend_name(handle))
+            yield describe_keyed(header, meta, backend)
+    raw = raw_timers_header(snapshot, subtask.raw_keyed, context)
+    if raw is not None:
+        for meta in raw.states:
+            yield describe_keyed(raw, meta, "raw")
     if subtask.managed_operator is not None and subtask.managed_operator.states:
         header_ = operator_header(snapshot, subtask.managed_operator, context)
         for meta in (*header_.lists, *header_.broadcasts):
             yield describe_operator_state(meta)
 
 
-def backend_name(handle: h.KeyedStateHandle) -> str:
-    """What the handle tells of the backend; a canonical file does not say which one wrote it."""
+def backend_name(handle: h.KeyedStateHandle, header: mi.KeyedHeader | None = None) -> str:
+    """What handle and header tell of the backend.
+
+    A canonical file does not say which one wrote it. ForSt and RocksDB have the same files; only states with asynchronous
+    access give ForSt away.
+    """
     if isinstance(handle, h.KeyGroupsStateHandle):
         return "canonical" if handle.is_savepoint else "heap"
-    return "rocksdb"
+    if isinstance(handle, h.ChangelogStateBackendHandle):
+        return "changelog"
+    asynchronous = header is not None and any(s.backend_type == "KEY_VALUE_V2" for s in header.states)
+    return "forst" if asynchronous else "rocksdb"
 
 
 def find_state(states: dict[str, StateDescription], name: str, operator: OperatorState) -> StateDescription:

@@ -38,6 +38,27 @@ _BY_NAME: Final = 4
 _BY_TAG: Final = 8
 
 
+_DESCRIBED: Final[dict[str, dict[str, dict[str, TypeSerializer]]]] = {}
+
+
+def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], parent: str) -> None:
+    """Describe a subclass of a POJO that snapshots leave out.
+
+    Flink adds a subclass that is not registered to a snapshot only once it has serialized such a value, and the heap backend
+    serializes when it takes the snapshot: after the header was written.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, as values name it.
+    fields
+        The fields that it has beyond those of ``parent``: name and serializer.
+    parent
+        The class that the state was declared with.
+    """
+    _DESCRIBED.setdefault(parent, {})[class_name] = dict(fields)
+
+
 class PojoValue(dict[str, Any]):
     """A POJO: its fields by name, in the order of its serializer, and the Java class that it is an instance of."""
 
@@ -163,7 +184,8 @@ class PojoSerializer(TypeSerializer):
             raise UndecodableValueError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
                 f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
-                "met before it was taken; register the class in the job and take another savepoint"
+                "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take another "
+                "savepoint"
             )
         return found
 
@@ -378,12 +400,14 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
             write_optional_map([e.to_entry() for e in entries], target)
 
     def restore_serializer(self) -> TypeSerializer:
-        return PojoSerializer(
-            self.pojo_class,
-            [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields],
-            {s.class_name: _restore_subclass(s) for s in self.registered},
-            {s.class_name: _restore_subclass(s) for s in self.unregistered},
-        )
+        fields = [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields]
+        registered = {s.class_name: _restore_subclass(s) for s in self.registered}
+        unregistered = {s.class_name: _restore_subclass(s) for s in self.unregistered}
+        for class_name, own in _DESCRIBED.get(self.pojo_class, {}).items():
+            if registered.get(class_name) is None and unregistered.get(class_name) is None:
+                every = [*fields, *(PojoField(name, serializer, class_name) for name, serializer in own.items())]
+                unregistered[class_name] = PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
+        return PojoSerializer(self.pojo_class, fields, registered, unregistered)
 
     def _restore_field(self, field: PojoFieldSnapshot) -> TypeSerializer:
         if field.snapshot is None:

@@ -52,15 +52,15 @@ def compare(rows: list[dict[str, Any]], state: dict[str, Any]) -> list[str]:
         if "sequence_from" in state:  # split bytes of a source: their content is another test's
             return []
         expected = state["entries"]
-        like = {corpus.sort_key(e): e for e in expected}
-        found = [closest(row["value"], expected, like) for row in rows]
+        found = [closest(row["value"], expected) for row in rows]
         if corpus.bag(found) != corpus.bag(expected):
             return [f"expected {corpus.bag(expected)[:3]}, found {corpus.bag(found)[:3]}"]
         return []
     return corpus.differences(rows, state)
 
 
-def closest(actual: Any, expected: list[Any], like: dict[str, Any]) -> Any:
-    """An element in the notation of an expected one: first as the first is written, then as its equal is."""
-    shaped = corpus.shaped_like_any(actual, expected)
-    return corpus.as_expected(actual, like.get(corpus.sort_key(shaped), expected[0] if expected else None))
+def closest(actual: Any, expected: list[Any]) -> Any:
+    """An element in the notation of the expected one that it equals, else of the first."""
+    shaped = [corpus.as_expected(actual, e) for e in expected]
+    equal = (s for s, e in zip(shaped, expected, strict=True) if corpus.sort_key(s) == corpus.sort_key(e))
+    return next(equal, shaped[0] if shaped else actual)
