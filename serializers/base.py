@@ -21,6 +21,7 @@ from state_processor.serializers.options import DecodeOptions
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 VARIABLE: Final = -1
@@ -86,6 +87,13 @@ class TypeSerializer(ABC):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions that read one value into ``column``; may be ``DISCARD``, to step over it."""
         raise NotCompilableError(str(self))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        """Append the instructions that write ``column``'s values.
+
+        Without instructions of its own, :meth:`accept` and :meth:`write` do it in Python, value by value.
+        """
+        builder.prepare(self, column)
 
     @abstractmethod
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import index
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -13,12 +14,13 @@ import pyarrow as pa
 from state_processor.serializers import hashing
 from state_processor.serializers.base import SimpleSerializer
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 BASE: Final = "org.apache.flink.api.common.typeutils.base."
@@ -33,18 +35,26 @@ class _Number:
     operation: int
     arrow_type: pa.DataType
     hash_code: Callable[[Any], int]
+    accept: Callable[[Any], Any]
 
+
+_ENCODE: Final = {
+    ops.INT8: encode_ops.INT8,
+    ops.INT16: encode_ops.INT16,
+    ops.INT32: encode_ops.INT32,
+    ops.INT64: encode_ops.INT64,
+}
 
 _NUMBERS: Final = {
     n.name: n
     for n in (
-        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean),
-        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int),
-        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int),
-        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int),
-        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long),
-        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float),
-        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double),
+        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean, bool),
+        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int, index),
+        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int, index),
+        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int, index),
+        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long, index),
+        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float, float),
+        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double, float),
     )
 }
 
@@ -76,8 +86,14 @@ class NumberSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._number.arrow_type
 
+    def accept(self, value: Any) -> Any:
+        return self._number.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(self._number.operation, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(_ENCODE[self._number.operation], column)
 
     def hash_code(self, value: Any) -> int:
         return self._number.hash_code(value)
@@ -106,6 +122,9 @@ class CharSerializer(SimpleSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.CHAR, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.CHAR, column)
 
     def hash_code(self, value: str) -> int:
         return ord(value)
@@ -156,6 +175,9 @@ class StringSerializer(SimpleSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(self._operation, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.STRING, column, self._lengths_start_at)
 
     def hash_code(self, value: str | None) -> int:
         return 0 if value is None else hashing.of_string(value)
@@ -223,6 +245,14 @@ class BigIntegerSerializer(SimpleSerializer):
     def present(self, value: int | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(Decimal(value))  # which knows no limit of digits
 
+    def accept(self, value: Any) -> int | None:
+        if value is None:
+            return None
+        number = Decimal(value)
+        if number != number.to_integral_value():
+            raise ValueError(f"{value} is no whole number")
+        return int(number)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_INTEGER, column)
 
@@ -264,6 +294,9 @@ class BigDecimalSerializer(SimpleSerializer):
     def present(self, value: Decimal | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(value)
 
+    def accept(self, value: Any) -> Decimal | None:
+        return None if value is None else Decimal(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_DECIMAL, column)
 
@@ -293,6 +326,9 @@ class VoidSerializer(SimpleSerializer):
         if self.length:
             builder.op(ops.SKIP, column, self.length)
         builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(self.serialize(None))
 
 
 class NullValueSerializer(VoidSerializer):

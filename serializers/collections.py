@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -11,12 +11,13 @@ from state_processor.serializers import hashing
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 LIST_SNAPSHOT: Final = f"{BASE}ListSerializerSnapshot"
@@ -61,9 +62,16 @@ class ListSerializer(TypeSerializer):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
         return [self.element.present(v, options) for v in value]
 
+    def accept(self, value: Any) -> list[Any]:
+        return [self.element.accept(v) for v in value]
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.counted(column, smallest=self.element.smallest):
             self.element.emit(builder, column.child(0))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.COUNTED), builder.field("element"):
+            self.element.emit_encode(builder, column.child(0))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return ListSerializerSnapshot(self._snapshot_class, [self.element.snapshot()])
@@ -120,10 +128,21 @@ class MapSerializer(TypeSerializer):
     def present(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[tuple[Any, Any]]:
         return [(self.key.present(k, options), self.value.present(v, options)) for k, v in value]
 
+    def accept(self, value: Any) -> list[tuple[Any, Any]]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(self.key.accept(k), self.value.accept(v)) for k, v in pairs]
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.counted(column, smallest=self._smallest_entry):
             self.key.emit(builder, column.child(0))
             self.value.emit(builder, column.child(1))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.COUNTED):
+            with builder.field("key"):
+                self.key.emit_encode(builder, column.child(0))
+            with builder.field("value"):
+                self.value.emit_encode(builder, column.child(1))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return MapSerializerSnapshot(self._snapshot_class, [self.key.snapshot(), self.value.inner.snapshot()])
@@ -201,9 +220,16 @@ class NullFlagged(TypeSerializer):
     def present(self, value: Any, options: DecodeOptions) -> Any:
         return None if value is None else self.inner.present(value, options)
 
+    def accept(self, value: Any) -> Any:
+        return None if value is None else self.inner.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=self.null_when):
             self.inner.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=self.null_when):
+            self.inner.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.inner.snapshot()
@@ -273,9 +299,16 @@ class JoinedListSerializer(TypeSerializer):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
         return [self.element.present(v, options) for v in value]
 
+    def accept(self, value: Any) -> list[Any]:
+        return [self.element.accept(v) for v in value]
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.joined(column):
             self.element.emit(builder, column.child(0))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.JOINED), builder.field("element"):
+            self.element.emit_encode(builder, column.child(0))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return ListSerializer(self.element).snapshot()

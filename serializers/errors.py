@@ -25,6 +25,10 @@ class MissingFileError(StateProcessorError):
     """A file that ``_metadata`` refers to is not where it should be, or is shorter than recorded."""
 
 
+class ScratchSpaceError(StateProcessorError):
+    """There is no room for temporary copies of a snapshot's files, or they cannot be written."""
+
+
 class UnsupportedFormatError(StateProcessorError):
     """A well-formed snapshot uses something this library does not read or write."""
 
@@ -46,7 +50,12 @@ class OptionError(StateProcessorError, ValueError):
 
 
 class InvalidRowError(StateProcessorError, ValueError):
-    """A row handed to a writer cannot become state: null key, duplicate, wrong type, foreign key group."""
+    """A row handed to a writer cannot become state: null key, duplicate, wrong type, foreign key group.
+
+    ``row`` is its number in the batch, where one is known.
+    """
+
+    row: int | None = None
 
 
 class NotFoundError(StateProcessorError, LookupError):

@@ -46,7 +46,7 @@ SIGN_FLIPPED_INT64: Final = 34
 # Text and bytes
 STRING: Final = 40  # a: 1 where 0 is the length of null and others are one more, else 0
 BYTES: Final = 41  # int length, bytes
-RAW: Final = 42  # the bytes as they are
+RAW: Final = 42  # the bytes as they are; for null b constant bytes from a on, or -1 where null is an error
 CHAR: Final = 43
 CONST: Final = 44  # a: first byte, b: size, among the constants
 ENUM: Final = 45  # a: first aux row, b: rows (offset and size of the constant's name)
@@ -72,8 +72,7 @@ BAD_NAME: Final = 4
 BAD_CLASS: Final = 5
 BAD_EITHER: Final = 6
 LOST_DIGITS: Final = 7
-PREPARED: Final = 8
-BAD_PROGRAM: Final = 9
+BAD_PROGRAM: Final = 8
 
 MESSAGES: Final = {
     NULL_VALUE: "is null, which the type has no bytes for",
