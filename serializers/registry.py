@@ -34,6 +34,7 @@ _FAMILIES: Final = (
     "streaming",
     "cep",
     "kryo",
+    "avro",
     "rowdata",
     "table_collections",
     "python_table",

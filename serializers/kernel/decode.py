@@ -44,7 +44,7 @@ from state_processor.serializers.kernel.text import (
     put_integer,
     put_units,
 )
-from state_processor.serializers.kernel.times import temporal
+from state_processor.serializers.kernel.times import epoch, temporal
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -491,6 +491,10 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 break
         elif op >= ops.DATE_MS and op <= ops.MILLIS_NANOS:
             pos, status = temporal(op, prog[pc, 2], prog[pc, 3], buf, pos, end, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op == ops.EPOCH_DAY or op == ops.EPOCH_UNITS:
+            pos, status = epoch(prog[pc], buf, pos, end, arena, cols, col)
             if status != ops.OK:
                 break
         elif op >= ops.REGION:

@@ -72,6 +72,8 @@ LOCAL_TIME: Final = 66
 LOCAL_DATE_TIME: Final = 67
 MILLIS: Final = 68  # long milliseconds, never null; b: 1 for UTC text
 MILLIS_NANOS: Final = 69  # long milliseconds, int nanoseconds of the millisecond; b: 1 for UTC text
+EPOCH_DAY: Final = 70  # int days
+EPOCH_UNITS: Final = 71  # since 1970, or b: 2 since midnight; b: 1 for UTC text; c: units of a second; d: bytes (4 or 8)
 
 # Flink's binary rows, arrays and maps (little-endian, random access; see decode_binary). A region is a row's, an array's or a
 # map's bytes: register a holds its begin, the next one its end. A slot is 'b, c': the position in register b plus c.

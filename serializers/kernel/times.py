@@ -176,3 +176,31 @@ def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[n
     if op == ops.SQL_TIMESTAMP or op == ops.INSTANT or op == ops.MILLIS_NANOS:
         return _with_nanos(op, mode, of_utc, buf, pos, end, arena, cols, col)
     return _millis(op, mode, of_utc, buf, pos, end, arena, cols, col)
+
+
+@njit(cache=True)
+def epoch(ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """A count of days or of parts of a second, never null (Avro): the new position and 0, or the status that stops the run."""
+    mode = ins[2]
+    size = 4 if ins[0] == ops.EPOCH_DAY else ins[5]
+    if pos + size > end:
+        return pos, ops.TRUNCATED
+    value = np.int64(load_be_i32(buf, pos)) if size == 4 else load_be_i64(buf, pos)
+    pos += size
+    if col < 0:
+        return pos, ops.OK
+    if ins[0] == ops.EPOCH_DAY:
+        return pos, put_day(arena, cols, col, value, mode)
+    seconds = value // ins[4]
+    nano = value % ins[4] * (_NANOS // ins[4])
+    if ins[3] == 2:
+        if seconds < 0 or seconds >= 86400:
+            return pos, ops.OUT_OF_RANGE
+        if not room(cols, col, TIME_SIZE):
+            return pos, ops.FULL
+        out = cols[col, VAR] + cols[col, VAR_SIZE]
+        end_text(arena, cols, col, put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, nano, False))
+        return pos, ops.OK
+    if mode == _TEXT:
+        return pos, put_instant_text(arena, cols, col, seconds, nano, ins[3] == 1)
+    return pos, put_micros(arena, cols, col, seconds, nano, mode)

@@ -1,0 +1,604 @@
+"""Avro's types in Flink's own encoding of Avro data (Flink: ``DataOutputEncoder``, ``DataInputDecoder``).
+
+It is not Avro's binary encoding: numbers have a fixed width and are big-endian, text and bytes have an int length, a union's
+branch and an enum's constant are ints; arrays and maps come in blocks whose counts are varints.
+
+In Python a record is a dict, a map a list of pairs, and a value of a union with more than one branch beside null an
+:class:`AvroBranch`. Logical types keep their base values.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+
+from state_processor.serializers import hashing
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.basic import NumberSerializer, VoidSerializer
+from state_processor.serializers.binary_format import decimal_operands, to_decimal
+from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.program import NotCompilableError
+from state_processor.serializers.logical_types import DecimalType
+from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime, present_date, present_time
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.program import DecodeBuilder
+
+_NANOS: Final = 1_000_000_000
+_MAX_DECIMAL: Final = 38
+_DAY: Final = 86_400
+_SINCE_MIDNIGHT: Final = 2
+
+
+class AvroBranch(NamedTuple):
+    """A value of a union: the number of its branch, and the value."""
+
+    branch: int
+    value: Any
+
+
+class AvroType(TypeSerializer):
+    """A node of a schema. It is a part of a serializer, so it has no snapshot."""
+
+    smallest = 0
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer and has no snapshot of its own")
+
+
+class AvroNull(VoidSerializer):
+    """No bytes."""
+
+    length = smallest = 0
+
+    def __str__(self) -> str:
+        return "null"
+
+
+class AvroNumber(NumberSerializer):
+    """``boolean``, ``int``, ``long``, ``float``, ``double``."""
+
+    def __str__(self) -> str:
+        return self._number.name.lower()
+
+
+class AvroBytes(AvroType):
+    """``bytes``: an int length and the bytes."""
+
+    name = "bytes"
+    smallest = 4
+
+    def read(self, source: DataInput) -> Any:
+        return source.read_bytes(source.read_count("bytes"))
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        target.write_int(len(value))
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BYTES, column)
+
+
+class AvroString(AvroType):
+    """``string``: an int length and UTF-8."""
+
+    name = "string"
+    smallest = 4
+
+    def read(self, source: DataInput) -> str:
+        start = source.position
+        try:
+            return source.read_bytes(source.read_count("bytes of text")).decode()
+        except UnicodeDecodeError as problem:
+            raise source.corrupt(f"not UTF-8: {problem.reason}", start) from None
+
+    def write(self, value: str, target: DataOutput) -> None:
+        data = value.encode()
+        target.write_int(len(data))
+        target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.UTF8, column)
+
+    def hash_code(self, value: str) -> int:
+        return hashing.of_units(struct.unpack(f"{len(value.encode())}b", value.encode()))
+
+
+class AvroFixed(AvroType):
+    """``fixed``: as many bytes as the schema says."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.length = self.smallest = size
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(self.length)
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        if len(value) != self.length:
+            raise ValueError(f"{len(value)} bytes for the fixed type {self.name} of {self.length}")
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.FIXED_BYTES, column, self.length)
+
+    def hash_code(self, value: bytes) -> int:
+        return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
+
+
+class AvroEnum(AvroType):
+    """``enum``: the index of a symbol. Python holds the symbol."""
+
+    length = smallest = 4
+
+    def __init__(self, name: str, symbols: Sequence[str]) -> None:
+        self.name = name
+        self.symbols = tuple(symbols)
+
+    def read(self, source: DataInput) -> str:
+        start = source.position
+        index = source.read_int()
+        if not 0 <= index < len(self.symbols):
+            raise source.corrupt(f"symbol {index} of {self.name}, whose schema has {len(self.symbols)}", start)
+        return self.symbols[index]
+
+    def write(self, value: str, target: DataOutput) -> None:
+        if value not in self.symbols:
+            raise ValueError(f"{value!r} is no symbol of {self.name}: it has {', '.join(self.symbols)}")
+        target.write_int(self.symbols.index(value))
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        symbols = [s.encode() for s in self.symbols]
+        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
+        builder.op(ops.ENUM, column, first, len(symbols))
+
+    def hash_code(self, value: str) -> int:
+        return self.symbols.index(value)
+
+
+class AvroArray(AvroType):
+    """``array``: blocks of a count and that many items, ended by an empty one; Flink writes one block."""
+
+    name = "array"
+    smallest = 1
+
+    def __init__(self, items: TypeSerializer) -> None:
+        self.items = items
+
+    def _read_items(self, source: DataInput) -> Iterator[Any]:
+        while count := source.read_unsigned_varint():
+            if count > source.remaining:
+                raise source.corrupt(f"{count} items announced, {source.remaining} bytes left")
+            for _ in range(count):
+                yield self._read_item(source)
+
+    def _read_item(self, source: DataInput) -> Any:
+        return self.items.read(source)
+
+    def read(self, source: DataInput) -> list[Any]:
+        return list(self._read_items(source))
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        if value:
+            target.write_unsigned_varint(len(value))
+            for item in value:
+                self._write_item(item, target)
+        target.write_byte(0)
+
+    def _write_item(self, item: Any, target: DataOutput) -> None:
+        self.items.write(item, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.items.arrow_type(options))
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
+        return [self.items.present(v, options) for v in value]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.blocks(column):
+            self.items.emit(builder, column.child(0))
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return hashing.of_units((self.items.hash_code(v) for v in value), start=1)
+
+
+class AvroMap(AvroArray):
+    """``map``: as an array whose items are a string and a value."""
+
+    name = "map"
+    _key = AvroString()
+
+    def _read_item(self, source: DataInput) -> tuple[str, Any]:
+        return self._key.read(source), self.items.read(source)
+
+    def _write_item(self, item: tuple[str, Any], target: DataOutput) -> None:
+        self._key.write(item[0], target)
+        self.items.write(item[1], target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.map_(pa.string(), self.items.arrow_type(options))
+
+    def present(self, value: Sequence[tuple[str, Any]], options: DecodeOptions) -> Any:
+        return [(k, self.items.present(v, options)) for k, v in value]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.blocks(column):
+            self._key.emit(builder, column.child(0))
+            self.items.emit(builder, column.child(1))
+
+    def hash_code(self, value: Any) -> int:
+        raise UnsupportedFormatError("the hashCode of an Avro map depends on the class that held it: it can't be a part of a key")
+
+
+class AvroUnion(AvroType):
+    """``union``: the number of a branch and its value.
+
+    With null and one other branch it is that one, nullable; with more it is a struct with a field per branch but null, all of
+    them null but one.
+    """
+
+    smallest = 4
+
+    def __init__(self, branches: Sequence[TypeSerializer]) -> None:
+        self.branches = tuple(branches)
+        self.null = next((i for i, b in enumerate(branches) if isinstance(b, AvroNull)), -1)
+        self.others = [i for i in range(len(branches)) if i != self.null]
+        names = [_short(str(b)) for b in branches]
+        self.names = [str(b) if names.count(n) > 1 else n for n, b in zip(names, branches, strict=True)]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The branches' names."""
+        return f"[{','.join(map(str, self.branches))}]"
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether values have to say which branch they are of."""
+        return len(self.others) > 1
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        branch = source.read_int()
+        if not 0 <= branch < len(self.branches):
+            raise source.corrupt(f"branch {branch} of a union of {len(self.branches)}", start)
+        value = self.branches[branch].read(source)
+        return AvroBranch(branch, value) if self.is_struct and branch != self.null else value
+
+    def branch_of(self, value: Any) -> tuple[int, Any]:
+        """The branch of a value, and the value in that branch's form."""
+        if isinstance(value, AvroBranch):
+            return value
+        if value is None and self.null >= 0:
+            return self.null, None
+        if len(self.others) == 1 and value is not None:
+            return self.others[0], value
+        raise ValueError(f"{value!r} doesn't say which branch of {self} it is of: AvroBranch(number, value) does")
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        branch, content = self.branch_of(value)
+        target.write_int(branch)
+        self.branches[branch].write(content, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        if not self.others:
+            return pa.null()
+        if not self.is_struct:
+            return self.branches[self.others[0]].arrow_type(options)
+        return pa.struct([(self.names[i], self.branches[i].arrow_type(options)) for i in self.others])
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        if value is None:
+            return None
+        branch, content = self.branch_of(value)
+        shown = self.branches[branch].present(content, options)
+        return {self.names[i]: shown if i == branch else None for i in self.others} if self.is_struct else shown
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        first = builder.aux([(0, 0, 0, 0)] * len(self.branches))
+        builder.op(ops.CHOOSE, column, first, len(self.branches))
+        jumps = []
+        for number, branch in enumerate(self.branches):
+            builder.patch_aux(first + number, (builder.here, 0, 0, 0))
+            if number == self.null:
+                builder.fill_nulls(column)
+            elif not self.is_struct:
+                branch.emit(builder, column)
+            else:
+                builder.op(ops.VALID, column)
+                place = self.others.index(number)
+                with builder.field(self.names[number]):
+                    branch.emit(builder, column.child(place))
+                builder.fill_nulls(*[column.child(i) for i in range(len(self.others)) if i != place])
+            jumps.append(builder.op(ops.JUMP))
+        for jump in jumps:
+            builder.patch(jump, 0, builder.here)
+
+    def hash_code(self, value: Any) -> int:
+        branch, content = self.branch_of(value)
+        return 0 if branch == self.null else self.branches[branch].hash_code(content)
+
+
+class AvroRecord(AvroType):
+    """``record``: its fields one after the other."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fields: dict[str, TypeSerializer] = {}
+        self.unordered: frozenset[str] = frozenset()
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        return {name: f.read(source) for name, f in self.fields.items()}
+
+    def skip(self, source: DataInput) -> None:
+        for field in self.fields.values():
+            field.skip(source)
+
+    def write(self, value: Mapping[str, Any], target: DataOutput) -> None:
+        for name, field in self.fields.items():
+            field.write(value[name], target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
+
+    def present(self, value: Mapping[str, Any], options: DecodeOptions) -> Any:
+        return {name: f.present(value[name], options) for name, f in self.fields.items()}
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        for number, (name, field) in enumerate(self.fields.items()):
+            with builder.field(name):
+                field.emit(builder, column.child(number))
+
+    def hash_code(self, value: Mapping[str, Any]) -> int:
+        return hashing.of_units((f.hash_code(value[n]) for n, f in self.fields.items() if n not in self.unordered), start=1)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class AvroLogical(AvroType):
+    """A logical type over its base type; what a column shows of it follows the kind."""
+
+    def __init__(self, base: TypeSerializer, kind: str) -> None:
+        self.base = base
+        self.kind = kind
+        self.name = str(base)
+        self.length = base.length
+        self.smallest = base.smallest
+
+    def read(self, source: DataInput) -> Any:
+        return self.base.read(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.base.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        if self.kind == "date":
+            return pa.string() if options.as_text else pa.date32()
+        if self.kind.startswith("time-") or options.as_text:
+            return pa.string()
+        return pa.timestamp("us") if self.kind.startswith("local-") else pa.timestamp("us", tz="UTC")
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        if self.kind == "date":
+            return present_date(LocalDate.of_epoch_day(value), options)
+        seconds, nano = divmod(value * self._nanos, _NANOS)
+        if self.kind.startswith("time-"):
+            if not 0 <= seconds < _DAY:
+                raise UndecodableValueError(f"{value} is no time of day of Avro's {self.kind}")
+            return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, nano))
+        local = self.kind.startswith("local-")
+        if options.as_text:
+            return _local_text(seconds, nano) if local else str(Instant(seconds, nano))
+        return present_time(seconds, nano, options, None if local else UTC)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        mode = builder.options.time_mode
+        if self.kind == "date":
+            builder.op(ops.EPOCH_DAY, column, mode)
+        else:
+            of_day, local = self.kind.startswith("time-"), self.kind.startswith("local-")
+            meaning = _SINCE_MIDNIGHT if of_day else int(not local)
+            builder.op(ops.EPOCH_UNITS, column, mode, meaning, _NANOS // self._nanos, self.length)
+
+    @property
+    def _nanos(self) -> int:
+        """Nanoseconds of a unit."""
+        return _UNITS[self.kind.rpartition("-")[2]]
+
+    def hash_code(self, value: Any) -> int:
+        return self.base.hash_code(value)
+
+
+_UNITS: Final = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
+
+
+def _local_text(seconds: int, nano: int) -> str:
+    day, second = divmod(seconds, _DAY)
+    return str(LocalDateTime(LocalDate.of_epoch_day(day), LocalTime(second // 3600, second // 60 % 60, second % 60, nano)))
+
+
+class AvroDecimal(AvroLogical):
+    """``decimal`` over ``bytes`` or ``fixed``: the unscaled number, big-endian.
+
+    Python holds the bytes: Avro does not forbid leading ones without meaning. More digits than Spark's 38 are shown as text.
+    """
+
+    def __init__(self, base: TypeSerializer, precision: int, scale: int) -> None:
+        super().__init__(base, "decimal")
+        self.precision = precision
+        self.scale = scale
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.decimal128(self.precision, self.scale) if self.precision <= _MAX_DECIMAL else pa.string()
+
+    def present(self, value: bytes, options: DecodeOptions) -> Any:
+        unscaled = int.from_bytes(value, "big", signed=True)
+        if abs(unscaled) >= 10**self.precision:
+            raise UndecodableValueError(
+                f"{to_decimal(unscaled, self.scale)} has more digits than decimal({self.precision},{self.scale})"
+            )
+        decimal = to_decimal(unscaled, self.scale)
+        return decimal if self.precision <= _MAX_DECIMAL else str(decimal)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        if self.precision <= _MAX_DECIMAL and isinstance(self.base, AvroBytes):
+            # The instruction's own test for a decimal that fits a long is Flink SQL's; here it is always bytes.
+            _, high, low = decimal_operands(DecimalType(self.precision, self.scale))
+            builder.op(ops.DECIMAL, column, 0, 0, 0, 0, high, low)
+        else:
+            raise NotCompilableError("decimal")
+
+
+# From schemas to types
+
+_NUMBERS: Final = ("boolean", "int", "long", "float", "double")
+_LOGICAL: Final = {
+    "date": "int",
+    "time-millis": "int",
+    "time-micros": "long",
+    "timestamp-millis": "long",
+    "timestamp-micros": "long",
+    "timestamp-nanos": "long",
+    "local-timestamp-millis": "long",
+    "local-timestamp-micros": "long",
+    "local-timestamp-nanos": "long",
+}
+
+
+class AvroSchema:
+    """A parsed schema: full names everywhere, and each named type by its name.
+
+    Parameters
+    ----------
+    text
+        The schema as JSON.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If it is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.named: dict[str, Any] = {}
+        try:
+            self.content: Any = parse_schema(
+                _without_invalid_decimals(json.loads(text)), self.named, expand=False, _write_hint=False
+            )
+        except (ValueError, SchemaParseException, UnknownType, KeyError, TypeError) as problem:
+            raise CorruptSnapshotError(f"not an Avro schema: {problem}: {text[:200]}") from None
+
+    def resolve(self, node: Any) -> Any:
+        """A type's definition where ``node`` is its name."""
+        return self.named.get(node, node) if isinstance(node, str) else node
+
+    def type(self) -> TypeSerializer:
+        """The type that the schema describes.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If a record contains itself: no column type is recursive.
+        """
+        return self._type(self.content, ())
+
+    def _type(self, node: Any, inside: tuple[str, ...]) -> TypeSerializer:
+        node = self.resolve(node)
+        if isinstance(node, list):
+            return AvroUnion([self._type(branch, inside) for branch in node])
+        definition = {"type": node} if isinstance(node, str) else node
+        kind = definition["type"]
+        if isinstance(kind, (dict, list)) or kind in self.named:
+            return self._type(kind, inside)
+        return _with_logical(self._plain(kind, definition, inside), definition)
+
+    def _plain(self, kind: str, definition: Mapping[str, Any], inside: tuple[str, ...]) -> TypeSerializer:
+        if kind in _NUMBERS:
+            return AvroNumber(kind.upper())
+        match kind:
+            case "null":
+                return AvroNull()
+            case "string":
+                return AvroString()
+            case "bytes":
+                return AvroBytes()
+            case "fixed":
+                return AvroFixed(definition["name"], definition["size"])
+            case "enum":
+                return AvroEnum(definition["name"], definition["symbols"])
+            case "array":
+                return AvroArray(self._type(definition["items"], inside))
+            case "map":
+                return AvroMap(self._type(definition["values"], inside))
+        name = definition["name"]
+        if name in inside:
+            raise UnsupportedFormatError(
+                f"the Avro schema is recursive, {' -> '.join((*inside, name))}: no Spark type can hold that; read the state as raw bytes"
+            )
+        record = AvroRecord(name)
+        record.unordered = frozenset(f["name"] for f in definition["fields"] if f.get("order") == "ignore")
+        record.fields = {f["name"]: self._type(f["type"], (*inside, name)) for f in definition["fields"]}
+        record.smallest = sum(f.smallest for f in record.fields.values())
+        return record
+
+
+def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSerializer:
+    """The type with its logical type, where Avro knows it and it fits; else the base alone, as Avro does."""
+    kind = definition.get("logicalType")
+    if kind in _LOGICAL and str(base) == _LOGICAL[kind]:
+        return AvroLogical(base, kind)
+    if kind == "decimal" and isinstance(base, (AvroBytes, AvroFixed)):
+        return AvroDecimal(base, definition["precision"], definition.get("scale", 0))
+    return base
+
+
+def _without_invalid_decimals(node: Any) -> Any:
+    """A schema as Avro's Java takes it: a decimal whose numbers make no sense is bytes."""
+    if isinstance(node, list):
+        return [_without_invalid_decimals(n) for n in node]
+    if not isinstance(node, dict):
+        return node
+    kept = dict(node)
+    if node.get("logicalType") == "decimal":
+        precision, scale = node.get("precision"), node.get("scale", 0)
+        if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision):
+            del kept["logicalType"]
+    for key in ("type", "items", "values", "fields"):
+        if key in kept:
+            kept[key] = _without_invalid_decimals(kept[key])
+    return kept
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
