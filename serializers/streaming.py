@@ -27,6 +27,7 @@ from state_processor.serializers.kernel import ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
 from state_processor.serializers.structs import (
+    ChoiceSerializer,
     DelegatingSerializer,
     EpochMillisSerializer,
     FieldsSerializer,
@@ -341,54 +342,17 @@ class TaggedUnion(NamedTuple):
     value: Any
 
 
-class UnionSerializer(NestedSerializer):
+class UnionSerializer(ChoiceSerializer):
     """A record of one of two inputs (Flink: ``CoGroupedStreams.UnionSerializer``): a byte 1 or 2, and the record."""
 
     snapshot_class = f"{STREAMING}api.datastream.CoGroupedStreams$UnionSerializerSnapshot"
     outer_version = 2
-    nested_count = 2
-    _names = ("one", "two")
-
-    def __init__(self, one: TypeSerializer, two: TypeSerializer) -> None:
-        super().__init__(one, two)
-        self.smallest = 1 + min(one.smallest, two.smallest)
+    names = ("one", "two")
+    markers = (1, 2)
+    value_class = TaggedUnion
 
     def __str__(self) -> str:
         return f"UNION<{self.nested[0]},{self.nested[1]}>"
-
-    def _tag(self, source: DataInput) -> int:
-        tag = source.read_unsigned_byte()
-        if tag not in (1, 2):
-            raise source.corrupt(f"{tag} is no input of a join (1 or 2)", source.position - 1)
-        return tag
-
-    def read(self, source: DataInput) -> TaggedUnion:
-        tag = self._tag(source)
-        return TaggedUnion(tag, self.nested[tag - 1].read(source))
-
-    def skip(self, source: DataInput) -> None:
-        self.nested[self._tag(source) - 1].skip(source)
-
-    def write(self, value: TaggedUnion, target: DataOutput) -> None:
-        tag, inner = value
-        target.write_byte(tag)
-        self.nested[tag - 1].write(inner, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(name, s.arrow_type(options)) for name, s in zip(self._names, self.nested, strict=True)])
-
-    def present(self, value: TaggedUnion, options: DecodeOptions) -> dict[str, Any]:
-        shown: dict[str, Any] = dict.fromkeys(self._names)
-        shown[self._names[value.tag - 1]] = self.nested[value.tag - 1].present(value.value, options)
-        return shown
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        def side(number: int) -> None:
-            builder.op(ops.VALID, column)
-            self.nested[number].emit(builder, column.child(number))
-            builder.fill_nulls(column.child(1 - number))
-
-        emit_choice(builder, column, [None, lambda: side(0), lambda: side(1)])
 
 
 class StreamElement(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pyarrow as pa
@@ -198,6 +199,66 @@ class StructSerializer(NestedDelegatingSerializer):
     def __init__(self, fields: Mapping[str, TypeSerializer], *nested: TypeSerializer) -> None:
         super().__init__(FieldsSerializer(type(self).value_class, fields), *nested)
         self.fields = dict(fields)
+
+
+class ChoiceSerializer(NestedSerializer):
+    """A byte that says which of two values follows, and that value; a column is a struct of both, one of them null.
+
+    Subclasses set :attr:`names` of the columns, :attr:`markers`, the bytes, and :attr:`value_class`, the named tuple of
+    marker and value that holds a value; where the bytes are 1 and 0, the marker is ``True`` or ``False``.
+    """
+
+    nested_count = 2
+    names: ClassVar[tuple[str, str]]
+    markers: ClassVar[tuple[int, int]]
+    value_class: ClassVar[Callable[..., Any]]
+
+    def __init__(self, first: TypeSerializer, second: TypeSerializer) -> None:
+        super().__init__(first, second)
+        self.smallest = 1 + min(first.smallest, second.smallest)
+
+    def _marker(self, source: DataInput) -> int:
+        marker = source.read_unsigned_byte()
+        if marker not in self.markers:
+            first, second = self.markers
+            raise source.corrupt(f"byte {first} ({self.names[0]}) or {second} ({self.names[1]}) expected, found {marker}")
+        return marker
+
+    def _chosen(self, marker: int) -> TypeSerializer:
+        return self.nested[self.markers.index(marker)]
+
+    def read(self, source: DataInput) -> Any:
+        marker = self._marker(source)
+        return self.value_class(bool(marker) if 0 in self.markers else marker, self._chosen(marker).read(source))
+
+    def skip(self, source: DataInput) -> None:
+        self._chosen(self._marker(source)).skip(source)
+
+    def write(self, value: tuple[int, Any], target: DataOutput) -> None:
+        marker, inner = value
+        target.write_byte(marker)
+        self._chosen(marker).write(inner, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(name, s.arrow_type(options)) for name, s in zip(self.names, self.nested, strict=True)])
+
+    def present(self, value: tuple[int, Any], options: DecodeOptions) -> Any:
+        marker, inner = value
+        shown: dict[str, Any] = dict.fromkeys(self.names)
+        shown[self.names[self.markers.index(marker)]] = self._chosen(marker).present(inner, options)
+        return shown
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        def side(number: int) -> None:
+            builder.op(ops.VALID, column)
+            with builder.field(self.names[number]):
+                self.nested[number].emit(builder, column.child(number))
+            builder.fill_nulls(column.child(1 - number))
+
+        branches: list[Callable[[], None] | None] = [None] * (max(self.markers) + 1)
+        for number, marker in enumerate(self.markers):
+            branches[marker] = partial(side, number)
+        emit_choice(builder, column, branches)
 
 
 def total_length(*parts: TypeSerializer) -> int:
