@@ -9,7 +9,6 @@ from typing import Final, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
 from state_processor.backends import framing, layouts, snappy
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
@@ -28,6 +27,8 @@ _ONE_BYTE_PREFIX: Final = 128
 
 Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]
+Block = tuple[Buffer, int | None, Entries]
+"""Bytes, where in the file they begin (``None`` without a file), and the entries in them as :mod:`framing` indexes them."""
 
 
 def prefix_size(max_parallelism: int) -> int:
@@ -76,17 +77,17 @@ class KeyedStateSource(Protocol):
 
 
 @dataclass(slots=True)
-class _Site:
+class RowSite:
     """Finds words for the place of an error: file offset, and the key and value of the row where they can be read."""
 
     context: str
     layout: RowLayout
     buffer: Buffer
-    base: int
+    base: int | None
     entries: Entries | None = None
 
     def __call__(self, position: int, entry: int, row_start: int) -> str:
-        where = f"{self.context}, offset {self.base + position}"
+        where = f"{self.context}, {self._place(position, entry)}"
         shown: dict[str, object] = {}
         everything = RowLayout(self.layout.parts, frozenset(f.name for p in self.layout.parts for f in p.fields if f.name))
         source = DataInput(memoryview(self.buffer), "", row_start)
@@ -101,13 +102,20 @@ class _Site:
         known = [f"{name} {_short(shown[name])}" for name in ("key", "value", "map_value") if name in shown]
         return ", ".join([where, *known])
 
+    def _place(self, position: int, entry: int) -> str:
+        if self.base is not None or self.entries is None:
+            return f"offset {(self.base or 0) + position}"
+        begin, end = self.entries[entry, :2].tolist()
+        return f"entry {_short(bytes(self.buffer[begin:end]).hex())}"
+
 
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 120 else text[:117] + "..."
 
 
-def _view(data: memoryview | bytes) -> Buffer:
+def view(data: memoryview | bytes) -> Buffer:
+    """Bytes as a read-only array, without a copy."""
     array = np.frombuffer(data, dtype=np.uint8)
     array.flags.writeable = False
     return array
@@ -167,13 +175,14 @@ class CanonicalSource(_KeyGroupsSource):
         if state is None:
             return
         layout = self.layout(state, request.columns)
-        decoder = layout.decoder(request.options)
         context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
-        keys = _joined_keys(request.keys)
-        for buffer, base, entries in self._entries(self.header.state_id(request.name), request.key_groups):
-            kept = entries if keys is None else entries[: framing.keep_keys(buffer, entries, len(entries), *keys)]
-            yield from decoder.entries(buffer, kept, _Site(context, layout, buffer, base, kept))
-        yield from decoder.finish()
+        blocks = self.blocks(request.name, request.key_groups)
+        keys = None if state.is_timer else request.keys  # a timer starts with its time
+        yield from decode_framed(layout, request.options, context, _with_keys(blocks, keys))
+
+    def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
+        """Framed entries of a state."""
+        yield from self._entries(self.header.state_id(name), key_groups)
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
         """Whether the framing leads from the begin of each block exactly to its end."""
@@ -187,7 +196,7 @@ class CanonicalSource(_KeyGroupsSource):
             return False
         return True
 
-    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[tuple[Buffer, int, Entries]]:
+    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[Block]:
         blocks = self._blocks(key_groups)
         if self.header.compressed:
             for offset, end, key_group in blocks:
@@ -209,7 +218,7 @@ class CanonicalSource(_KeyGroupsSource):
         size = _WINDOW
         while True:
             base = int(walk[framing.POSITION])
-            buffer = _view(source.read(base, min(size, end - base)))
+            buffer = view(source.read(base, min(size, end - base)))
             status = framing.TABLE_FULL
             while status == framing.TABLE_FULL:
                 table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
@@ -252,14 +261,29 @@ def _stretches(blocks: Sequence[tuple[int, int, int]]) -> Iterator[list[tuple[in
         yield run
 
 
-def _joined_keys(keys: tuple[bytes, ...] | None) -> tuple[Buffer, npt.NDArray[np.int64]] | None:
+def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
+    """Entries with lengths around key and value as the layout's columns.
+
+    ``context`` names operator, state and file for messages; blocks without an offset name the entry instead.
+    """
+    decoder = layout.decoder(options)
+    for buffer, base, entries in blocks:
+        yield from decoder.entries(buffer, entries, RowSite(context, layout, buffer, base, entries))
+    yield from decoder.finish()
+
+
+def _with_keys(blocks: Iterator[Block], keys: tuple[bytes, ...] | None) -> Iterator[Block]:
+    """Of each block the entries with one of the keys."""
     if keys is None:
-        return None
-    return _view(b"".join(keys) or b"\0"), np.cumsum([0, *map(len, keys)])
+        yield from blocks
+        return
+    joined, bounds = view(b"".join(keys) or b"\0"), np.cumsum([0, *map(len, keys)])
+    for buffer, base, entries in blocks:
+        yield buffer, base, entries[: framing.keep_keys(buffer, entries, len(entries), joined, bounds)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class Section:
     """The entries of one state in one key group of a heap file."""
 
     buffer: Buffer
@@ -278,7 +302,7 @@ class HeapSource(_KeyGroupsSource):
     def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
         super().__init__(stream, handle, header, context)
         self._sections_of: h.KeyGroupRange | None = None
-        self._sections: dict[int, list[_Section]] = {}
+        self._sections: dict[int, list[Section]] = {}
         self._steppers: dict[int, tuple[RowLayout, RowDecoder]] = {}
 
     def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
@@ -293,12 +317,16 @@ class HeapSource(_KeyGroupsSource):
         layout = self.layout(state, request.columns)
         decoder = layout.decoder(request.options)
         context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
-        for section in self._index(request.key_groups).get(self.header.state_id(request.name), []):
-            site = _Site(context, layout, section.buffer, section.base)
+        for section in self.sections(request.name, request.key_groups):
+            site = RowSite(context, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
         yield from decoder.finish()
 
-    def _index(self, key_groups: h.KeyGroupRange) -> dict[int, list[_Section]]:
+    def sections(self, name: str, key_groups: h.KeyGroupRange) -> list[Section]:
+        """Where a state's entries lie in each key group."""
+        return self._index(key_groups).get(self.header.state_id(name), [])
+
+    def _index(self, key_groups: h.KeyGroupRange) -> dict[int, list[Section]]:
         """Where each state's entries lie in each key group; kept for the next state of the same key groups."""
         if self._sections_of != key_groups:
             self._sections = {}
@@ -313,7 +341,7 @@ class HeapSource(_KeyGroupsSource):
         if written != key_group:
             raise CorruptSnapshotError(f"{self._where(offset)}: key group {key_group} expected, found {written}")
         body = self.stream.read(offset + 4, end - offset - 4)
-        buffer = snappy.decompress(body, self._where(offset + 4)) if self.header.compressed else _view(body)
+        buffer = snappy.decompress(body, self._where(offset + 4)) if self.header.compressed else view(body)
         position = 0
         for remaining in range(len(self.header.states), 0, -1):
             source = DataInput(memoryview(buffer), self._where(offset + 4), position)
@@ -321,7 +349,7 @@ class HeapSource(_KeyGroupsSource):
             if state_id >= len(self.header.states) or count < 0:
                 raise source.corrupt(f"state id {state_id} with {count} entries is impossible", position)
             position = source.position
-            section = _Section(buffer, offset + 4, position, count, key_group)
+            section = Section(buffer, offset + 4, position, count, key_group)
             self._sections.setdefault(state_id, []).append(section)
             if count and remaining > 1:
                 position = self._step_over(state_id, section)
@@ -332,7 +360,7 @@ class HeapSource(_KeyGroupsSource):
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
         layout, decoder = self._steppers[state_id]
         context = f"{self.context}, state {self.header.states[state_id].name!r}, {self.stream.describe()}"
-        for _ in decoder.rows(section.buffer, section.position, section.count, _Site(context, layout, section.buffer, section.base)):
+        for _ in decoder.rows(section.buffer, section.position, section.count, RowSite(context, layout, section.buffer, section.base)):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position
 

@@ -114,7 +114,8 @@ class KeyedStateReader:
         groups = None
         if self._options.keys is not None:
             groups = key_groups_of(self._state, self._options.keys, self._operator.max_parallelism)
-        return plan_splits(list(keyed_handles(self._operator)), groups, split_bytes)
+        handles = keyed_handles(self._operator, self._snapshot if self._state.is_timer else None)
+        return plan_splits(list(handles), groups, split_bytes)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """The rows of one split."""

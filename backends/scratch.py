@@ -1,0 +1,277 @@
+"""Scratch space: where files are put so that RocksDB finds them side by side under the names they had in Flink.
+
+One directory per user and host holds everything::
+
+    state-processor-UID/
+        lock                 held while files are fetched, removed or counted
+        files/               copies of remote files and slices, shared by all processes, each made once
+        run-XXXXXXXX/        what one process uses; ``alive`` in it is locked as long as the process runs
+
+A copy is hard-linked into the runs that use it, so its link count tells whether it may go.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Final
+
+from state_processor.serializers.errors import OptionError, ScratchSpaceError
+
+try:
+    import fcntl
+except ImportError:  # Windows: one process per machine is assumed there
+    fcntl = None  # type: ignore[assignment]
+
+DIRECTORY_VARIABLE: Final = "STATE_PROCESSOR_SCRATCH"
+LIMIT_VARIABLE: Final = "STATE_PROCESSOR_SCRATCH_BYTES"
+
+_SHARE_OF_DISK: Final = 0.8
+"""Part of the free space that copies may take where no limit is set."""
+_STALE_SECONDS: Final = 24 * 3600.0
+"""Copies that nobody has used for so long are removed."""
+_COPY_CHUNK: Final = 8 << 20
+
+
+class Scratch:
+    """The scratch space of this process.
+
+    Parameters
+    ----------
+    directory
+        Where it lies; by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
+    limit
+        Bytes that copies of all processes may take together; by default ``STATE_PROCESSOR_SCRATCH_BYTES`` or 80 % of the
+        disk space that is free.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str] | None = None, limit: int | None = None) -> None:
+        base = Path(directory or os.environ.get(DIRECTORY_VARIABLE) or tempfile.gettempdir())
+        self.root = base / f"state-processor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+        self._limit = _limit_from_environment() if limit is None else limit
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._files = self.root / "files"
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._check_owner()
+            with self._locked():
+                self._files.mkdir(exist_ok=True)
+                self._remove_stale()
+                self._run = Path(tempfile.mkdtemp(prefix="run-", dir=self.root))
+                self._alive = _take_lock(self._run / "alive")
+        except OSError as e:
+            raise self._failure(e) from e
+        atexit.register(self.close)
+
+    def directory(self) -> Path:
+        """A new empty directory of this process.
+
+        Raises
+        ------
+        ScratchSpaceError
+            It cannot be made.
+        """
+        try:
+            return Path(tempfile.mkdtemp(prefix="store-", dir=self._run))
+        except OSError as e:
+            raise self._failure(e) from e
+
+    def write(self, path: Path, data: bytes | memoryview) -> None:
+        """A small file.
+
+        Raises
+        ------
+        ScratchSpaceError
+            The disk is full, or the file cannot be written.
+        """
+        try:
+            path.write_bytes(data)
+        except OSError as e:
+            raise self._failure(e, len(data)) from e
+
+    def link_copy(self, key: str, size: int, read: Callable[[int, int], memoryview], target: Path) -> None:
+        """Link a copy of a file to ``target``, and make the copy first if no process on this host has done so.
+
+        Parameters
+        ----------
+        key
+            What tells the file's content from that of every other file.
+        size
+            Its length in bytes.
+        read
+            Gives bytes from an offset on.
+        target
+            The name it gets, within :meth:`directory`.
+
+        Raises
+        ------
+        ScratchSpaceError
+            There is no room for it.
+        """
+        copy = self._files / hashlib.sha256(key.encode()).hexdigest()
+        try:
+            with self._one_at_a_time(copy.name):
+                if not self._link(copy, target):
+                    made = self._make(size, read)
+                    with self._locked():
+                        os.replace(made, copy)
+                        os.link(copy, target)
+        except OSError as e:
+            raise self._failure(e, size) from e
+
+    def close(self) -> None:
+        """Remove what this process has put here, and everything when no other process is left."""
+        if os.getpid() != self._pid or self._alive is None:
+            return  # a fork owns nothing
+        atexit.unregister(self.close)
+        with contextlib.suppress(OSError), self._locked():
+            self._alive.close()
+            self._alive = None
+            shutil.rmtree(self._run, ignore_errors=True)
+            if not any(self.root.glob("run-*")):
+                shutil.rmtree(self._files, ignore_errors=True)
+
+    def _link(self, copy: Path, target: Path) -> bool:
+        with self._locked():  # nobody may remove the copy in between
+            if not copy.exists():
+                return False
+            os.utime(copy)
+            os.link(copy, target)
+            return True
+
+    def _make(self, size: int, read: Callable[[int, int], memoryview]) -> str:
+        """A copy under a name of its own, so that half a copy is never taken for a whole one."""
+        with self._locked():
+            self._make_room(size)
+        handle, name = tempfile.mkstemp(prefix="part-", dir=self._run)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                _copy(file, size, read)
+        except BaseException:
+            os.unlink(name)
+            raise
+        return name
+
+    def _make_room(self, size: int) -> None:
+        """Remove the copies that were used longest ago until ``size`` more bytes fit."""
+        copies = sorted(((p, p.stat()) for p in self._files.iterdir()), key=lambda c: c[1].st_mtime)
+        used = sum(stat.st_size for _, stat in copies)
+        free = shutil.disk_usage(self.root).free
+        limit = self._limit if self._limit is not None else int(_SHARE_OF_DISK * (free + used))
+        for path, stat in copies:
+            if used + size <= limit and size <= free:
+                return
+            if stat.st_nlink == 1:
+                path.unlink()
+                used -= stat.st_size
+                free += stat.st_size
+        if used + size > limit or size > free:
+            raise ScratchSpaceError(
+                f"scratch space {self.root}: {size} bytes more are needed, {used} of {limit} bytes are in use and {free} "
+                f"are free on the disk. {_WHAT_TO_DO}"
+            )
+
+    def _remove_stale(self) -> None:
+        """Remove what processes that are gone left behind, and copies nobody uses any more."""
+        for run in self.root.glob("run-*"):
+            lock = _take_lock(run / "alive", wait=False)
+            if lock is not None:
+                shutil.rmtree(run, ignore_errors=True)
+                lock.close()
+        oldest = time.time() - _STALE_SECONDS
+        for copy in self._files.iterdir():
+            stat = copy.stat()
+            if stat.st_nlink == 1 and stat.st_mtime < oldest:
+                copy.unlink()
+
+    def _check_owner(self) -> None:
+        if hasattr(os, "getuid") and self.root.stat().st_uid != os.getuid():
+            raise OptionError(f"{self.root} belongs to another user; set {DIRECTORY_VARIABLE} to a directory of your own")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with self._mutex:
+            lock = _take_lock(self.root / "lock")
+            try:
+                yield
+            finally:
+                if lock is not None:
+                    lock.close()
+
+    @contextlib.contextmanager
+    def _one_at_a_time(self, name: str) -> Iterator[None]:
+        """Only one thread of one process makes a copy; others wait for it."""
+        with self._mutex:
+            mutex = self._locks.setdefault(name, threading.Lock())
+        with mutex:
+            path = self.root / f"making-{name}"
+            lock = _take_lock(path)
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+                if lock is not None:
+                    lock.close()
+
+    def _failure(self, error: OSError, size: int = 0) -> ScratchSpaceError:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            needed = f" ({size} bytes were to be written)" if size else ""
+            return ScratchSpaceError(f"scratch space {self.root}: the disk is full{needed}. {_WHAT_TO_DO}")
+        return ScratchSpaceError(f"scratch space {self.root} cannot be used: {error}. {_WHAT_TO_DO}")
+
+
+_WHAT_TO_DO: Final = f"Set {DIRECTORY_VARIABLE} to a directory on a disk with more room, or {LIMIT_VARIABLE} to a higher limit"
+
+_spaces: dict[tuple[int, str], Scratch] = {}
+_spaces_mutex = threading.Lock()
+
+
+def scratch_space(directory: str | None = None) -> Scratch:
+    """The scratch space of this process in a directory, by default that of the environment."""
+    key = (os.getpid(), directory or os.environ.get(DIRECTORY_VARIABLE) or "")
+    with _spaces_mutex:
+        if key not in _spaces:
+            _spaces[key] = Scratch(directory)
+        return _spaces[key]
+
+
+def _limit_from_environment() -> int | None:
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return None
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = 0
+    if limit <= 0:
+        raise OptionError(f"{LIMIT_VARIABLE}={text!r}: a positive number of bytes is wanted")
+    return limit
+
+
+def _copy(file: BinaryIO, size: int, read: Callable[[int, int], memoryview]) -> None:
+    for offset in range(0, size, _COPY_CHUNK):
+        file.write(read(offset, min(_COPY_CHUNK, size - offset)))
+
+
+def _take_lock(path: Path, *, wait: bool = True) -> IO[Any] | None:
+    """Lock a file for this process; ``None`` where another one holds it. The lock ends with the process at the latest."""
+    file = open(path, "ab")  # noqa: SIM115 - it stays open as long as the lock is held
+    if fcntl is None:
+        return file
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
