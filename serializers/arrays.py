@@ -20,12 +20,13 @@ from state_processor.serializers.collections import ListSerializer, NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 ARRAY: Final = f"{BASE}array."
@@ -78,8 +79,14 @@ class SimpleArraySerializer(SimpleSerializer):
     def present(self, value: Any, options: DecodeOptions) -> Any:
         return self._list.present(value, options)
 
+    def accept(self, value: Any) -> Any:
+        return self._list.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self._list.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self._list.emit_encode(builder, column)
 
     def content_hash(self, value: Any) -> int:
         """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
@@ -121,8 +128,14 @@ class BytesSerializer(SimpleSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
+    def accept(self, value: Any) -> bytes:
+        return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
 
     def content_hash(self, value: bytes) -> int:
         """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
@@ -176,8 +189,14 @@ class GenericArraySerializer(TypeSerializer):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
         return self._list.present(value, options)
 
+    def accept(self, value: Any) -> Any:
+        return self._list.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self._list.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self._list.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return GenericArraySerializerSnapshot(self.component_class, self.element.snapshot(), self._snapshot_class, self._version)

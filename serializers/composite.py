@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
@@ -26,12 +26,13 @@ from state_processor.serializers.collections import ListSerializer, MapSerialize
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 RUNTIME: Final = "org.apache.flink.api.java.typeutils.runtime."
@@ -94,11 +95,21 @@ class TupleSerializer(TypeSerializer):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
         return {f"f{i}": f.present(v, options) for i, (f, v) in enumerate(zip(self.fields, value, strict=True))}
 
+    def accept(self, value: Any) -> tuple[Any, ...]:
+        parts = [value[f"f{i}"] for i in range(len(self.fields))] if isinstance(value, Mapping) else value
+        return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.VALID, column)
         for i, f in enumerate(self.fields):
             with builder.field(f"f{i}"):
                 f.emit(builder, column.child(i))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        for i, f in enumerate(self.fields):
+            with builder.field(f"f{i}"):
+                f.emit_encode(builder, column.child(i))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return TupleSerializerSnapshot(self.tuple_class, [f.snapshot() for f in self.fields])
@@ -151,9 +162,15 @@ class Tuple0Serializer(SimpleSerializer):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
         return {}
 
+    def accept(self, value: Any) -> tuple[()]:
+        return ()
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.EXPECT, column, self._byte)
         builder.op(ops.VALID, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(bytes([self._byte]))
 
     def hash_code(self, value: Sequence[Any]) -> int:
         return 0
@@ -244,6 +261,15 @@ class RowSerializer(TypeSerializer):
             row[n] = None if v is None else f.present(v, options)
         return row
 
+    def accept(self, value: Any) -> RowValue:
+        kind, fields = ROW_KINDS[0], value
+        if isinstance(value, RowValue):
+            kind, fields = value
+        elif isinstance(value, Mapping):
+            kind = value.get(ROW_KIND_FIELD) or kind
+            fields = [value[n] for n in self.field_names]
+        return RowValue(kind, tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, fields, strict=True)))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         mask = builder.register()
         builder.op(ops.MASK, column, mask, self._bits)
@@ -259,6 +285,18 @@ class RowSerializer(TypeSerializer):
                 test = builder.op(ops.MASK_NULL, child, mask, *builder.null_range(child), 0, self._kind_bits + i)
                 f.emit(builder, child)
                 builder.patch(test, 3, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        kind = column.find(ROW_KIND_FIELD)
+        children = column.children[0 if kind is None else 1 :]
+        names = builder.constant("".join(ROW_KINDS).encode())
+        first = builder.aux([(c.index, 0, 0, 0) for c in children])
+        kind_index = -1 if kind is None else kind.index
+        builder.op(encode_ops.MASK, column, first, len(children), self._kind_bits, 0, kind_index, names)
+        for name, f, child in zip(self.field_names, self.fields, children, strict=True):
+            with builder.field(name), builder.unless(encode_ops.SKIP_NULL, child):
+                f.emit_encode(builder, child)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         nested = [f.snapshot() for f in self.fields]
@@ -366,6 +404,14 @@ class EitherSerializer(TypeSerializer):
             return {"left": self.left.present(value.value, options), "right": None}
         return {"left": None, "right": self.right.present(value.value, options)}
 
+    def accept(self, value: Any) -> EitherValue:
+        if not isinstance(value, EitherValue):
+            left, right = value.get("left"), value.get("right")
+            if (left is None) == (right is None):
+                raise ValueError("exactly one of left and right must be there")
+            value = EitherValue(right is None, right if left is None else left)
+        return EitherValue(value.is_left, (self.left if value.is_left else self.right).accept(value.value))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         left, right = column.child(0), column.child(1)
         builder.op(ops.VALID, column)
@@ -378,6 +424,16 @@ class EitherSerializer(TypeSerializer):
         with builder.field("right"):
             self.right.emit(builder, right)
         builder.fill_nulls(left)
+        builder.patch(end, 0, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        left, right = column.child(0), column.child(1)
+        with builder.unless(encode_ops.EITHER, column, left.index, right.index):
+            with builder.field("left"):
+                self.left.emit_encode(builder, left)
+            end = builder.op(encode_ops.JUMP)
+        with builder.field("right"):
+            self.right.emit_encode(builder, right)
         builder.patch(end, 0, builder.here)
 
     def snapshot(self) -> TypeSerializerSnapshot:
@@ -454,9 +510,16 @@ class NullableSerializer(TypeSerializer):
     def present(self, value: Any, options: DecodeOptions) -> Any:
         return None if value is None else self.inner.present(value, options)
 
+    def accept(self, value: Any) -> Any:
+        return None if value is None else self.inner.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=True, padding=self.padding):
             self.inner.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=True, padding=self.padding):
+            self.inner.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return NullableSerializerSnapshot(self.padding, self.inner.snapshot())
@@ -532,6 +595,10 @@ class EnumSerializer(TypeSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         names = [name.encode() for name in self.names]
         builder.op(ops.ENUM, column, builder.aux([(builder.constant(n), len(n), 0, 0) for n in names]), len(names))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        names = [name.encode() for name in self.names]
+        builder.op(encode_ops.ENUM, column, builder.aux([(builder.constant(n), len(n), 0, 0) for n in names]), len(names))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return EnumSerializerSnapshot(self.enum_class, self.names)

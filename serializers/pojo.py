@@ -13,7 +13,7 @@ from state_processor.serializers.collections import NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import StateProcessorError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.optional_map import (
     OptionalEntry,
     iterate_optional_map,
@@ -26,6 +26,7 @@ from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 POJO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
@@ -259,6 +260,17 @@ class PojoSerializer(TypeSerializer):
                 break
         return shown
 
+    def accept(self, value: Mapping[str, Any] | None) -> PojoValue | None:
+        if value is None:
+            return None
+        class_name = value.class_name if isinstance(value, PojoValue) else value.get(CLASS_FIELD) or self.class_name
+        places = self._layout(DecodeOptions())[1] if self._has_subclasses and not isinstance(value, PojoValue) else {}
+        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
+            if pojo.class_name == class_name:
+                fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
+                return PojoValue(class_name, {name: f.accept(value[place]) for name, (place, f) in fields.items()})
+        raise ValueError(f"{self} has no description of the subclass {class_name}")
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         variants = self._variants
         first = builder.aux([(0, 0, 0, 0)] * len(variants))
@@ -284,6 +296,45 @@ class PojoSerializer(TypeSerializer):
         for end in ends:
             builder.patch(end, 0, builder.here)
         builder.patch(head, 3, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        has_subclasses = self._has_subclasses
+        with builder.unless(encode_ops.POJO, column, int(has_subclasses)):
+            if not has_subclasses:
+                for field in self.fields:
+                    with builder.field(field.name):
+                        field.flagged.emit_encode(builder, column.named(field.name))
+                return
+            self._encode_variants(builder, column)
+
+    def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
+        places = self._layout(DecodeOptions(row_kind=True))[1]
+        marks = [bytes([_EXACT])]
+        for kind, tag, pojo in self._variants:
+            target = DataOutput()
+            target.write_byte(kind)
+            if kind == _BY_TAG:
+                target.write_byte(tag)
+            else:
+                target.write_utf(pojo.class_name)
+            target.write_byte(_EXACT)
+            marks.append(target.to_bytes())
+        classes = [self, *(s for _, _, s in self._variants)]
+        first = builder.aux([(0, 0, 0, 0)] * len(classes))
+        of_class = column.find(CLASS_FIELD)
+        if of_class is not None:
+            builder.op(encode_ops.SUBCLASS, of_class, first, len(classes))
+        ends = []
+        for number, (mark, pojo) in enumerate(zip(marks, classes, strict=True)):
+            name = pojo.class_name.encode()
+            builder.patch_aux(first + number, (0, builder.constant(name), len(name), builder.here))
+            builder.bytes(mark)
+            for field in pojo.fields:
+                with builder.field(field.name):
+                    field.flagged.emit_encode(builder, column.named(places[number, field.name]))
+            ends.append(builder.op(encode_ops.JUMP))
+        for end in ends:
+            builder.patch(end, 0, builder.here)
 
     @staticmethod
     def _emit_variant(

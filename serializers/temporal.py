@@ -7,9 +7,10 @@ Java's fields; ``str`` of them is what Java's ``toString`` prints. All points in
 from __future__ import annotations
 
 import calendar
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -19,12 +20,13 @@ from state_processor.serializers.base import SimpleSerializer
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 _DAY: Final = 86_400
@@ -205,17 +207,130 @@ def _clock(millis: int) -> str:
     return text[text.index("T") + 1 : -1]
 
 
+_DATE_TEXT: Final = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)")
+_TIME_TEXT: Final = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
+
+
+def to_local_date(value: Any) -> LocalDate:
+    """A day from what a column, JSON or a user may hold it as: a date, or its ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalDate):
+        found = value
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        found = LocalDate(value.year, value.month, value.day)
+    else:
+        match = _DATE_TEXT.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(f"{value!r} is no date like 2024-02-29")
+        found = LocalDate(*map(int, match.groups()))
+    if not (1 <= found.month <= 12 and found.is_valid):
+        raise ValueError(f"there is no day {found}")
+    return found
+
+
+def to_local_time(value: Any) -> LocalTime:
+    """A time of day from a time or its ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalTime):
+        found = value
+    elif isinstance(value, time) and value.tzinfo is None:
+        found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
+    else:
+        match = _TIME_TEXT.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(f"{value!r} is no time of day like 08:30:00.5")
+        hour, minute, second, fraction = match.groups("0")
+        found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
+    if not found.is_valid:
+        raise ValueError(f"there is no time of day {found}")
+    return found
+
+
+def to_local_date_time(value: Any) -> LocalDateTime:
+    """A date and time without zone from a ``datetime`` without one, or from ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalDateTime):
+        return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no date and time without a zone")
+    day, _, clock = value.replace(" ", "T").partition("T")
+    return LocalDateTime(to_local_date(day), to_local_time(clock or "00:00"))
+
+
+def to_instant(value: Any) -> Instant:
+    """A point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, Instant):
+        found = value
+    elif isinstance(value, datetime) and value.tzinfo is not None:
+        delta = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH
+        found = Instant(delta.days * _DAY + delta.seconds, delta.microseconds * 1000)
+    elif isinstance(value, str) and value.endswith("Z"):
+        local = to_local_date_time(value[:-1])
+        second, nano = divmod(local.time.nano_of_day, _NANOS)
+        found = Instant(local.date.epoch_day * _DAY + second, nano)
+    else:
+        raise ValueError(f"{value!r} is no point in time like 2024-02-29T08:30:00Z")
+    if not (_INSTANT_MIN <= found.seconds <= _INSTANT_MAX and 0 <= found.nano < _NANOS):
+        raise ValueError(f"there is no instant {tuple(found)}")
+    return found
+
+
+def exact_millis(value: Instant) -> int:
+    """Milliseconds since 1970.
+
+    Raises
+    ------
+    ValueError
+        If the point in time has smaller digits.
+    """
+    millis, rest = divmod(value.nano, 1_000_000)
+    if rest:
+        raise ValueError(f"{value} has more digits than milliseconds hold")
+    return value.seconds * 1000 + millis
+
+
 class TemporalSerializer(SimpleSerializer):
     """What all dates and times have in common: a fixed number of bytes, a null of their own, one kernel instruction."""
 
     name: str
     operation: int
+    encode_operation: int | None = None
+    """The kernel instruction that writes days or microseconds; ``None`` where columns are of text alone."""
 
     def __str__(self) -> str:
         return self.name
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(self.operation, column, builder.options.time_mode)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if self.encode_operation is None or pa.types.is_string(column.type):
+            builder.prepare(self, column)
+        else:
+            builder.op(self.encode_operation, column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +340,42 @@ class _Millis:
     name: str
     java_name: str
     operation: int
+    encode_operation: int | None
     arrow_type: Callable[[DecodeOptions], pa.DataType]
     present: Callable[[int, DecodeOptions], Any]
+    accept: Callable[[Any], int]
 
 
 _MILLIS: Final = {
     m.name: m
     for m in (
-        _Millis("DATE", "Date", ops.DATE_MS, _instant_type, lambda v, o: _present_instant(_of_millis(v), o)),
         _Millis(
-            "SQL_DATE", "SqlDate", ops.SQL_DATE, _date_type, lambda v, o: present_date(LocalDate.of_epoch_day(v // _DAY_MS), o)
+            "DATE",
+            "Date",
+            ops.DATE_MS,
+            encode_ops.DATE_MS,
+            _instant_type,
+            lambda v, o: _present_instant(_of_millis(v), o),
+            lambda v: exact_millis(to_instant(v)),
         ),
-        _Millis("SQL_TIME", "SqlTime", ops.SQL_TIME, _text_type, lambda v, o: _clock(v)),
+        _Millis(
+            "SQL_DATE",
+            "SqlDate",
+            ops.SQL_DATE,
+            encode_ops.SQL_DATE,
+            _date_type,
+            lambda v, o: present_date(LocalDate.of_epoch_day(v // _DAY_MS), o),
+            lambda v: to_local_date(v).epoch_day * _DAY_MS,
+        ),
+        _Millis(
+            "SQL_TIME",
+            "SqlTime",
+            ops.SQL_TIME,
+            None,
+            _text_type,
+            lambda v, o: _clock(v),
+            lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, _NANOS))),
+        ),
     )
 }
 
@@ -259,6 +398,7 @@ class MillisSerializer(TemporalSerializer):
         super().__init__(_snapshot_class(self._kind.java_name))
         self.name = name
         self.operation = self._kind.operation
+        self.encode_operation = self._kind.encode_operation
 
     def read(self, source: DataInput) -> int | None:
         value = source.read_long()
@@ -273,12 +413,19 @@ class MillisSerializer(TemporalSerializer):
     def present(self, value: int | None, options: DecodeOptions) -> Any:
         return None if value is None else self._kind.present(value, options)
 
+    def accept(self, value: Any) -> int | None:
+        return None if value is None else value if type(value) is int else self._kind.accept(value)
+
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_long(value)
 
 
 def _snapshot_class(java_name: str) -> str:
     return f"{BASE}{java_name}Serializer${java_name}SerializerSnapshot"
+
+
+def _sql_timestamp(value: Instant) -> SqlTimestamp:
+    return SqlTimestamp(value.seconds * 1000 + value.nano // 1_000_000, value.nano)
 
 
 class SqlTimestampSerializer(TemporalSerializer):
@@ -288,6 +435,7 @@ class SqlTimestampSerializer(TemporalSerializer):
     length = smallest = 12
     name = "SQL_TIMESTAMP"
     operation = ops.SQL_TIMESTAMP
+    encode_operation = encode_ops.SQL_TIMESTAMP
 
     def read(self, source: DataInput) -> SqlTimestamp | None:
         start = source.position
@@ -309,6 +457,9 @@ class SqlTimestampSerializer(TemporalSerializer):
     def present(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
         return None if value is None else _present_instant(value.instant, options)
 
+    def accept(self, value: Any) -> SqlTimestamp | None:
+        return None if value is None else value if isinstance(value, SqlTimestamp) else _sql_timestamp(to_instant(value))
+
     def hash_code(self, value: SqlTimestamp | None) -> int:
         return 0 if value is None else hashing.of_long(value.millis // 1000 * 1000 + value.nano // 1_000_000)
 
@@ -320,6 +471,7 @@ class InstantSerializer(TemporalSerializer):
     length = smallest = 12
     name = "INSTANT"
     operation = ops.INSTANT
+    encode_operation = encode_ops.INSTANT
 
     def read(self, source: DataInput) -> Instant | None:
         start = source.position
@@ -341,6 +493,9 @@ class InstantSerializer(TemporalSerializer):
     def present(self, value: Instant | None, options: DecodeOptions) -> datetime | str | None:
         return None if value is None else _present_instant(value, options)
 
+    def accept(self, value: Any) -> Instant | None:
+        return None if value is None else to_instant(value)
+
     def hash_code(self, value: Instant | None) -> int:
         return 0 if value is None else hashing.wrap(hashing.of_long(value.seconds) + 51 * value.nano)
 
@@ -352,6 +507,7 @@ class LocalDateSerializer(TemporalSerializer):
     length = smallest = 6
     name = "LOCAL_DATE"
     operation = ops.LOCAL_DATE
+    encode_operation = encode_ops.LOCAL_DATE
 
     def read(self, source: DataInput) -> LocalDate | None:
         start = source.position
@@ -376,6 +532,9 @@ class LocalDateSerializer(TemporalSerializer):
 
     def present(self, value: LocalDate | None, options: DecodeOptions) -> date | str | None:
         return None if value is None else present_date(value, options)
+
+    def accept(self, value: Any) -> LocalDate | None:
+        return None if value is None else to_local_date(value)
 
     def hash_code(self, value: LocalDate | None) -> int:
         if value is None:
@@ -418,6 +577,9 @@ class LocalTimeSerializer(TemporalSerializer):
     def present(self, value: LocalTime | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(value)
 
+    def accept(self, value: Any) -> LocalTime | None:
+        return None if value is None else to_local_time(value)
+
     def hash_code(self, value: LocalTime | None) -> int:
         return 0 if value is None else hashing.of_long(value.nano_of_day)
 
@@ -429,6 +591,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
     length = smallest = 13
     name = "LOCAL_DATE_TIME"
     operation = ops.LOCAL_DATE_TIME
+    encode_operation = encode_ops.LOCAL_DATE_TIME
     _date = LocalDateSerializer()
     _time = LocalTimeSerializer()
 
@@ -456,6 +619,9 @@ class LocalDateTimeSerializer(TemporalSerializer):
             return str(value)
         second, nano = divmod(value.time.nano_of_day, _NANOS)
         return present_time(value.date.epoch_day * _DAY + second, nano, options, None)
+
+    def accept(self, value: Any) -> LocalDateTime | None:
+        return None if value is None else to_local_date_time(value)
 
     def hash_code(self, value: LocalDateTime | None) -> int:
         return 0 if value is None else self._date.hash_code(value.date) ^ self._time.hash_code(value.time)

@@ -45,6 +45,11 @@ class Column:
             return self
         return self.children[self.type.get_field_index(name)]
 
+    def find(self, name: str) -> Column | None:
+        """A struct's field by name; ``None`` where it has none of that name."""
+        index = self.type.get_field_index(name)
+        return self.children[index] if index >= 0 else None
+
     def null_slots(self) -> Iterator[int]:
         """Columns that need a slot where this value is null: itself and, for a struct, all that lies at the same level."""
         if self.index < 0:

@@ -277,8 +277,9 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
             out[pos] = 1 - means_null
             pos += 1
         elif op == ops.POJO:
-            out[pos] = 1 if null else 2
-            pos += 1
+            if null or prog[pc, 2] == 0:
+                out[pos] = 1 if null else 2
+                pos += 1
             if null:
                 pc = prog[pc, 5]
                 continue
