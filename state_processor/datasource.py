@@ -1,6 +1,6 @@
 """The formats ``flink-savepoint`` and ``flink-savepoint-metadata`` of Spark's Python Data Source API.
 
-``schema()``, ``reader()`` and ``partitions()`` run in a Python worker on the driver, ``read()`` in workers on the executors. Spark
+``schema()``, ``reader()`` and ``partitions()`` run in a Python worker on the driver, ``read()`` in workers on executors. Spark
 pickles the reader before it asks for partitions, so what planning finds travels with the partitions, once for each.
 """
 
@@ -43,7 +43,7 @@ class FlinkSavepointDataSource(DataSource):
     state
         Name of the state; without it all keyed states of the operator, one row per key and one column per state.
     kind
-        What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``. ``TIMER`` without ``state``
+        What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``. ``TIMER`` without state
         reads all timers.
     flatten : true
         Lists and maps as a row per element, or (``false``) as arrays and maps.
@@ -64,7 +64,7 @@ class FlinkSavepointDataSource(DataSource):
     serializers
         Modules that register serializers of your own, separated by commas; they are imported on every worker.
     pushdown
-        ``true``, ``false``, or left out to follow ``spark.sql.python.filterPushdown.enabled``: whether ``key = …`` and ``key IN (…)``
+        ``true``, ``false``, or left out to follow ``spark.sql.python.filterPushdown.enabled``: whether ``key =`` and ``key IN``
         read only the key groups that hold these keys.
 
     A schema may be given (``spark.read.schema(…)``): a choice of columns, and wider types; numbers in text as decimals.

@@ -1,0 +1,281 @@
+"""Types as PyFlink names them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, temporal
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
+
+_BOXED: Final = {
+    "BOOLEAN": "java.lang.Boolean",
+    "BYTE": "java.lang.Byte",
+    "SHORT": "java.lang.Short",
+    "INT": "java.lang.Integer",
+    "LONG": "java.lang.Long",
+    "FLOAT": "java.lang.Float",
+    "DOUBLE": "java.lang.Double",
+    "CHAR": "java.lang.Character",
+}
+
+
+class Types:
+    """Makes the serializers that Flink uses for types; the names are those of PyFlink's ``Types``.
+
+    Examples
+    --------
+    >>> str(Types.MAP(Types.STRING(), Types.LIST(Types.LONG())))
+    'MAP<STRING,LIST<LONG>>'
+    >>> str(Types.ROW_NAMED(["name", "score"], [Types.STRING(), Types.DOUBLE()]))
+    'ROW<name STRING,score DOUBLE>'
+    """
+
+    # The methods are named as PyFlink's are.
+    # ruff: noqa: N802
+
+    # Numbers, text
+
+    @staticmethod
+    def BOOLEAN() -> TypeSerializer:
+        """``boolean``."""
+        return basic.NumberSerializer("BOOLEAN")
+
+    @staticmethod
+    def BYTE() -> TypeSerializer:
+        """``byte``, 8 bits."""
+        return basic.NumberSerializer("BYTE")
+
+    @staticmethod
+    def SHORT() -> TypeSerializer:
+        """``short``, 16 bits."""
+        return basic.NumberSerializer("SHORT")
+
+    @staticmethod
+    def INT() -> TypeSerializer:
+        """``int``, 32 bits."""
+        return basic.NumberSerializer("INT")
+
+    @staticmethod
+    def LONG() -> TypeSerializer:
+        """``long``, 64 bits."""
+        return basic.NumberSerializer("LONG")
+
+    @staticmethod
+    def FLOAT() -> TypeSerializer:
+        """``float``, 32 bits."""
+        return basic.NumberSerializer("FLOAT")
+
+    @staticmethod
+    def DOUBLE() -> TypeSerializer:
+        """``double``, 64 bits."""
+        return basic.NumberSerializer("DOUBLE")
+
+    @staticmethod
+    def CHAR() -> TypeSerializer:
+        """``char``, one UTF-16 unit."""
+        return basic.CharSerializer()
+
+    @staticmethod
+    def STRING() -> TypeSerializer:
+        """``String``, or null."""
+        return basic.StringSerializer()
+
+    @staticmethod
+    def BIG_INT() -> TypeSerializer:
+        """``BigInteger``."""
+        return basic.BigIntegerSerializer()
+
+    @staticmethod
+    def BIG_DEC() -> TypeSerializer:
+        """``BigDecimal``."""
+        return basic.BigDecimalSerializer()
+
+    # Dates and times
+
+    @staticmethod
+    def DATE() -> TypeSerializer:
+        """``java.util.Date``."""
+        return temporal.MillisSerializer("DATE")
+
+    @staticmethod
+    def SQL_DATE() -> TypeSerializer:
+        """``java.sql.Date``."""
+        return temporal.MillisSerializer("SQL_DATE")
+
+    @staticmethod
+    def SQL_TIME() -> TypeSerializer:
+        """``java.sql.Time``."""
+        return temporal.MillisSerializer("SQL_TIME")
+
+    @staticmethod
+    def SQL_TIMESTAMP() -> TypeSerializer:
+        """``java.sql.Timestamp``."""
+        return temporal.SqlTimestampSerializer()
+
+    @staticmethod
+    def INSTANT() -> TypeSerializer:
+        """``java.time.Instant``."""
+        return temporal.InstantSerializer()
+
+    @staticmethod
+    def LOCAL_DATE() -> TypeSerializer:
+        """``java.time.LocalDate``."""
+        return temporal.LocalDateSerializer()
+
+    @staticmethod
+    def LOCAL_TIME() -> TypeSerializer:
+        """``java.time.LocalTime``."""
+        return temporal.LocalTimeSerializer()
+
+    @staticmethod
+    def LOCAL_DATE_TIME() -> TypeSerializer:
+        """``java.time.LocalDateTime``."""
+        return temporal.LocalDateTimeSerializer()
+
+    # Arrays
+
+    @staticmethod
+    def BYTES() -> TypeSerializer:
+        """``byte[]``."""
+        return arrays.BytesSerializer()
+
+    @staticmethod
+    def PICKLED_BYTE_ARRAY() -> TypeSerializer:
+        """``byte[]`` in which PyFlink keeps pickled values; they stay bytes here."""
+        return arrays.BytesSerializer()
+
+    @staticmethod
+    def PRIMITIVE_ARRAY(element_type: TypeSerializer) -> TypeSerializer:
+        """An array of a primitive type, such as ``int[]``.
+
+        Raises
+        ------
+        OptionError
+            If the element is not primitive.
+        """
+        name = _primitive_name(element_type, "PRIMITIVE_ARRAY")
+        return arrays.BytesSerializer() if name == "BYTE" else arrays.PrimitiveArraySerializer(name)
+
+    @staticmethod
+    def BASIC_ARRAY(element_type: TypeSerializer) -> TypeSerializer:
+        """``String[]``, or an array of boxed numbers such as ``Integer[]``, which may hold nulls.
+
+        Raises
+        ------
+        OptionError
+            If the element is neither text nor primitive.
+        """
+        if isinstance(element_type, basic.StringSerializer):
+            return arrays.string_array()
+        return arrays.GenericArraySerializer(element_type, _BOXED[_primitive_name(element_type, "BASIC_ARRAY")])
+
+    @staticmethod
+    def OBJECT_ARRAY(element_type: TypeSerializer, component_class: str | None = None) -> TypeSerializer:
+        """An array of objects; ``component_class`` is the Java class of the elements, where the type does not tell it.
+
+        Raises
+        ------
+        OptionError
+            If it is needed.
+        """
+        return arrays.GenericArraySerializer(element_type, component_class or _java_class(element_type))
+
+    # Collections and composites
+
+    @staticmethod
+    def LIST(element_type: TypeSerializer) -> TypeSerializer:
+        """``List``."""
+        return collections.ListSerializer(element_type)
+
+    @staticmethod
+    def SET(element_type: TypeSerializer) -> TypeSerializer:
+        """``Set`` (Flink 2.0 and later)."""
+        return collections.SetSerializer(element_type)
+
+    @staticmethod
+    def MAP(key_type: TypeSerializer, value_type: TypeSerializer) -> TypeSerializer:
+        """``Map``."""
+        return collections.MapSerializer(key_type, value_type)
+
+    @staticmethod
+    def TUPLE(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
+        """``Tuple1`` to ``Tuple25``."""
+        _check_size("TUPLE", field_types, 25)
+        return composite.TupleSerializer(field_types)
+
+    @staticmethod
+    def ROW(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
+        """``Row`` with fields by position."""
+        return composite.RowSerializer(field_types)
+
+    @staticmethod
+    def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeSerializer]) -> TypeSerializer:
+        """``Row`` with named fields.
+
+        Raises
+        ------
+        OptionError
+            If there are not as many names as types.
+        """
+        if len(field_names) != len(field_types):
+            raise OptionError(f"Types.ROW_NAMED: {len(field_names)} names for {len(field_types)} types")
+        return composite.RowSerializer(field_types, field_names)
+
+    @staticmethod
+    def EITHER(left_type: TypeSerializer, right_type: TypeSerializer) -> TypeSerializer:
+        """Flink's ``Either``."""
+        return composite.EitherSerializer(left_type, right_type)
+
+    @staticmethod
+    def NULLABLE(inner_type: TypeSerializer) -> TypeSerializer:
+        """A type whose serializer does not know null, wrapped in Flink's ``NullableSerializer``."""
+        return composite.NullableSerializer(inner_type)
+
+    # The user's own classes
+
+    @staticmethod
+    def ENUM(class_name: str, names: Sequence[str]) -> TypeSerializer:
+        """A Java enum with its constants in the order of declaration."""
+        return composite.EnumSerializer(class_name, names)
+
+    @staticmethod
+    def POJO(class_name: str, fields: Mapping[str, TypeSerializer]) -> TypeSerializer:
+        """A POJO or Java record: class and fields. Nested classes are named with ``$``: ``com.acme.Job$Order``."""
+        return pojo.PojoSerializer.of(class_name, fields)
+
+    @staticmethod
+    def AVRO(schema: str | Mapping[str, Any], class_name: str | None = None) -> TypeSerializer:
+        """An Avro record by its schema (JSON text, or the parsed JSON): ``GenericRecord``, or a generated class."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return avro.AvroSerializer(text, class_name) if class_name else avro.AvroSerializer(text)
+
+    @staticmethod
+    def KRYO(class_name: str) -> TypeSerializer:
+        """A class that Flink hands to Kryo."""
+        return kryo.KryoSerializer(class_name)
+
+
+def _check_size(name: str, fields: Sequence[TypeSerializer], most: int) -> None:
+    if not 1 <= len(fields) <= most:
+        raise OptionError(f"Types.{name}: {len(fields)} fields; 1 to {most} are possible")
+
+
+def _primitive_name(element: TypeSerializer, what: str) -> str:
+    name = str(element)
+    if name not in _BOXED:
+        raise OptionError(f"Types.{what} of {name}: the element has to be one of {', '.join(_BOXED)}")
+    return name
+
+
+def _java_class(element: TypeSerializer) -> str:
+    for attribute in ("class_name", "tuple_class", "enum_class", "type_class"):
+        name = getattr(element, attribute, None)
+        if name:
+            return str(name)
+    if isinstance(element, composite.RowSerializer):
+        return "org.apache.flink.types.Row"
+    java = kryo.java_type_of(element).name
+    return _BOXED.get(java.upper(), java)
