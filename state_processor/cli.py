@@ -1,0 +1,207 @@
+"""``state-processor``: look into savepoints and checkpoints from the command line, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby, islice
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor import arrow
+from state_processor.backends.state_access import TIMER_KIND
+from state_processor.display import json_text, render_records, size_text
+from state_processor.identifier import OperatorIdentifier
+from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.streaming import VoidNamespaceSerializer
+
+BAD_INPUT: Final = 2
+
+_SIZES: Final = {
+    "operator_coordinator_state_size_in_bytes": "coordinator_size",
+    "operator_total_size_in_bytes": "size",
+    "size_in_bytes": "size",
+}
+_STATE_COLUMNS: Final = (
+    "state_name",
+    "state_kind",
+    "key_type",
+    "namespace_type",
+    "map_key_type",
+    "value_type",
+    "ttl",
+    "backend",
+    "size",
+)
+_NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code is 0, or 2 for input that makes no sense."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except StateProcessorError as error:
+        print(f"state-processor: {' '.join(str(error).split())}", file=sys.stderr)
+        return BAD_INPUT
+    except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="state-processor", description="Look into Flink savepoints and checkpoints.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    command = partial(_command, commands)
+
+    inspect = command("inspect", _inspect, "operators of a snapshot, with sizes")
+    inspect.add_argument("--files", action="store_true", help="list the files and other pieces that it consists of instead")
+    command("states", _states, "states of all operators, with types")
+    show = command("show", _show, "rows of a state")
+    operator = show.add_mutually_exclusive_group(required=True)
+    operator.add_argument("--uid", help="the operator, by uid")
+    operator.add_argument("--uid-hash", help="the operator, by the hash of its uid")
+    what = show.add_mutually_exclusive_group()
+    what.add_argument("--state", help="name of the state; without it all keyed states of the operator side by side")
+    what.add_argument("--timers", action="store_true", help="the operator's timers")
+    show.add_argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated")
+    show.add_argument("--limit", type=_positive, default=20, metavar="N", help="number of rows (default: 20)")
+    show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
+    show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
+    return parser
+
+
+def _command(commands: Any, name: str, run: Any, text: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Show the {text}.")
+    command.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+    command.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
+    command.add_argument(
+        "--map", action="append", default=[], metavar="OLD=NEW", help="where files recorded under OLD are now; may be repeated"
+    )
+    command.set_defaults(run=run)
+    return command
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def _path_mapping(options: argparse.Namespace) -> dict[str, str]:
+    mapping = dict(pair.partition("=")[::2] for pair in options.map)
+    for old, new in mapping.items():
+        if not old or not new:
+            raise OptionError(f"--map {old}={new}: OLD=NEW is wanted, two prefixes of paths")
+    return mapping
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    read = arrow.handles if options.files else arrow.operators
+    table = read(options.path, path_mapping=_path_mapping(options))
+    if options.json:
+        _print_json(table.to_pylist())
+        return
+    rows = [_with_sizes(row) for row in table.to_pylist()]
+    if options.files:
+        rows = [row | {"operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows]
+        columns = ["operator", "subtask", "slot", "handle_type", "part", "path", "size"]
+        _print_table(columns, rows)
+        return
+    rows = [{k.removeprefix("operator_"): v for k, v in row.items()} for row in rows]
+    columns = ["name", "uid", "uid_hash", "parallelism", "max_parallelism", "subtask_state_count", "coordinator_size", "size"]
+    if table.num_rows:
+        print(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
+    _print_table(_filled(columns, rows), rows)
+
+
+def _states(options: argparse.Namespace) -> None:
+    rows = arrow.states(options.path, path_mapping=_path_mapping(options)).to_pylist()
+    if options.json:
+        _print_json(rows)
+        return
+    shown = [_with_sizes(row) | {"namespace_type": _namespace(row)} for row in rows]
+    columns = _filled(_STATE_COLUMNS, shown)
+    for number, (operator, of_operator) in enumerate(groupby(shown, key=lambda r: r["operator_uid"] or r["operator_uid_hash"])):
+        print(f"{chr(10) * bool(number)}operator {operator}")
+        _print_table(columns, list(of_operator))
+
+
+def _namespace(row: Mapping[str, Any]) -> str | None:
+    return None if row["namespace_type"] == _NO_NAMESPACE else row["namespace_type"]
+
+
+def _show(options: argparse.Namespace) -> None:
+    operator = OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
+    batches = arrow.read_state(
+        options.path,
+        operator,
+        options.state,
+        kind=TIMER_KIND if options.timers else None,
+        flatten=options.flatten,
+        metadata=options.metadata,
+        keys=_keys(options),
+        nanos="string",
+        path_mapping=_path_mapping(options),
+    )
+    first = next(batches)
+    rows = _rows(first, batches)
+    if options.json:
+        _print_json(islice(rows, options.limit))
+        return
+    shown = list(islice(rows, options.limit))
+    _print_table(first.schema.names, shown)
+    if next(rows, None) is not None:
+        print(f"… only the first {options.limit} rows; --limit shows more")
+
+
+def _keys(options: argparse.Namespace) -> list[Any] | None:
+    """The keys to look for: text where the operator's keys are text, else what JSON makes of it."""
+    if not options.key:
+        return None
+    table = arrow.states(options.path, path_mapping=_path_mapping(options))
+    wanted = OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
+    types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
+    return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _rows(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    yield from first.to_pylist()
+    for batch in rest:
+        yield from batch.to_pylist()
+
+
+def _with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {_SIZES.get(name, name): size_text(value) if name in _SIZES else value for name, value in row.items()}
+
+
+def _filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns in which some row has a value."""
+    return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]
+
+
+def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
+    print(render_records(columns, rows, right=frozenset({"size", "coordinator_size"})))
+
+
+def _print_json(rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        print(json_text(row))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,161 @@
+"""Plain text tables that fit a terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+
+_GAP: Final = 2
+_NARROWEST: Final = 8
+_ELLIPSIS: Final = "…"
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def render_table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int | None = None, right: frozenset[str] = frozenset()
+) -> str:
+    """A table with a header, columns as wide as their content, and the widest ones shortened to fit.
+
+    Parameters
+    ----------
+    columns
+        Headers.
+    rows
+        Values in the order of the columns; see :func:`text_of`.
+    width
+        Characters to fit into; the terminal's by default.
+    right
+        Columns to align right; columns of numbers are anyway.
+    """
+    values = [list(row) for row in rows]
+    cells = [[text_of(value) for value in row] for row in values]
+    numeric = {i for i in range(len(columns)) if values and all(_is_number(row[i]) for row in values)}
+    numeric |= {i for i, name in enumerate(columns) if name in right}
+    wanted = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(columns)]
+    widths = fitted(wanted, (width or terminal_width()) - _GAP * (len(columns) - 1))
+    lines = [list(columns), ["─" * w for w in widths], *cells]
+    return "\n".join(_line(line, widths, numeric) for line in lines)
+
+
+def render_records(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], **options: Any) -> str:
+    """As :func:`render_table`, for rows by column name."""
+    return render_table(columns, [[row.get(name) for name in columns] for row in rows], **options)
+
+
+def terminal_width() -> int:
+    """Characters of a line; ``COLUMNS`` of the environment decides where it is set."""
+    return shutil.get_terminal_size((120, 40)).columns
+
+
+def fitted(wanted: Sequence[int], available: int) -> list[int]:
+    """Widths that sum up to what is available: the widest columns give way first, down to a minimum."""
+    widths = list(wanted)
+    while sum(widths) > available and max(widths) > _NARROWEST:
+        widest = max(widths)
+        following = max((w for w in widths if w < widest), default=_NARROWEST)
+        at = [i for i, w in enumerate(widths) if w == widest]
+        excess = sum(widths) - available
+        lower = max(_NARROWEST, following, widest - -(-excess // len(at)))
+        for i in at:
+            widths[i] = lower
+    return widths
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: set[int]) -> str:
+    padded = []
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        text = shortened(cell, width)
+        space = " " * (width - display_width(text))
+        padded.append(space + text if i in numeric else text + space)
+    return (" " * _GAP).join(padded).rstrip()
+
+
+def shortened(text: str, width: int) -> str:
+    """Text cut to a width in characters of a terminal, with an ellipsis where something was cut off."""
+    if display_width(text) <= width:
+        return text
+    taken = ""
+    for character in text:
+        if display_width(taken + character) > width - 1:
+            break
+        taken += character
+    return taken + _ELLIPSIS
+
+
+def display_width(text: str) -> int:
+    """Columns of a terminal that text takes: two for East Asian wide characters, none for combining ones."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+def text_of(value: Any) -> str:
+    """A value in one line: structs as ``{a: 1}``, arrays as ``[1, 2]``, bytes in hexadecimal, null as nothing."""
+    if value is None:
+        return ""
+    return _inner(value) if not isinstance(value, str) else _printable(value)
+
+
+def _inner(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (bytes, bytearray)):
+        return f"0x{value.hex()}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_inner(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        if value and all(isinstance(v, tuple) for v in value):  # a map, as pyarrow gives it
+            return "{" + ", ".join(f"{_inner(k)} → {_inner(v)}" for k, v in value) + "}"
+        return "[" + ", ".join(map(_inner, value)) + "]"
+    if value is None:
+        return "null"
+    return _printable(value.isoformat() if isinstance(value, (date, time)) else str(value))
+
+
+def _printable(text: str) -> str:
+    """Control characters, which would move the cursor or change colours, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float, Decimal)) and not isinstance(value, bool))
+
+
+def size_text(size: int | None) -> str:
+    """Bytes in a unit that keeps the number short."""
+    if size is None:
+        return ""
+    amount, unit = float(size), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{size} B" if not unit else f"{amount:.1f} {_UNITS[unit]}"
+
+
+def json_text(row: Mapping[str, Any]) -> str:
+    """A row as one line of JSON: bytes in hexadecimal, maps as lists of pairs, decimals and times as text."""
+    return json.dumps(_json_value(row), ensure_ascii=False)
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _json_value(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_json_value(v) for v in value]
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if value.tzinfo else value.isoformat()
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    return value
