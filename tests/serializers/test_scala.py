@@ -24,8 +24,8 @@ from state_processor.serializers.scala import (
     ScalaEitherSerializer,
     Some,
     TraversableSerializer,
-    TryValue,
     TrySerializer,
+    TryValue,
     UnitSerializer,
     scala_hash,
 )
