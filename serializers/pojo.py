@@ -185,8 +185,8 @@ class PojoSerializer(TypeSerializer):
             raise UndecodableValueError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
                 f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
-                "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take another "
-                "savepoint"
+                "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take "
+                "another savepoint"
             )
         return found
 
