@@ -35,11 +35,15 @@ _FAMILIES: Final = (
     "cep",
     "kryo",
     "avro",
+    "gelly",
+    "legacy",
     "rowdata",
     "table_collections",
     "python_table",
 )
 """Modules of this package that register Flink's own snapshot classes."""
+
+_ADAPTER_VERSION: Final = 0x7A53C4F0  # a TypeSerializerConfigSnapshot
 
 _REGISTERED: Final[dict[str, SnapshotReader]] = {}
 
@@ -82,6 +86,11 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     """
     _load_families()
     found = _REGISTERED.get(class_name)
+    if found is None and version == _ADAPTER_VERSION:
+        raise UnknownSerializerError(
+            f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose content "
+            "only that class knows. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
+        )
     if found is None:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is not known, and "
