@@ -1,0 +1,67 @@
+"""Every specimen of Flink's own upgrade tests: snapshot and value read to the last byte and rewritten identically.
+
+What can't be decoded stands in :data:`BEYOND_BYTES` with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from harness import CORPUS, Specimen, check_payloads, specimens
+
+from state_processor.serializers import TypeSerializer, read_serializer_snapshot, register_kryo_class
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.kryo import KryoSerializer, with_first_id
+from state_processor.serializers.kryo_values import _USER_CLASSES, BARE_FIRST_USER_ID
+
+BEYOND_BYTES = {
+    "value-serializer": "ValueSerializer calls NameValue.write, code of the test's class",
+    "copyable-value-serializer": "CopyableValueSerializer calls SimpleCopyable.write, code of the test's class",
+    "writeable-serializer": "WritableSerializer calls WritableName.write, code of the test's class",
+    "kryo-custom-type-serializer-changed-registration-order": "DogKryoSerializer, a Kryo serializer of the test's own",
+}
+"""By the specimen's name: what in Flink would be needed to decode it."""
+
+ANIMALS = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoPojosForMigrationTests$"
+
+
+def _all() -> list[Specimen]:
+    directory = CORPUS / "official" / "serializers"
+    return [s for module in sorted(directory.glob("*")) for s in specimens(module.name, "*")]
+
+
+@pytest.fixture(autouse=True)
+def _animals() -> Iterator[None]:
+    """The classes of Flink's Kryo tests: nothing in their bytes tells the fields."""
+    before = dict(_USER_CLASSES)
+    register_kryo_class(f"{ANIMALS}Animal", None)
+    register_kryo_class(f"{ANIMALS}Dog", {"name": "java.lang.String"})
+    yield
+    _USER_CLASSES.clear()
+    _USER_CLASSES.update(before)
+
+
+def _as_in_the_test(serializer: TypeSerializer) -> TypeSerializer:
+    """flink-core's tests have no flink-java beside them, which would reserve Kryo's class numbers up to 84."""
+    return with_first_id(serializer, BARE_FIRST_USER_ID) if isinstance(serializer, KryoSerializer) else serializer
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("specimen", _all(), ids=str)
+def test_specimen(specimen: Specimen) -> None:
+    snapshot = read_serializer_snapshot(specimen.snapshot, specimen.name)
+    assert snapshot.to_bytes() == specimen.snapshot
+    assert snapshot.restore_serializer().snapshot().to_bytes() == specimen.snapshot
+    serializer = _as_in_the_test(snapshot.restore_serializer())
+    if specimen.name.rpartition("-")[0] in BEYOND_BYTES:
+        with pytest.raises(UnsupportedFormatError):
+            serializer.deserialize(specimen.data)
+    else:
+        check_payloads(serializer, [specimen.data])
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", sorted(BEYOND_BYTES) if _all() else [])
+def test_exceptions_are_there(name: str) -> None:
+    assert any(s.name.rpartition("-")[0] == name for s in _all())
