@@ -175,7 +175,7 @@ class Pieces:
 
     def joined(self, source: DataInput) -> list[bytes]:
         """The elements of a framed list, which are joined with commas."""
-        elements = []
+        elements: list[bytes] = []
         while not source.at_end():
             if elements and source.read_unsigned_byte() != _COMMA:
                 raise source.corrupt("a comma between elements is expected", source.position - 1)
@@ -272,7 +272,8 @@ def _apply(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]) -> N
     if apply is None:
         known = change.operation < len(log.OPERATIONS)
         name = log.OPERATIONS[change.operation] if known else str(change.operation)
-        raise UnsupportedFormatError(f"{change.where}: change {name} of {pieces.state.kind} state {pieces.state.name!r} is not known")
+        state = pieces.state
+        raise UnsupportedFormatError(f"{change.where}: change {name} of {state.kind} state {state.name!r} is not known")
     scope = (b"", b"") if pieces.state.is_timer else (pieces.key(source), pieces.namespace(source))
     apply(source, pieces, entries, scope)
     if not source.at_end():

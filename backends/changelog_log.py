@@ -12,13 +12,14 @@ from typing import Final
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends import snappy
+from state_processor.backends.changelog_keys import deduce_key, no_key_type
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.serializers.base import TypeSerializerSnapshot
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import MissingFileError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.streaming import TimerSerializer
+from state_processor.serializers.streaming import TimerSerializer, VoidNamespaceSerializer
 
 CLEAR: Final = 0
 SET: Final = 1
@@ -57,15 +58,22 @@ class ChangeLog:
         """The changes of one state by key group."""
         return self.changes.get(name, {})
 
-    @property
-    def key(self) -> TypeSerializerSnapshot | None:
-        """The keys' serializer; only timers tell it."""
+    def key(self, max_parallelism: int) -> TypeSerializerSnapshot | None:
+        """The keys' serializer: from timers, or else deduced; ``None`` where neither tells."""
         for meta in self.states.values():
             if meta.backend_type == "PRIORITY_QUEUE":
                 timer = meta.restore(mi.VALUE)
                 if isinstance(timer, TimerSerializer):
                     return timer.key.snapshot()
-        return None
+        key = deduce_key(self._keyed_changes(), max_parallelism)
+        return None if key is None else key.snapshot()
+
+    def _keyed_changes(self) -> Iterator[tuple[int, memoryview, TypeSerializer]]:
+        for name, by_group in self.changes.items():
+            meta = self.states[name]
+            if mi.NAMESPACE in meta.serializers:
+                namespace = meta.restore(mi.NAMESPACE)
+                yield from ((group, c.payload, namespace) for group, changes in by_group.items() for c in changes)
 
 
 def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str) -> ChangeLog:
@@ -97,7 +105,7 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
     return log
 
 
-def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str) -> mi.KeyedHeader:
+def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str, max_parallelism: int) -> mi.KeyedHeader:
     """The states of the materialized parts and of the log, as one header.
 
     Raises
@@ -110,12 +118,11 @@ def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context
         if name in metas:
             _check_same_type(metas[name], meta, context)
         metas[name] = meta
-    key = next((header.key for header in materialized), None) or log.key
+    key = materialized[0].key if materialized else log.key(max_parallelism)
+    if key is None and not log.changes:  # states without entries: other subtasks tell more
+        return mi.KeyedHeader(mi.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
     if key is None:
-        raise UnsupportedFormatError(
-            f"{context}: a changelog that was never materialized does not say what type its keys have, and the operator has no "
-            "timers, which would. Take a savepoint, or a checkpoint after the next materialization"
-        )
+        raise no_key_type(context)
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(metas.values()))
 
 

@@ -354,7 +354,7 @@ class HeapSource(_KeyGroupsSource):
             if count and remaining > 1:
                 position = self._step_over(state_id, section)
 
-    def _step_over(self, state_id: int, section: _Section) -> int:
+    def _step_over(self, state_id: int, section: Section) -> int:
         if state_id not in self._steppers:
             layout = self.layout(describe_keyed(self.header, self.header.states[state_id]), frozenset())
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions())

@@ -94,7 +94,8 @@ class RawTimersSource:
         if name not in self._steppers:
             state = self.describe(name)
             if state is None:
-                raise CorruptSnapshotError(f"{self._context}, {self._stream.describe()}: key groups list different timer services")
+                where = f"{self._context}, {self._stream.describe()}"
+                raise CorruptSnapshotError(f"{where}: timer service {name!r} is listed by some key groups only")
             layout = self.layout(state, frozenset())
             self._steppers[name] = layout, layout.decoder(DecodeOptions())
         return self._steppers[name]

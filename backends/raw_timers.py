@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from state_processor.backends import handles as h
@@ -56,7 +57,7 @@ def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str
     """
     starts = [(k, handle.offset_of(k)) for k in handle.key_groups if handle.offset_of(k) >= 0]
     bounds = sorted({offset for _, offset in starts} | {stream.size})
-    following = dict(zip(bounds, bounds[1:], strict=False))
+    following = dict(pairwise(bounds))
     blocks = []
     for key_group, offset in starts:
         if offset >= stream.size:

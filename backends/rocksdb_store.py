@@ -72,7 +72,9 @@ class Store:
         Local name to a description of the file in the snapshot.
     """
 
-    def __init__(self, directory: Path, handle: h.IncrementalRemoteKeyedStateHandle, context: str, origins: dict[str, str]) -> None:
+    def __init__(
+        self, directory: Path, handle: h.IncrementalRemoteKeyedStateHandle, context: str, origins: dict[str, str]
+    ) -> None:
         self._context = context
         self._origins = origins
         self._handle = handle

@@ -52,9 +52,9 @@ class KeyedHandle:
         if isinstance(handle, h.ChangelogStateBackendHandle):
             parts = [self._open(snapshot, part) for part in leaf_keyed_handles(handle)]
             log = read_log(snapshot, handle, self.context)
-            header = changelog_header(log, [part.header for part in parts], self.context)
+            header = changelog_header(log, [part.header for part in parts], self.context, self.max_parallelism)
             return ChangelogSource(handle, parts, log, header, self.context)
-        header = keyed_header(snapshot, handle, self.context)
+        header = keyed_header(snapshot, handle, self.context, self.max_parallelism)
         if isinstance(handle, h.KeyGroupsStateHandle):
             stream = snapshot.open(handle.stream, self.context)
             return open_key_groups(stream, handle, header, self.context, self.max_parallelism)

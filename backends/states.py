@@ -140,11 +140,11 @@ def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedSta
         yield handle
 
 
-def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> mi.KeyedHeader:
+def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> mi.KeyedHeader:
     """The header of a keyed handle: in front of the key groups, in a file of its own, or spread over a changelog."""
     if isinstance(handle, h.ChangelogStateBackendHandle):
-        parts = [keyed_header(snapshot, part, context) for part in leaf_keyed_handles(handle)]
-        return changelog_header(read_log(snapshot, handle, context), parts, context)
+        parts = [keyed_header(snapshot, part, context, max_parallelism) for part in leaf_keyed_handles(handle)]
+        return changelog_header(read_log(snapshot, handle, context), parts, context, max_parallelism)
     if isinstance(handle, h.KeyGroupsStateHandle):
         stream = snapshot.open(handle.stream, context)
         offsets = [o for o in handle.offsets if o > 0]
@@ -190,7 +190,7 @@ def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, lis
     """
     found: dict[str, list[StateDescription]] = {}
     for subtask in operator.subtasks:
-        for state in _subtask_states(snapshot, subtask, subtask_label(operator, subtask)):
+        for state in _subtask_states(snapshot, operator, subtask):
             found.setdefault(state.name, []).append(state)
     return found
 
@@ -200,9 +200,10 @@ def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, St
     return {name: variants[0] for name, variants in state_variants(snapshot, operator).items()}
 
 
-def _subtask_states(snapshot: Snapshot, subtask: OperatorSubtaskState, context: str) -> Iterator[StateDescription]:
+def _subtask_states(snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> Iterator[StateDescription]:
+    context = subtask_label(operator, subtask)
     if subtask.managed_keyed is not None:
-        header = keyed_header(snapshot, subtask.managed_keyed, context)
+        header = keyed_header(snapshot, subtask.managed_keyed, context, operator.max_parallelism)
         backend = backend_name(subtask.managed_keyed, header)
         for meta in header.states:
             yield describe_keyed(header, meta, backend)
