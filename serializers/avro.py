@@ -68,6 +68,9 @@ class AvroSerializer(TypeSerializer):
     def present(self, value: Any, options: DecodeOptions) -> Any:
         return self.type.present(value, options)
 
+    def accept(self, value: Any) -> Any:
+        return self.type.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self.type.emit(builder, column)
 

@@ -13,6 +13,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -28,7 +29,18 @@ from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.logical_types import DecimalType
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime, present_date, present_time
+from state_processor.serializers.temporal import (
+    Instant,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    present_date,
+    present_time,
+    to_instant,
+    to_local_date,
+    to_local_date_time,
+    to_local_time,
+)
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -38,6 +50,7 @@ _NANOS: Final = 1_000_000_000
 _MAX_DECIMAL: Final = 38
 _DAY: Final = 86_400
 _SINCE_MIDNIGHT: Final = 2
+_EXACT: Final = Context(prec=1000)
 
 
 class AvroBranch(NamedTuple):
@@ -220,6 +233,9 @@ class AvroArray(AvroType):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
         return [self.items.present(v, options) for v in value]
 
+    def accept(self, value: Any) -> list[Any]:
+        return [self.items.accept(v) for v in value]
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.blocks(column):
             self.items.emit(builder, column.child(0))
@@ -246,6 +262,10 @@ class AvroMap(AvroArray):
 
     def present(self, value: Sequence[tuple[str, Any]], options: DecodeOptions) -> Any:
         return [(k, self.items.present(v, options)) for k, v in value]
+
+    def accept(self, value: Any) -> list[Any]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(k, self.items.accept(v)) for k, v in pairs]
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.blocks(column):
@@ -319,6 +339,16 @@ class AvroUnion(AvroType):
         shown = self.branches[branch].present(content, options)
         return {self.names[i]: shown if i == branch else None for i in self.others} if self.is_struct else shown
 
+    def accept(self, value: Any) -> Any:
+        if value is None or isinstance(value, AvroBranch):
+            return value
+        if not self.is_struct:
+            return self.branches[self.others[0]].accept(value)
+        given = [i for i in self.others if value.get(self.names[i]) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of {', '.join(self.names[i] for i in self.others)} can have a value, not {len(given)}")
+        return AvroBranch(given[0], self.branches[given[0]].accept(value[self.names[given[0]]]))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         first = builder.aux([(0, 0, 0, 0)] * len(self.branches))
         builder.op(ops.CHOOSE, column, first, len(self.branches))
@@ -368,6 +398,9 @@ class AvroRecord(AvroType):
 
     def present(self, value: Mapping[str, Any], options: DecodeOptions) -> Any:
         return {name: f.present(value[name], options) for name, f in self.fields.items()}
+
+    def accept(self, value: Any) -> dict[str, Any]:
+        return {name: f.accept(value[name]) for name, f in self.fields.items()}
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.VALID, column)
@@ -421,6 +454,24 @@ class AvroLogical(AvroType):
             return _local_text(seconds, nano) if local else str(Instant(seconds, nano))
         return present_time(seconds, nano, options, None if local else UTC)
 
+    def accept(self, value: Any) -> int:
+        if isinstance(value, int):
+            return value
+        if self.kind == "date":
+            return to_local_date(value).epoch_day
+        if self.kind.startswith("time-"):
+            nanos = to_local_time(value).nano_of_day
+        elif self.kind.startswith("local-"):
+            local = to_local_date_time(value)
+            nanos = local.date.epoch_day * _DAY * _NANOS + local.time.nano_of_day
+        else:
+            seconds, nano = to_instant(value)
+            nanos = seconds * _NANOS + nano
+        units, lost = divmod(nanos, self._nanos)
+        if lost:
+            raise ValueError(f"{value} is finer than Avro's {self.kind}")
+        return units
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         mode = builder.options.time_mode
         if self.kind == "date":
@@ -469,6 +520,16 @@ class AvroDecimal(AvroLogical):
             )
         decimal = to_decimal(unscaled, self.scale)
         return decimal if self.precision <= _MAX_DECIMAL else str(decimal)
+
+    def accept(self, value: Any) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        unscaled = Decimal(value).scaleb(self.scale, _EXACT)
+        if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10**self.precision:
+            raise ValueError(f"{value} is no decimal({self.precision},{self.scale})")
+        number = int(unscaled)
+        size = self.length if self.length >= 0 else (number if number >= 0 else ~number).bit_length() // 8 + 1
+        return number.to_bytes(size, "big", signed=True)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if self.precision <= _MAX_DECIMAL and isinstance(self.base, AvroBytes):

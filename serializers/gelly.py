@@ -89,7 +89,9 @@ class LongValueWithProperHashCodeSerializer(NumberSerializer):
         super().__init__("LONG", _PROPER_HASH)
 
     def hash_code(self, value: Any) -> int:
-        raise UnsupportedFormatError("the hashCode of LongValueWithProperHashCode is not known: keys can't be assigned to key groups")
+        raise UnsupportedFormatError(
+            "the hashCode of LongValueWithProperHashCode is not known: keys can't be assigned to key groups"
+        )
 
 
 for _name in ("Byte", "Short", "Int", "Long", "Float", "Double"):

@@ -181,15 +181,23 @@ class KryoSerializer(TypeSerializer):
         elif isinstance(value, bytes):
             target.write_bytes(value)
         else:
-            raise UnsupportedFormatError(
-                f"{self}: new values can't be written in Kryo's encoding, only values that were read; give the state another type"
-            )
+            raise self._not_writable()
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return column_type(JavaType(self.type_class), options) if self.can_find_end else pa.binary()
 
     def present(self, value: KryoValue | None, options: DecodeOptions) -> Any:
         return None if value is None else column_value(JavaType(self.type_class), value.value, options)
+
+    def accept(self, value: Any) -> Any:
+        if value is not None and not isinstance(value, (KryoValue, bytes)):
+            raise self._not_writable()
+        return value
+
+    def _not_writable(self) -> UnsupportedFormatError:
+        return UnsupportedFormatError(
+            f"{self}: new values can't be written in Kryo's encoding, only values that were read; give the state another type"
+        )
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         from state_processor.serializers.kernel.program import NotCompilableError

@@ -160,13 +160,70 @@ def set_user_class(described: KryoClass) -> None:
 
 _COLLECTIONS: Final = {
     f"java.util.{name}"
-    for name in ["ArrayList", "LinkedList", "Vector", "Stack", "ArrayDeque", "HashSet", "LinkedHashSet", "IdentityHashMap$KeySet", "Collections$UnmodifiableCollection", "Collections$UnmodifiableList", "Collections$UnmodifiableRandomAccessList", "Collections$UnmodifiableSet", "Collections$UnmodifiableSortedSet", "Collections$UnmodifiableNavigableSet", "Collections$SynchronizedCollection", "Collections$SynchronizedList", "Collections$SynchronizedRandomAccessList", "Collections$SynchronizedSet", "Collections$SynchronizedSortedSet", "Collections$SetFromMap", "Collections$CopiesList", "HashMap$KeySet", "HashMap$Values", "LinkedHashMap$LinkedKeySet", "LinkedHashMap$LinkedValues", "TreeMap$KeySet", "TreeMap$Values", "ArrayList$SubList", "AbstractList$SubList", "AbstractList$RandomAccessSubList", "SubList", "RandomAccessSubList", "concurrent.CopyOnWriteArrayList", "concurrent.CopyOnWriteArraySet", "concurrent.ConcurrentLinkedQueue", "concurrent.ConcurrentLinkedDeque", "concurrent.LinkedBlockingQueue", "concurrent.LinkedBlockingDeque", "concurrent.ConcurrentSkipListSet", "concurrent.ConcurrentHashMap$KeySetView"]
+    for name in [
+        "ArrayList",
+        "LinkedList",
+        "Vector",
+        "Stack",
+        "ArrayDeque",
+        "HashSet",
+        "LinkedHashSet",
+        "IdentityHashMap$KeySet",
+        "Collections$UnmodifiableCollection",
+        "Collections$UnmodifiableList",
+        "Collections$UnmodifiableRandomAccessList",
+        "Collections$UnmodifiableSet",
+        "Collections$UnmodifiableSortedSet",
+        "Collections$UnmodifiableNavigableSet",
+        "Collections$SynchronizedCollection",
+        "Collections$SynchronizedList",
+        "Collections$SynchronizedRandomAccessList",
+        "Collections$SynchronizedSet",
+        "Collections$SynchronizedSortedSet",
+        "Collections$SetFromMap",
+        "Collections$CopiesList",
+        "HashMap$KeySet",
+        "HashMap$Values",
+        "LinkedHashMap$LinkedKeySet",
+        "LinkedHashMap$LinkedValues",
+        "TreeMap$KeySet",
+        "TreeMap$Values",
+        "ArrayList$SubList",
+        "AbstractList$SubList",
+        "AbstractList$RandomAccessSubList",
+        "SubList",
+        "RandomAccessSubList",
+        "concurrent.CopyOnWriteArrayList",
+        "concurrent.CopyOnWriteArraySet",
+        "concurrent.ConcurrentLinkedQueue",
+        "concurrent.ConcurrentLinkedDeque",
+        "concurrent.LinkedBlockingQueue",
+        "concurrent.LinkedBlockingDeque",
+        "concurrent.ConcurrentSkipListSet",
+        "concurrent.ConcurrentHashMap$KeySetView",
+    ]
 }
 _COLLECTIONS.add("org.apache.avro.generic.GenericData$Array")
 _IMMUTABLE: Final = {f"java.util.ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList")}
 _MAPS: Final = {
     f"java.util.{name}"
-    for name in ["HashMap", "LinkedHashMap", "Hashtable", "Properties", "IdentityHashMap", "WeakHashMap", "EnumMap", "concurrent.ConcurrentHashMap", "ImmutableCollections$Map1", "ImmutableCollections$MapN", "Collections$UnmodifiableMap", "Collections$UnmodifiableSortedMap", "Collections$UnmodifiableNavigableMap", "Collections$SynchronizedMap", "Collections$SynchronizedSortedMap"]
+    for name in [
+        "HashMap",
+        "LinkedHashMap",
+        "Hashtable",
+        "Properties",
+        "IdentityHashMap",
+        "WeakHashMap",
+        "EnumMap",
+        "concurrent.ConcurrentHashMap",
+        "ImmutableCollections$Map1",
+        "ImmutableCollections$MapN",
+        "Collections$UnmodifiableMap",
+        "Collections$UnmodifiableSortedMap",
+        "Collections$UnmodifiableNavigableMap",
+        "Collections$SynchronizedMap",
+        "Collections$SynchronizedSortedMap",
+    ]
 }
 _ORDERED_SETS: Final = {"java.util.TreeSet", "java.util.PriorityQueue"}
 _ORDERED_MAPS: Final = {"java.util.TreeMap"}
@@ -184,9 +241,22 @@ _OPEN: Final = {
 }
 _COLLECTION_TYPES: Final = {
     f"java.util.{name}"
-    for name in ["Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque", "AbstractList", "AbstractCollection", "AbstractSet"]
+    for name in [
+        "Collection",
+        "List",
+        "Set",
+        "SortedSet",
+        "NavigableSet",
+        "Queue",
+        "Deque",
+        "AbstractList",
+        "AbstractCollection",
+        "AbstractSet",
+    ]
 }
-_MAP_TYPES: Final = {f"java.util.{name}" for name in ["Map", "SortedMap", "NavigableMap", "AbstractMap", "concurrent.ConcurrentMap"]}
+_MAP_TYPES: Final = {
+    f"java.util.{name}" for name in ["Map", "SortedMap", "NavigableMap", "AbstractMap", "concurrent.ConcurrentMap"]
+}
 
 
 def is_collection(name: str) -> bool:
@@ -206,10 +276,27 @@ _FINAL: Final = {
     "java.lang.StringBuffer",
     "java.lang.Class",
     "java.net.URI",
-    *(f"java.util.{n}" for n in ["UUID", "Locale", "Currency", "Optional", "OptionalInt", "OptionalLong", "OptionalDouble", "regex.Pattern"]),
+    *(
+        f"java.util.{n}"
+        for n in ["UUID", "Locale", "Currency", "Optional", "OptionalInt", "OptionalLong", "OptionalDouble", "regex.Pattern"]
+    ),
     *(
         f"java.time.{n}"
-        for n in ["Instant", "LocalDate", "LocalTime", "LocalDateTime", "Duration", "Period", "Year", "YearMonth", "MonthDay", "OffsetDateTime", "OffsetTime", "ZonedDateTime", "ZoneOffset"]
+        for n in [
+            "Instant",
+            "LocalDate",
+            "LocalTime",
+            "LocalDateTime",
+            "Duration",
+            "Period",
+            "Year",
+            "YearMonth",
+            "MonthDay",
+            "OffsetDateTime",
+            "OffsetTime",
+            "ZonedDateTime",
+            "ZoneOffset",
+        ]
     ),
 }
 

@@ -47,7 +47,9 @@ class LegacyConfigSnapshot(TypeSerializerSnapshot):
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> LegacyConfigSnapshot:
         if version != ADAPTER_VERSION:
-            raise UnsupportedFormatError(f"{source.source}, offset {source.position}: version {version} of {class_name} is not known")
+            raise UnsupportedFormatError(
+                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known"
+            )
         start = source.position
         if source.read_int() != _SERIALIZER_VERSION:
             raise source.corrupt("version 1 of a serialized serializer expected", start)
