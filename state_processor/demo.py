@@ -1,0 +1,128 @@
+"""``./dev demo``: look into a real savepoint with Spark.
+
+The savepoint was written by Flink, from a small shop: the operator ``orders`` keeps per customer a running total, a profile (a
+POJO), a history (a list), items (a map), a session (with TTL) and a timer; ``catalog`` keeps operator state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from state_processor.display import render_records
+from state_processor.errors import StateProcessorError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from state_processor.reader import SavepointReader
+
+SAVEPOINT: Final = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
+
+_QUIET: Final = """\
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c: %m%n
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show the savepoint; 2 is returned where there is none."""
+    parser = argparse.ArgumentParser(prog="./dev demo", description="Read a real savepoint of a small shop with Spark.")
+    parser.add_argument("savepoint", nargs="?", default=SAVEPOINT, help="another savepoint of the same job")
+    path = parser.parse_args(arguments).savepoint
+    with quiet_session() as spark:
+        from state_processor.reader import SavepointReader
+
+        try:
+            reader = SavepointReader.read(spark, path)
+        except StateProcessorError as error:
+            print(f"demo: {error}", file=sys.stderr)
+            return 2
+        show_contents(reader)
+        show_states(reader)
+        show_analysis(spark, reader)
+    return 0
+
+
+@contextmanager
+def quiet_session() -> Iterator[SparkSession]:
+    """A local Spark session that logs errors only, on Python as it runs now."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory() as directory:
+        log4j = Path(directory, "log4j2.properties")
+        log4j.write_text(_QUIET, "utf-8")
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .appName("state-processor demo")
+            .config("spark.driver.memory", "1g")
+            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log4j.as_uri()}")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .getOrCreate()
+        )
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def show_contents(reader: SavepointReader) -> None:
+    """What is in the savepoint: operators, and states with types that nobody had to name."""
+    heading("reader.operators()", f"what is in {reader.path}")
+    show(reader.operators().select("operator_uid", "operator_uid_hash", "operator_parallelism", "operator_total_size_in_bytes"))
+    heading("reader.states()", "types come from the savepoint, not from the job's classes")
+    show(reader.states().select("operator_uid", "state_name", "state_kind", "key_type", "map_key_type", "value_type", "ttl"))
+
+
+def show_states(reader: SavepointReader) -> None:
+    """States of all kinds as tables."""
+    heading('reader.read_keyed_state("orders")', "all keyed states of an operator side by side, one row per key")
+    show(reader.read_keyed_state("orders").orderBy("key").limit(5))
+    heading('reader.read_keyed_state("orders", "items")', "a map state, one row per entry")
+    show(reader.read_keyed_state("orders", "items").orderBy("key", "map_key").limit(5))
+    heading('reader.read_timers("orders")', "timers")
+    show(reader.read_timers("orders").orderBy("timestamp", "key").limit(3))
+    heading('reader.read_broadcast_state("catalog", "discounts")', "broadcast state")
+    show(reader.read_broadcast_state("catalog", "discounts").orderBy("key").limit(3))
+
+
+def show_analysis(spark: SparkSession, reader: SavepointReader) -> None:
+    """State is a table like any other: Spark SQL over it."""
+    reader.read_keyed_state("orders").createOrReplaceTempView("orders")
+    query = "SELECT profile.tier, count(*) AS customers, sum(total) AS total FROM orders GROUP BY 1 ORDER BY 1 NULLS LAST"
+    heading(query, "Spark SQL over state")
+    show(spark.sql(query))
+
+
+def heading(call: str, text: str) -> None:
+    """A title: the call that gives the table below it, and what it shows."""
+    print(f"\n{text}\n>>> {call}")
+
+
+def show(frame: DataFrame) -> None:
+    """A DataFrame as a table that fits the terminal."""
+    print(render_records(frame.columns, frame.toArrow().to_pylist()), flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
