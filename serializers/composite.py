@@ -428,7 +428,7 @@ class EitherSerializer(TypeSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         left, right = column.child(0), column.child(1)
-        with builder.unless(encode_ops.EITHER, column, left.index, right.index):
+        with builder.unless(encode_ops.EITHER, column, left.index, right.index, 0, 0, 1, 0):
             with builder.field("left"):
                 self.left.emit_encode(builder, left)
             end = builder.op(encode_ops.JUMP)

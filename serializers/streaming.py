@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -23,7 +23,7 @@ from state_processor.serializers.collections import ListSerializer, NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaObject, read_java_object
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
 from state_processor.serializers.structs import (
@@ -42,6 +42,7 @@ from state_processor.serializers.structs import (
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 STATE: Final = "org.apache.flink.runtime.state."
@@ -123,6 +124,9 @@ class GlobalWindowSerializer(SimpleSerializer):
         builder.op(ops.SKIP, column, 1)
         builder.fill_nulls(column)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(self.serialize(None))
+
 
 class CountWindowSerializer(NumberSerializer):
     """``CountWindow`` of the Table API: its number, a long."""
@@ -192,6 +196,14 @@ class TtlSerializer(NestedSerializer):
         inner = self.value.present(value.value, options)
         return {LAST_ACCESS_FIELD: _MILLIS.present(value.last_access, _AS_TIMESTAMP), "value": inner} if options.ttl else inner
 
+    def accept(self, value: Any) -> TtlValue:
+        """See :meth:`TypeSerializer.accept`; a value without its time was last used in 1970."""
+        if isinstance(value, TtlValue):
+            return TtlValue(value.last_access, self.value.accept(value.value))
+        if isinstance(value, Mapping) and value.keys() == {LAST_ACCESS_FIELD, "value"}:
+            return TtlValue(_MILLIS.accept(value[LAST_ACCESS_FIELD]), self.value.accept(value["value"]))
+        return TtlValue(0, self.value.accept(value))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if builder.options.ttl:
             builder.op(ops.VALID, column)
@@ -200,6 +212,14 @@ class TtlSerializer(NestedSerializer):
         else:
             builder.op(ops.SKIP, column, _MILLIS.length)
             self.value.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        now = _MILLIS.serialize(builder.options.last_access)
+        if builder.last_access is None:
+            builder.bytes(now)
+        else:
+            builder.op(encode_ops.MILLIS, builder.last_access, builder.constant(now))
+        self.value.emit_encode(builder, column)
 
 
 class WrappingSerializer(DelegatingSerializer):
@@ -457,6 +477,16 @@ class StreamElementSerializer(NestedSerializer):
         record = self.record.present(value.record, options) if kind.has_record else None
         return {"kind": kind.name, "timestamp": value.timestamp, "record": record}
 
+    def accept(self, value: Any) -> StreamElement:
+        """See :meth:`TypeSerializer.accept`; columns do not hold all of an event, so that only records come back."""
+        if isinstance(value, StreamElement):
+            kind = STREAM_ELEMENTS[value.tag]
+            return value._replace(record=self.record.accept(value.record)) if kind.has_record else value
+        if value["kind"] != STREAM_ELEMENTS[0].name:
+            raise ValueError(f"a {value['kind']} can't be made from a column; records alone can")
+        tag = 1 if value["timestamp"] is None else 0
+        return StreamElement(tag, value["timestamp"], self.record.accept(value["record"]))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         def element(kind: _StreamElementKind) -> None:
             builder.op(ops.VALID, column)
@@ -593,6 +623,9 @@ class JavaSerializer(SimpleSerializer):
 
     def present(self, value: JavaObject, options: DecodeOptions) -> bytes:
         return value.raw
+
+    def accept(self, value: Any) -> JavaObject:
+        return value if isinstance(value, JavaObject) else read_java_object(DataInput(value))
 
 
 TTL_SNAPSHOTS: Final = (TtlSerializer.snapshot_class, f"{STATE}v2.ttl.TtlStateFactory$TtlSerializerSnapshot")

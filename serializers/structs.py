@@ -19,13 +19,14 @@ from state_processor.serializers.base import (
 from state_processor.serializers.basic import NumberSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshots
-from state_processor.serializers.temporal import Instant, present_time
+from state_processor.serializers.temporal import Instant, exact_millis, present_time, to_instant
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 _SIGN: Final = 1 << 63
@@ -119,11 +120,21 @@ class FieldsSerializer(TypeSerializer):
     def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
         return {name: f.present(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
 
+    def accept(self, value: Any) -> Any:
+        parts = [value[name] for name in self.fields] if isinstance(value, Mapping) else value
+        return self.value_class(*[f.accept(part) for f, part in zip(self.fields.values(), parts, strict=True)])
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.VALID, column)
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
                 field.emit(builder, column.child(number))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        for number, (name, field) in enumerate(self.fields.items()):
+            with builder.field(name):
+                field.emit_encode(builder, column.child(number))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         raise UnsupportedFormatError(f"{self} is a part of a serializer and has no snapshot of its own")
@@ -155,8 +166,14 @@ class DelegatingSerializer(TypeSerializer):
     def present(self, value: Any, options: DecodeOptions) -> Any:
         return self.content.present(value, options)
 
+    def accept(self, value: Any) -> Any:
+        return self.content.accept(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self.content.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self.content.emit_encode(builder, column)
 
 
 class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
@@ -248,6 +265,15 @@ class ChoiceSerializer(NestedSerializer):
         shown[self.names[self.markers.index(marker)]] = self._chosen(marker).present(inner, options)
         return shown
 
+    def accept(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            chosen = [number for number, name in enumerate(self.names) if value.get(name) is not None]
+            if len(chosen) != 1:
+                raise ValueError(f"exactly one of {' and '.join(self.names)} must be there")
+            marker = self.markers[chosen[0]]
+            value = (bool(marker) if 0 in self.markers else marker, value[self.names[chosen[0]]])
+        return self.value_class(value[0], self._chosen(value[0]).accept(value[1]))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         def side(number: int) -> None:
             builder.op(ops.VALID, column)
@@ -259,6 +285,16 @@ class ChoiceSerializer(NestedSerializer):
         for number, marker in enumerate(self.markers):
             branches[marker] = partial(side, number)
         emit_choice(builder, column, branches)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        first, second = column.child(0), column.child(1)
+        with builder.unless(encode_ops.EITHER, column, first.index, second.index, 0, 0, *self.markers):
+            with builder.field(self.names[0]):
+                self.nested[0].emit_encode(builder, first)
+            end = builder.op(encode_ops.JUMP)
+        with builder.field(self.names[1]):
+            self.nested[1].emit_encode(builder, second)
+        builder.patch(end, 0, builder.here)
 
 
 def total_length(*parts: TypeSerializer) -> int:
@@ -294,8 +330,17 @@ class EpochMillisSerializer(NumberSerializer):
         seconds, nano = value // 1000, value % 1000 * 1_000_000
         return str(Instant(seconds, nano)) if options.as_text else present_time(seconds, nano, options, UTC)
 
+    def accept(self, value: Any) -> int:
+        return value if type(value) is int else exact_millis(to_instant(value))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.MILLIS, column, builder.options.time_mode, 1)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if pa.types.is_string(column.type):
+            builder.prepare(self, column)
+        else:
+            builder.op(encode_ops.MILLIS, column, -1)
 
 
 class SignFlippedLongSerializer(NumberSerializer):
@@ -312,3 +357,6 @@ class SignFlippedLongSerializer(NumberSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.SIGN_FLIPPED_INT64, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.SIGN_FLIPPED_INT64, column)

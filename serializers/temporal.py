@@ -207,8 +207,15 @@ def _clock(millis: int) -> str:
     return text[text.index("T") + 1 : -1]
 
 
-_DATE_TEXT: Final = re.compile(r"([+-]?\d{4,9})-(\d\d)-(\d\d)")
+_DATE_TEXT: Final = re.compile(r"([+-]?\d{4,10})-(\d\d)-(\d\d)")
 _TIME_TEXT: Final = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
+
+
+def _date_of(text: Any) -> LocalDate:
+    match = _DATE_TEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is no date like 2024-02-29")
+    return LocalDate(*map(int, match.groups()))
 
 
 def to_local_date(value: Any) -> LocalDate:
@@ -224,11 +231,8 @@ def to_local_date(value: Any) -> LocalDate:
     elif isinstance(value, date) and not isinstance(value, datetime):
         found = LocalDate(value.year, value.month, value.day)
     else:
-        match = _DATE_TEXT.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            raise ValueError(f"{value!r} is no date like 2024-02-29")
-        found = LocalDate(*map(int, match.groups()))
-    if not (1 <= found.month <= 12 and found.is_valid):
+        found = _date_of(value)
+    if not found.is_valid:
         raise ValueError(f"there is no day {found}")
     return found
 
@@ -288,9 +292,12 @@ def to_instant(value: Any) -> Instant:
         delta = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH
         found = Instant(delta.days * _DAY + delta.seconds, delta.microseconds * 1000)
     elif isinstance(value, str) and value.endswith("Z"):
-        local = to_local_date_time(value[:-1])
-        second, nano = divmod(local.time.nano_of_day, _NANOS)
-        found = Instant(local.date.epoch_day * _DAY + second, nano)
+        day, _, clock = value[:-1].replace(" ", "T").partition("T")
+        date_of = _date_of(day)  # an instant may be in years that a local date does not reach
+        if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
+            raise ValueError(f"there is no day {day}")
+        second, nano = divmod(to_local_time(clock).nano_of_day, _NANOS)
+        found = Instant(date_of.epoch_day * _DAY + second, nano)
     else:
         raise ValueError(f"{value!r} is no point in time like 2024-02-29T08:30:00Z")
     if not (_INSTANT_MIN <= found.seconds <= _INSTANT_MAX and 0 <= found.nano < _NANOS):

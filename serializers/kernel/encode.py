@@ -369,7 +369,7 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
             if null or no_left == _is_null(arena, cols, right, idx[cols[right, LEVEL]]):
                 status = ops.NULL_VALUE if null else ops.BAD_EITHER
                 break
-            out[pos] = 0 if no_left else 1
+            out[pos] = prog[pc, 7] if no_left else prog[pc, 6]
             pos += 1
             if no_left:
                 pc = prog[pc, 5]

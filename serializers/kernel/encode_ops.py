@@ -26,7 +26,7 @@ NULL_FLAG: Final = 13  # a: the byte that means null (0 or 1); d: target when nu
 MASK: Final = 14  # a: first aux row, b: rows (column of a field); c: bits of the kind; e: column of the kind or -1, f: names' offset
 POJO: Final = 15  # a: 1 where the flags of what is not null follow; d: target when null
 SUBCLASS: Final = 16  # a: first aux row, b: rows (unused, name's offset and size, target); null goes on
-EITHER: Final = 17  # a: column of the left, b: of the right; d: target of the right
+EITHER: Final = 17  # a: column of the left, b: of the right; d: target of the right; e, f: the bytes that mark left and right
 LIST: Final = 18  # a: one of the forms below; d: target when empty
 LIST_NEXT: Final = 19  # a: as before; d: target for another element
 
