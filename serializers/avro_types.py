@@ -454,7 +454,7 @@ class AvroLogical(AvroType):
             return _local_text(seconds, nano) if local else str(Instant(seconds, nano))
         return present_time(seconds, nano, options, None if local else UTC)
 
-    def accept(self, value: Any) -> int:
+    def accept(self, value: Any) -> Any:
         if isinstance(value, int):
             return value
         if self.kind == "date":
@@ -625,7 +625,8 @@ class AvroSchema:
         name = definition["name"]
         if name in inside:
             raise UnsupportedFormatError(
-                f"the Avro schema is recursive, {' -> '.join((*inside, name))}: no Spark type can hold that; read the state as raw bytes"
+                f"the Avro schema is recursive, {' -> '.join((*inside, name))}: no Spark type can hold that; "
+                "read the state as raw bytes"
             )
         record = AvroRecord(name)
         record.unordered = frozenset(f["name"] for f in definition["fields"] if f.get("order") == "ignore")

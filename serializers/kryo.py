@@ -163,8 +163,8 @@ class KryoSerializer(TypeSerializer):
         first = found[0]
         if len(found) == 2 and (first[1] != found[1][1] or to_json(first[2]) != to_json(found[1][2])):
             raise UnsupportedFormatError(
-                f"{source.source}, offset {start}: a value of {self} can be read as Flink 1.x writes it and as Flink 2.x does, with different "
-                "results; say which wrote it with written_by_flink()"
+                f"{source.source}, offset {start}: a value of {self} can be read as Flink 1.x writes it and as Flink 2.x does, "
+                "with different results; say which wrote it with written_by_flink()"
             )
         source.position = first[1]
         return first[2]
@@ -231,7 +231,8 @@ _TEXT: Final = {
     "java.math.BigInteger", "java.math.BigDecimal", "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.sql.Time",
     "java.util.Currency", "java.util.UUID", "java.util.Locale", "java.util.regex.Pattern", "java.util.TimeZone",
     "java.util.SimpleTimeZone", "sun.util.calendar.ZoneInfo", "java.time.LocalTime", "java.time.Duration", "java.time.Period",
-    "java.time.Year", "java.time.YearMonth", "java.time.MonthDay", "java.time.ZoneId", "java.time.ZoneRegion", "java.time.ZoneOffset",
+    "java.time.Year", "java.time.YearMonth", "java.time.MonthDay", "java.time.ZoneId", "java.time.ZoneRegion",
+    "java.time.ZoneOffset",
     "java.time.OffsetTime", "java.time.OffsetDateTime", "java.time.ZonedDateTime",
 }  # fmt: skip
 _INT: Final = JavaType("java.lang.Integer")
@@ -274,9 +275,9 @@ def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] 
     """The Arrow type of values that are declared to be of a type.
 
     Numbers, dates and points in time have the type they have elsewhere; big numbers, times of day, UUIDs, enums and the like are
-    strings; a ``BitSet`` is the list of its set bits; arrays, and collections and maps whose type arguments are declared, are lists and
-    maps; described classes are structs. Anything else (``Object``, a bare ``List``, a class inside itself) is a string of JSON, as
-    :func:`~state_processor.serializers.kryo_values.to_json` says.
+    strings; a ``BitSet`` is the list of its set bits; arrays, and collections and maps whose type arguments are declared, are
+    lists and maps; described classes are structs. Anything else (``Object``, a bare ``List``, a class inside itself) is a string
+    of JSON, as :func:`~state_processor.serializers.kryo_values.to_json` says.
     """
     type_ = _unwrapped(type_)
     kind, parts = _shape(type_, inside)
@@ -427,7 +428,8 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
     def read(cls, class_name: str, version: int, source: DataInput) -> KryoSerializerSnapshot:
         if version != cls.current_version:
             raise UnsupportedFormatError(
-                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known, only {cls.current_version}"
+                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known, "
+                f"only {cls.current_version}"
             )
         type_class = source.read_utf()
         maps = [read_optional_map(source) for _ in range(3)]
@@ -516,7 +518,7 @@ def with_first_id(serializer: KryoSerializer, first_id: int) -> KryoSerializer:
         serializer.registered,
         flink=serializer.flink,
         first_id=first_id,
-        snapshot=serializer.snapshot() if isinstance(serializer.snapshot(), KryoSerializerSnapshot) else None,  # type: ignore[arg-type]
+        snapshot=serializer._snapshot,
     )
 
 

@@ -122,7 +122,7 @@ def _parse_type(text: str) -> tuple[JavaType, str]:
 
 @dataclass(frozen=True, slots=True)
 class KryoClass:
-    """What is known of a user's class: its fields, an enum's constants, a reader, or nothing for an interface or abstract class."""
+    """What is known of a user's class: its fields, an enum's constants, a reader, or nothing of an abstract one."""
 
     name: str
     fields: tuple[tuple[str, JavaType], ...] = ()
@@ -493,8 +493,8 @@ class KryoReader:
             name = self.ids.get(number - 2)
             if name is None:
                 raise UnsupportedFormatError(
-                    f"{self.source.source}, offset {start}: Kryo's class number {number - 2} is not one of Flink's, nor one that the "
-                    "serializer snapshot registers (numbers 10 to 72 are classes of Scala)"
+                    f"{self.source.source}, offset {start}: Kryo's class number {number - 2} is not one of Flink's, nor one "
+                    "that the serializer snapshot registers (numbers 10 to 72 are classes of Scala)"
                 )
             return name
         index = self.varint()
@@ -580,8 +580,8 @@ class KryoReader:
         if serializer in _JAVA_SERIALIZERS:
             return _java_value(read_java_object(self.source).content)
         raise UnsupportedFormatError(
-            f"{self.source.source}, offset {self.source.position}: a value of class {name}, written by the job's own Kryo serializer "
-            f"{serializer}; register_kryo_class({name!r}, reader) takes a function that reads from a KryoReader what it wrote"
+            f"{self.source.source}, offset {self.source.position}: a value of class {name}, written by the job's own Kryo "
+            f"serializer {serializer}; register_kryo_class({name!r}, reader) takes a function that reads from a KryoReader what it wrote"
         )
 
     def fields(self, fields: Iterable[tuple[str, JavaType]]) -> dict[str, Any]:
@@ -683,8 +683,9 @@ _ANY: Final = JavaType("java.lang.Object")
 def unknown_class(name: str, where: str) -> UnsupportedFormatError:
     """The error for a class that nothing is known of."""
     return UnsupportedFormatError(
-        f"{where}: a value of class {name}, which Kryo wrote. Kryo's bytes describe neither fields nor lengths: describe the class with "
-        f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), an enum with register_kryo_class({name!r}, ['A', 'B', …])"
+        f"{where}: a value of class {name}, which Kryo wrote. Kryo's bytes describe neither fields nor lengths: describe the class "
+        f"with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
+        f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
     )
 
 
@@ -792,7 +793,7 @@ _JAVA_SERIALIZERS: Final = {
 
 
 def _java_value(content: Any) -> Any:
-    """An object in Java serialization as if Kryo had written it field by field; what ``writeObject`` added stands under ``@data``."""
+    """An object in Java serialization as if Kryo had written its fields; what ``writeObject`` added stands under ``@data``."""
     match content:
         case JavaInstance():
             fields = {name: _java_value(value) for name, value in content.fields.items()}
@@ -850,8 +851,9 @@ def _local_time_5(reader: KryoReader) -> LocalTime:
             break
         parts.append(part)
     else:
-        return LocalTime(*parts, reader.positive_int())
-    return LocalTime(*(parts + [0, 0, 0])[:4])
+        return LocalTime(parts[0], parts[1], parts[2], reader.positive_int())
+    hour, minute, second = [*parts, 0, 0][:3]
+    return LocalTime(hour, minute, second, 0)
 
 
 def _offset_5(reader: KryoReader) -> str:
@@ -1072,11 +1074,12 @@ def register_kryo_class(
     class_name
         The Java class, with ``$`` before nested classes.
     fields
-        A mapping: the class's fields, those of its superclasses included, neither static nor transient ones, with the declared type of
-        each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
+        A mapping: the class's fields, those of its superclasses included, neither static nor transient ones, with the declared
+        type of each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
         ``"int[]"``), or a serializer, where a number stands for the primitive and not its box.
         A sequence: an enum's constants in their order.
-        A function: reads what a Kryo serializer of the job's own wrote, and gives values of Python's. ``None``: an interface or abstract class, whose subclasses are described too.
+        A function: reads what a Kryo serializer of the job's own wrote, and gives values of Python's.
+        ``None``: an interface or abstract class, whose subclasses are described too.
     final
         Whether the class is declared ``final``, as records are: Kryo leaves out the class of values in fields of that type.
         Enums are taken as final unless constants have bodies of their own, other classes as not final.

@@ -1,7 +1,7 @@
 """Snapshots from before Flink 1.7, which rest on a Java-serialized serializer (Flink: ``TypeSerializerConfigSnapshot``).
 
 Savepoints that Flink 1.7 to 1.16 took over from older ones hold them: the serializer in Java serialization, in a frame with a
-length, then what the snapshot's class adds, without one. Flink removed them in 1.17, and savepoints of then can't be restored since.
+length, then what the snapshot's class adds, without one. Flink removed them in 1.17 and can't restore such savepoints since.
 
 The serializer is told by its class, for Flink's own: one without configuration has the class of its later snapshot in its name,
 others have their nested serializers as fields. Nothing is executed to find out.
@@ -112,8 +112,8 @@ def serializer_of(content: Any) -> TypeSerializer:
 
 def _unknown(class_name: str) -> UnknownSerializerError:
     return UnknownSerializerError(
-        f"a serializer of class {class_name} in Java serialization, from before Flink 1.7, can't be restored without its class; restore the "
-        "savepoint with Flink 1.7 to 1.16 and take another one, so that it gets a snapshot of its own"
+        f"a serializer of class {class_name} in Java serialization, from before Flink 1.7, can't be restored without its class; "
+        "restore the savepoint with Flink 1.7 to 1.16 and take another one, so that it gets a snapshot of its own"
     )
 
 

@@ -401,7 +401,7 @@ def test_unknown_class_is_raw_bytes_only_where_they_have_an_end() -> None:
     assert "register_kryo_class('com.acme.Unknown'" in reason_end_unknown(MapSerializer(StringSerializer(), serializer))
     assert not reason_end_unknown(KryoSerializer("java.util.List"))
     assert serializer.arrow_type(PLAIN) == pa.binary()
-    with pytest.raises(UnsupportedFormatError, match="com.acme.Unknown"):
+    with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Unknown"):
         serializer.deserialize(data)
     raw = serializer.raw()
     assert raw.deserialize(data) == data

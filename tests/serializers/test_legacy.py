@@ -1,4 +1,4 @@
-"""Snapshots from before Flink 1.7; the serializers in Java serialization are Flink 1.20.5's (``InstantiationUtil.serializeObject``)."""
+"""Snapshots from before Flink 1.7; the serializers in Java serialization were written by Flink 1.20.5 (``InstantiationUtil``)."""
 
 from __future__ import annotations
 
