@@ -10,7 +10,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -26,7 +26,6 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.kernel import ops
-from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.logical_types import (
     ArrayType,
     AtomicType,
@@ -45,7 +44,18 @@ from state_processor.serializers.logical_types import (
     without_name_and_alias,
 )
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime, present_date, present_time
+from state_processor.serializers.temporal import (
+    Instant,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    present_date,
+    present_time,
+    to_instant,
+    to_local_date,
+    to_local_date_time,
+    to_local_time,
+)
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -57,7 +67,6 @@ _LONG: Final = struct.Struct("<q")
 _HEADER_BITS: Final = 8
 _INLINE: Final = 7
 _DAY_MS: Final = 86_400_000
-_EPOCH: Final = datetime(1970, 1, 1)
 
 
 class TimestampData(NamedTuple):
@@ -251,12 +260,13 @@ class NumberSlot(Slot):
         super().__init__(type_)
         self._layout = _NUMBERS[number].layout
         self.width = _NUMBERS[number].width
+        self._is_float = number in ("FLOAT", "DOUBLE")
 
     def get(self, data: bytes, at: int) -> Any:
         return self._layout.unpack_from(data, at)[0]
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        writer.put(self._layout, at, value)
+        writer.put(self._layout, at, float(value) if isinstance(value, str) and self._is_float else value)
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
@@ -285,7 +295,7 @@ class DateSlot(Slot):
         return int(_INT.unpack_from(data, at)[0])
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        writer.put(_INT, at, (value - _EPOCH.date()).days if isinstance(value, date) else value)
+        writer.put(_INT, at, to_epoch_day(value))
 
     def present(self, value: int, options: DecodeOptions) -> date | str:
         return present_date(LocalDate.of_epoch_day(value), options)
@@ -304,13 +314,7 @@ class TimeSlot(Slot):
         return int(_INT.unpack_from(data, at)[0])
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        if isinstance(value, str):
-            value = time.fromisoformat(value)
-        if isinstance(value, time):
-            value = ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
-        if not 0 <= value < _DAY_MS:
-            raise InvalidRowError(f"{value} milliseconds are no time of day")
-        writer.put(_INT, at, value)
+        writer.put(_INT, at, to_millis_of_day(value))
 
     def present(self, value: int, options: DecodeOptions) -> str:
         return time_text(value)
@@ -318,6 +322,25 @@ class TimeSlot(Slot):
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
             builder.op(ops.SLOT_TIME, column, *place)
+
+
+def to_epoch_day(value: Any) -> int:
+    """Days since 1970: a number as it is, or what :func:`~state_processor.serializers.temporal.to_local_date` takes."""
+    return value if isinstance(value, int) else to_local_date(value).epoch_day
+
+
+def to_millis_of_day(value: Any) -> int:
+    """Milliseconds of the day: a number as it is, or what :func:`~state_processor.serializers.temporal.to_local_time` takes.
+
+    Raises
+    ------
+    InvalidRowError
+        If it is none of a day, or smaller than milliseconds.
+    """
+    millis, rest = (value, 0) if isinstance(value, int) else divmod(to_local_time(value).nano_of_day, 1_000_000)
+    if rest or not 0 <= millis < _DAY_MS:
+        raise InvalidRowError(f"{value} is no time of day in milliseconds")
+    return millis
 
 
 def time_text(millis: int) -> str:
@@ -390,12 +413,23 @@ class BytesSlot(Slot):
     def get(self, data: bytes, at: int) -> bytes:
         return _pointed_or_inline(data, at) if self._inline else _pointed(data, at)
 
-    def put(self, writer: BinaryWriter, at: int, value: bytes) -> None:
-        (writer.append_or_inline if self._inline else writer.append)(at, value)
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        (writer.append_or_inline if self._inline else writer.append)(at, to_bytes(value))
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
             builder.op(ops.SLOT_BYTES, column, *place, int(self._inline))
+
+
+def to_bytes(value: Any) -> bytes:
+    """Bytes, or the hexadecimal digits of JSON."""
+    return bytes.fromhex(value) if isinstance(value, str) else bytes(memoryview(value))
+
+
+def to_variant(value: Any) -> Variant:
+    """A variant from its two parts, in a mapping or in order."""
+    content, metadata = (value["value"], value["metadata"]) if isinstance(value, Mapping) else value
+    return Variant(to_bytes(content), to_bytes(metadata))
 
 
 class VariantSlot(Slot):
@@ -409,7 +443,7 @@ class VariantSlot(Slot):
         return Variant(content[4 + size :], content[4 : 4 + size])
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        content, metadata = (value["value"], value["metadata"]) if isinstance(value, Mapping) else value
+        content, metadata = to_variant(value)
         writer.append(at, len(metadata).to_bytes(4, "big") + metadata + content)
 
     def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
@@ -417,7 +451,8 @@ class VariantSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            raise NotCompilableError(str(self.type))
+            builder.op(ops.VALID, column)
+            builder.op(ops.SLOT_VARIANT, column.child(0), *place, column.child(1).index)
 
 
 class DecimalSlot(Slot):
@@ -479,7 +514,7 @@ def to_unscaled(value: Any, type_: DecimalType) -> int:
 
 def present_decimal(value: Decimal, type_: DecimalType) -> Decimal:
     """A decimal for a column of its type, which older rows may not fit."""
-    if abs(value) >= 10 ** (type_.precision - type_.scale):
+    if value.copy_abs() >= 10 ** (type_.precision - type_.scale):  # abs() would round it to 28 digits
         raise UndecodableValueError(f"{value} is out of the range of {type_.summary}")
     return value
 
@@ -535,17 +570,22 @@ def checked_timestamp(millis: int, nano: int) -> TimestampData:
 
 
 def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
-    """A timestamp from Python: milliseconds and nanoseconds, or a ``datetime``.
+    """A timestamp from milliseconds and nanoseconds, from a ``datetime``, or from ISO text; UTC is assumed where it has no zone.
 
     Raises
     ------
     InvalidRowError
         If milliseconds can't hold a value of a type of precision 3 or less.
     """
-    if isinstance(value, datetime):
-        naive = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-        micros = (naive - _EPOCH) // timedelta(microseconds=1)
-        value = TimestampData(micros // 1000, micros % 1000 * 1000)
+    if isinstance(value, str | datetime):
+        zoned = value.endswith("Z") if isinstance(value, str) else value.tzinfo is not None
+        if zoned:
+            seconds, nano = to_instant(value)
+        else:
+            local = to_local_date_time(value)
+            second, nano = divmod(local.time.nano_of_day, 1_000_000_000)
+            seconds = local.date.epoch_day * 86_400 + second
+        value = TimestampData(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
     millis, nano = value
     if type_.is_compact and nano:
         raise InvalidRowError(f"{nano} nanoseconds beside milliseconds are no value of type {type_.summary}")

@@ -16,7 +16,16 @@ import pyarrow as pa
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import NumberSerializer
-from state_processor.serializers.binary_format import decode_text, encode_text, present_decimal, time_text, to_unscaled
+from state_processor.serializers.binary_format import (
+    decode_text,
+    encode_text,
+    present_decimal,
+    time_text,
+    to_decimal,
+    to_epoch_day,
+    to_millis_of_day,
+    to_unscaled,
+)
 from state_processor.serializers.collections import ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.composite import RowSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -76,6 +85,9 @@ class PythonDateSerializer(_IntSerializer):
     snapshot_class = f"{PYTHON}DateSerializer$DateSerializerSnapshot"
     type = DateType()
 
+    def accept(self, value: Any) -> int:
+        return to_epoch_day(value)
+
     def present(self, value: int, options: DecodeOptions) -> date | str:
         return present_date(LocalDate.of_epoch_day(value), options)
 
@@ -85,6 +97,9 @@ class PythonTimeSerializer(_IntSerializer):
 
     snapshot_class = f"{PYTHON}TimeSerializer$TimeSerializerSnapshot"
     type = TimeType()
+
+    def accept(self, value: Any) -> int:
+        return to_millis_of_day(value)
 
     def present(self, value: int, options: DecodeOptions) -> str:
         return time_text(value)
@@ -130,6 +145,9 @@ class PythonDecimalSerializer(TypeSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.type.arrow_type(options)
+
+    def accept(self, value: Any) -> Decimal:
+        return to_decimal(to_unscaled(value, self.type), self.type.scale)
 
     def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)

@@ -38,10 +38,12 @@ from state_processor.serializers.binary_format import (
     present_text,
     present_timestamp,
     timestamp_operands,
+    to_bytes,
     to_decimal,
     to_java_bytes,
     to_timestamp,
     to_unscaled,
+    to_variant,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.composite import ROW_KINDS
@@ -118,6 +120,9 @@ class BinaryDataSerializer(TypeSerializer):
 
     def present(self, value: BinaryValue, options: DecodeOptions) -> Any:
         return self.slot.present(value, options)
+
+    def accept(self, value: Any) -> BinaryValue:
+        return self.slot.wrap(self.slot.encode(value))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self.slot.emit_framed(builder, column)
@@ -341,6 +346,9 @@ class BinaryRowDataSerializer(TypeSerializer):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
+    def accept(self, value: Any) -> bytes:
+        return to_bytes(value)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
 
@@ -429,6 +437,9 @@ class DecimalDataSerializer(TypeSerializer):
     def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
         return present_decimal(value, self.type)
 
+    def accept(self, value: Any) -> Decimal:
+        return to_decimal(to_unscaled(value, self.type), self.type.scale)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.DECIMAL, column, 0, 0, 0, *decimal_operands(self.type))
 
@@ -484,6 +495,9 @@ class TimestampDataSerializer(TypeSerializer):
     def present(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
         return present_timestamp(value, self.type, options)
 
+    def accept(self, value: Any) -> TimestampData:
+        return to_timestamp(value, self.type)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.TIMESTAMP, column, 0, 0, 0, *timestamp_operands(self.type, builder.options))
 
@@ -522,6 +536,9 @@ class SizedBytesSerializer(TypeSerializer):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return to_bytes(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
@@ -609,6 +626,13 @@ class VariantSerializer(SimpleSerializer):
 
     def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
         return value._asdict()
+
+    def accept(self, value: Any) -> Variant:
+        return to_variant(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        builder.op(ops.VARIANT, column.child(0), 0, 0, 0, column.child(1).index)
 
 
 class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):

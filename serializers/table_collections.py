@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -110,6 +110,9 @@ class LinkedListSerializer(TypeSerializer):
 
     def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
         return [None if v is None else self.element.present(v, options) for v in value]
+
+    def accept(self, value: Sequence[Any]) -> list[Any]:
+        return [None if v is None else self.element.accept(v) for v in value]
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         child = column.child(0)
@@ -221,6 +224,11 @@ class NullAwareMapSerializer(NestedSerializer):
 
     def present(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[dict[str, Any]]:
         return [{"key": self.key.present(k, options), "value": self.value.present(v, options)} for k, v in value]
+
+    def accept(self, value: Any) -> list[tuple[Any, Any]]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        entries = ((p["key"], p["value"]) if isinstance(p, Mapping) else p for p in pairs)
+        return [(self.key.accept(k), self.value.accept(v)) for k, v in entries]
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.counted(column, smallest=2):

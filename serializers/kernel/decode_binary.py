@@ -369,6 +369,27 @@ def _value(op, ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
 
 
 @njit(cache=True)
+def _variant(op, ins, buf, pos, end, regs):  # type: ignore[no-untyped-def]
+    """Where a variant's value and dictionary lie, the position after it, and 0 or the status that stops the run."""
+    if op == ops.SLOT_VARIANT:
+        at, size = _pointed(buf, regs[ins[3]] + ins[4], regs[ins[2]], regs[ins[2] + 1])
+        if size < 4:
+            return at, size, at, size, pos, ops.OUT_OF_BOUNDS
+        names = load_be_i32(buf, at)
+        if names < 0 or names > size - 4:
+            return at, size, at, size, pos, ops.OUT_OF_BOUNDS
+        return at + 4 + names, size - 4 - names, at + 4, names, pos, ops.OK
+    if pos + 8 > end:
+        return pos, pos, pos, pos, pos, ops.TRUNCATED
+    size = load_be_i32(buf, pos)
+    names = load_be_i32(buf, pos + 4)
+    at = pos + 8
+    if size < 0 or names < 0 or size + names > end - at:
+        return at, size, at, names, pos, ops.BAD_COUNT
+    return at, size, at + size, names, at + size + names, ops.OK
+
+
+@njit(cache=True)
 def binary(op, prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
     """One instruction from ``REGION`` on: the next one, the new position, the status, and the column without room."""
     ins = prog[pc]
@@ -419,4 +440,13 @@ def binary(op, prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # ty
     if op == ops.UTF8 or op == ops.DECIMAL or op == ops.TIMESTAMP:
         pos, status = _value(op, ins, buf, pos, end, arena, cols, col)
         return pc + 1, pos, status, col
+    if op == ops.SLOT_VARIANT or op == ops.VARIANT:
+        at, size, names_at, names, after, status = _variant(op, ins, buf, pos, end, regs)
+        if status != ops.OK:
+            return pc, pos, status, col
+        if col >= 0 and not put_bytes(arena, cols, col, buf, at, size):
+            return pc, pos, ops.FULL, col
+        if ins[5] >= 0 and not put_bytes(arena, cols, ins[5], buf, names_at, names):
+            return pc, pos, ops.FULL, ins[5]
+        return pc + 1, after, ops.OK, col
     return pc, pos, ops.BAD_BYTE, col

@@ -101,6 +101,8 @@ TIMESTAMP: Final = 98  # d, e, f as for SLOT_TIMESTAMP; a long, or long and int
 MASKED: Final = 99  # a: count left, index, mask (three registers); b: child; d: target when empty
 MASKED_NEXT: Final = 100  # a, b as before; d: target for another element
 MASKED_NULL: Final = 101  # a: registers; b, c: nulls; d: target when the element is null
+SLOT_VARIANT: Final = 102  # a: region; slot b, c; d: column of the dictionary
+VARIANT: Final = 103  # d: column of the dictionary; two int sizes, value, dictionary
 
 # What a kernel run ended with
 OK: Final = 0
