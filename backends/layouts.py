@@ -9,6 +9,7 @@ from state_processor.backends.states import LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import JoinedListSerializer, ListSerializer, MapSerializer, MapStateValue
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.opaque import filling
 from state_processor.serializers.streaming import TimerSerializer
 from state_processor.serializers.structs import SignFlippedLongSerializer
 
@@ -35,12 +36,12 @@ def framed_layout(state: StateDescription, columns: frozenset[str]) -> RowLayout
     key, namespace, value = _parts(state)
     suffixed = key.length < 0 and namespace.length < 0
     key_fields = [Field(KEY, key, suffixed), Field(NAMESPACE, namespace, suffixed)]
-    value_field = Field(VALUE, value)
+    value_field = Field(VALUE, filling(value))
     if state.kind == LIST:
         value_field = Field(VALUE, JoinedListSerializer(value))
     elif state.kind == MAP:
         key_fields.append(Field(MAP_KEY, _map_key(state)))
-        value_field = Field(MAP_VALUE, MapStateValue(value))
+        value_field = Field(MAP_VALUE, MapStateValue(filling(value)))
     return RowLayout((Part(KEY_SLOT, tuple(key_fields), (0, 2)), Part(VALUE_SLOT, (value_field,))), columns)
 
 

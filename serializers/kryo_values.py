@@ -581,7 +581,8 @@ class KryoReader:
             return _java_value(read_java_object(self.source).content)
         raise UnsupportedFormatError(
             f"{self.source.source}, offset {self.source.position}: a value of class {name}, written by the job's own Kryo "
-            f"serializer {serializer}; register_kryo_class({name!r}, reader) takes a function that reads from a KryoReader what it wrote"
+            f"serializer {serializer}; register_kryo_class({name!r}, reader) takes a function that reads "
+            "from a KryoReader what it wrote"
         )
 
     def fields(self, fields: Iterable[tuple[str, JavaType]]) -> dict[str, Any]:
@@ -683,8 +684,8 @@ _ANY: Final = JavaType("java.lang.Object")
 def unknown_class(name: str, where: str) -> UnsupportedFormatError:
     """The error for a class that nothing is known of."""
     return UnsupportedFormatError(
-        f"{where}: a value of class {name}, which Kryo wrote. Kryo's bytes describe neither fields nor lengths: describe the class "
-        f"with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
+        f"{where}: a value of class {name}, which Kryo wrote. Kryo's bytes describe neither fields nor lengths: describe the "
+        f"class with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
         f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
     )
 

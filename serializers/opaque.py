@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -54,6 +54,15 @@ class OpaqueSerializer(TypeSerializer):
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._snapshot
+
+
+def filling(serializer: TypeSerializer) -> TypeSerializer:
+    """What reads a value that fills its part of an entry: raw bytes where the serializer itself can't find their end.
+
+    The column is the same, ``binary``, as that of the serializer.
+    """
+    raw: Callable[[], OpaqueSerializer] | None = getattr(serializer, "raw", None)
+    return raw() if raw is not None and not getattr(serializer, "can_find_end", True) else serializer
 
 
 def reason_end_unknown(serializer: TypeSerializer) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, REPOSITORY, specimens
+from harness import PLAIN, REPOSITORY, decode_with_kernel, specimens
 
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
@@ -23,7 +23,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, KryoValue, with_first_id, written_by_flink
 from state_processor.serializers.kryo_values import _USER_CLASSES, BARE_FIRST_USER_ID, JavaType, KryoObject, to_json
-from state_processor.serializers.opaque import reason_end_unknown
+from state_processor.serializers.opaque import OpaqueSerializer, filling, reason_end_unknown
 
 PACKAGE = "io.stateprocessor.interop.SerializerSpecimens$"
 TEXT = "java.lang.String"
@@ -403,7 +403,11 @@ def test_unknown_class_is_raw_bytes_only_where_they_have_an_end() -> None:
     assert serializer.arrow_type(PLAIN) == pa.binary()
     with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Unknown"):
         serializer.deserialize(data)
-    raw = serializer.raw()
+    raw = filling(serializer)
+    assert isinstance(raw, OpaqueSerializer)
+    assert decode_with_kernel(raw, [data, b""]) == [data, b""]
+    known = KryoSerializer("java.util.List")
+    assert filling(known) is known
     assert raw.deserialize(data) == data
     assert raw.serialize(data) == data
     assert str(raw) == "KRYO<com.acme.Unknown>"
