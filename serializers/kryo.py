@@ -35,9 +35,11 @@ from state_processor.serializers.kryo_values import (
     is_known,
     is_map,
     register_kryo_class,
+    set_user_class,
     to_json,
     unknown_class,
     user_class,
+    user_classes,
 )
 from state_processor.serializers.opaque import OpaqueSerializer
 from state_processor.serializers.optional_map import OptionalEntry, read_optional_map, write_optional_map
@@ -115,6 +117,17 @@ class KryoSerializer(TypeSerializer):
         self.first_id = first_id
         self._snapshot = snapshot
         self._custom = snapshot.custom_serializers() if snapshot is not None else {}
+        self._ids = class_ids(self.registered, first_id)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Descriptions of classes travel along: another process, such as a Spark task, has not registered them."""
+        return vars(self) | {"_described": user_classes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for described in state.pop("_described"):
+            if user_class(described.name) is None:
+                set_user_class(described)
+        vars(self).update(state)
 
     def __str__(self) -> str:
         return f"KRYO<{self.type_class}>"
@@ -170,7 +183,7 @@ class KryoSerializer(TypeSerializer):
         return first[2]
 
     def _decode_as(self, version: int, source: DataInput) -> Any:
-        return KryoReader(source, version, class_ids(self.registered, self.first_id), self._custom).class_and_object()
+        return KryoReader(source, version, self._ids, self._custom).class_and_object()
 
     def write(self, value: KryoValue | bytes | None, target: DataOutput) -> None:
         """Write a value that was read, or the bytes of one; nothing else can be turned into Kryo's encoding."""

@@ -156,6 +156,11 @@ def set_user_class(described: KryoClass) -> None:
     _USER_CLASSES[described.name] = described
 
 
+def user_classes() -> tuple[KryoClass, ...]:
+    """All descriptions, to take them along to another process."""
+    return tuple(_USER_CLASSES.values())
+
+
 # Classes of the JDK
 
 _COLLECTIONS: Final = {

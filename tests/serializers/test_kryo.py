@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -412,6 +413,15 @@ def test_unknown_class_is_raw_bytes_only_where_they_have_an_end() -> None:
     assert raw.serialize(data) == data
     assert str(raw) == "KRYO<com.acme.Unknown>"
     assert raw.snapshot().to_bytes() == serializer.snapshot().to_bytes()
+
+
+def test_descriptions_travel_with_the_serializer() -> None:
+    pickled = pickle.dumps(KryoSerializer(f"{PACKAGE}Money", flink=1))
+    _USER_CLASSES.clear()
+    register_kryo_class(f"{PACKAGE}Tip", {"own": "int"})
+    serializer = pickle.loads(pickled)
+    assert serializer.deserialize(bytes.fromhex("57010a014555d2")).value.fields == {"amount": 5, "currency": "EUR"}
+    assert dict(_USER_CLASSES[f"{PACKAGE}Tip"].fields) == {"own": JavaType("int")}
 
 
 def test_class_numbers_of_scala_are_refused() -> None:
