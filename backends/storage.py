@@ -6,7 +6,6 @@ scheme by :mod:`fsspec`. What is read is a ``memoryview`` that numpy views witho
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ _URL: Final = re.compile(
 )
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _PYARROW_SCHEMES: Final = frozenset({"gs", "hdfs", "viewfs"})
-_MAP_FROM: Final = 1 << 16  # a mapping costs more than reading a few pages
 
 
 class Location(NamedTuple):
@@ -113,15 +111,21 @@ class _OpenFile:
 
 
 class _LocalFile(_OpenFile):
+    """Read range by range: pages of a mapped file would count as memory of the process for as long as it is open."""
+
     def __init__(self, path: str) -> None:
-        with open(path, "rb") as file:
-            self.size = os.fstat(file.fileno()).st_size
-            self._view = memoryview(
-                mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.size >= _MAP_FROM else file.read()
-            )
+        self._file = open(path, "rb")  # noqa: SIM115 - open for as long as the object lives
+        self.size = os.fstat(self._file.fileno()).st_size
 
     def read(self, offset: int, length: int) -> memoryview:
-        return self._view[offset : offset + length]
+        data = bytearray(length)
+        filled = 0
+        while filled < length:
+            got = os.preadv(self._file.fileno(), [memoryview(data)[filled:]], offset + filled)
+            if not got:
+                break  # the file has shrunk since it was opened: the caller compares lengths
+            filled += got
+        return memoryview(data)[:filled]
 
 
 class _RemoteFile(_OpenFile):
@@ -352,7 +356,10 @@ class StoredFile:
             raise MissingFileError(
                 f"{_of(self._context)}{self.path} has {file.size} bytes, {offset} to {offset + length} are wanted"
             )
-        return file.read(offset, length)
+        data = file.read(offset, length)
+        if len(data) < length:
+            raise MissingFileError(f"{_of(self._context)}{self.path} ends at {offset + len(data)}: it has shrunk while it was read")
+        return data
 
 
 def _of(context: str) -> str:

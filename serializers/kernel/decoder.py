@@ -20,8 +20,8 @@ from state_processor.serializers.kernel.slots import COUNT, VAR_SIZE
 Locate = Callable[[int, int, int], str]
 """Words for an error message, from the position in the buffer, the index of the entry (-1 without) and the row's begin."""
 
-_BATCH_BYTES: Final = 8 << 20
-_BATCH_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 16 << 20
+_BATCH_ROWS: Final = 1 << 19
 _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
 _FIRST_TEXT: Final = 16.0

@@ -1,0 +1,71 @@
+"""CPU time and memory of this process, the JVM that Spark starts, and Spark's Python workers, from ``/proc``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PARENT = 1
+_TIMES = slice(11, 15)  # user, system, and both of ended children
+
+
+@dataclass(frozen=True)
+class Usage:
+    """CPU seconds spent so far by a tree of processes, and the peak memory of its largest Python worker in bytes."""
+
+    cpu_seconds: float
+    peak_worker_bytes: int
+
+
+def usage(root: int | None = None) -> Usage:
+    """What the tree below ``root`` (default: this process), itself included, has used; ended children count too."""
+    tree = _tree(root or os.getpid())
+    ticks = 0
+    peak = 0
+    for pid in tree:
+        fields = _stat(pid)
+        if fields is None:
+            continue
+        ticks += sum(map(int, fields[_TIMES]))
+        if _is_worker(pid):
+            peak = max(peak, _peak_bytes(pid))
+    return Usage(ticks / _TICKS, peak)
+
+
+def _tree(root: int) -> set[int]:
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (fields := _stat(int(entry.name))) is not None:
+            parents[int(entry.name)] = int(fields[_PARENT])
+    tree = {root}
+    while True:
+        more = {pid for pid, parent in parents.items() if parent in tree} - tree
+        if not more:
+            return tree
+        tree |= more
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of ``/proc/PID/stat`` behind the name; ``None`` where the process has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 3)[2]
+    except (OSError, IndexError):
+        return False
+
+
+def _peak_bytes(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    line = next((x for x in status.splitlines() if x.startswith("VmHWM:")), "VmHWM: 0 kB")
+    return int(line.split()[1]) * 1024

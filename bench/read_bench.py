@@ -1,0 +1,131 @@
+"""Reading through Spark against reading the same rows from Parquet, in one session.
+
+Targets: at most 1.5 times Parquet's CPU time after warm-up, 600 MB at most in a Python worker, and two cores at least 1.7
+times as fast as one. One key is read in well under a second, from its key group alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench_savepoints import bench_savepoint
+from processes import usage
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import state_processor as sp
+
+CACHE = Path(__file__).parent.parent / ".cache" / "bench"
+REPEATS = 5
+SUMS = {"long_long": ("value",), "string_pojo": ("value.id", "value.score", "value.level")}
+ONE_KEY = {"long_long": 4_000_000, "string_pojo": "user-0400000"}
+
+
+@dataclass
+class Figure:
+    """The medians of one way to read one savepoint."""
+
+    rows: int
+    cpu: float
+    wall: float
+
+
+def session(cores: int) -> SparkSession:
+    """A quiet local session whose workers run this interpreter."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "3g")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", str(cores))
+        .getOrCreate()
+    )
+    sp.register(spark)
+    return spark
+
+
+def aggregate(frame: DataFrame, kind: str) -> tuple[int, ...]:
+    """Count the rows and sum the numbers, so that every value is looked at."""
+    return tuple(frame.agg(f.count("*"), *(f.sum(c) for c in SUMS[kind])).first())
+
+
+def measure(read: Callable[[], DataFrame], kind: str) -> tuple[Figure, tuple[int, ...]]:
+    """Warm up, then take medians."""
+    result = aggregate(read(), kind)
+    aggregate(read(), kind)
+    cpu, wall = [], []
+    for _ in range(REPEATS):
+        before, start = usage(), time.perf_counter()
+        if aggregate(read(), kind) != result:
+            raise AssertionError("two reads of the same savepoint differ")
+        wall.append(time.perf_counter() - start)
+        cpu.append(usage().cpu_seconds - before.cpu_seconds)
+    return Figure(result[0], statistics.median(cpu), statistics.median(wall)), result
+
+
+def parquet_copy(spark: SparkSession, kind: str, path: Path) -> Path:
+    """The same rows as Parquet, made once."""
+    target = CACHE / f"{kind}.parquet"
+    if not (target / "_SUCCESS").exists():
+        shutil.rmtree(target, ignore_errors=True)
+        sp.SavepointReader.read(spark, path).read_keyed_state("bench", "value").write.parquet(str(target))
+    return target
+
+
+def bench(kind: str, variant: str, cores: int) -> dict[str, object]:
+    """Measure one savepoint with a number of cores."""
+    path = bench_savepoint(kind, variant)
+    spark = session(cores)
+    ours, result = measure(lambda: sp.SavepointReader.read(spark, path).read_keyed_state("bench", "value"), kind)
+    peak = usage().peak_worker_bytes
+    copy = parquet_copy(spark, kind, bench_savepoint(kind, "canonical"))
+    parquet, expected = measure(lambda: spark.read.parquet(str(copy)), kind)
+    if result != expected:
+        raise AssertionError(f"the savepoint holds {result}, Parquet {expected}")
+    figures: dict[str, object] = {"ours": asdict(ours), "parquet": asdict(parquet), "peak": peak}
+    figures["mb"] = sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) / 1e6
+    key = ONE_KEY[kind]
+    reader = sp.SavepointReader.read(spark, path)
+    one = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        rows = reader.read_keyed_state("bench", "value", keys=[key]).collect()
+        one.append(time.perf_counter() - start)
+        if [row.key for row in rows] != [key]:
+            raise AssertionError(f"one row with key {key!r} expected, found {rows}")
+    figures["one_key"] = statistics.median(one)
+    return figures
+
+
+def main() -> None:
+    """Measure each savepoint with one core and with two, each in a process of its own, and print a table."""
+    print(f"{'savepoint':32} {'rows/s':>12} {'MB/s':>7} {'CPU s':>7} {'Parquet':>8} {'ratio':>6} {'peak MB':>8} {'2 cores':>8} {'one key':>8}")
+    for kind in SUMS:
+        for variant in ("canonical", "native"):
+            results = {}
+            for cores in (1, 2):
+                command = [sys.executable, __file__, kind, variant, str(cores)]
+                results[cores] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+            two = results[2]
+            ours, parquet = two["ours"], two["parquet"]
+            print(
+                f"{kind + ' ' + variant:32} {ours['rows'] / ours['wall']:12,.0f} {two['mb'] / ours['wall']:7.0f} {ours['cpu']:7.2f}"
+                f" {parquet['cpu']:8.2f} {ours['cpu'] / parquet['cpu']:6.2f} {two['peak'] / 1e6:8.0f}"
+                f" {results[1]['ours']['wall'] / ours['wall']:7.2f}x {two['one_key']:7.2f}s",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "interop"))
+    print(json.dumps(bench(sys.argv[1], sys.argv[2], int(sys.argv[3]))))
