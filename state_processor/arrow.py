@@ -94,9 +94,7 @@ def read_state(
     OptionError
         An argument makes no sense.
     """
-    reading = read_options(
-        flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of
-    )
+    reading = read_options(flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of)
     options = SourceOptions(
         path=fspath(path),
         operator=OperatorIdentifier.of(uid),

@@ -142,9 +142,7 @@ def import_serializers(modules: Sequence[str]) -> None:
 
 def option_strings(**arguments: Any) -> dict[str, str]:
     """Keyword arguments as options of the data source; those that are ``None`` are left out."""
-    return {
-        _BY_ARGUMENT[name].name: _BY_ARGUMENT[name].format(value) for name, value in arguments.items() if value is not None
-    }
+    return {_BY_ARGUMENT[name].name: _BY_ARGUMENT[name].format(value) for name, value in arguments.items() if value is not None}
 
 
 def _check_names(given: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ numbers that come as text, as ``BigDecimal`` does, may be asked for as numbers. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from difflib import get_close_matches
 from typing import Final
 
@@ -24,11 +24,10 @@ _WIDER: Final = {
     **{t: (*_INTEGERS[i + 1 :], pa.float64()) for i, t in enumerate(_INTEGERS[:3])},
     pa.int64(): (),
     pa.float32(): (pa.float64(),),
-    pa.string(): (),
 }
 _SHOWN: Final = 80
-_DIGITS: Final = 100
-"""More than a decimal of Arrow has: numbers beyond need not be written out to see that they do not fit."""
+_DIGITS: Final = 38
+"""What a decimal of Spark and Arrow holds at most."""
 
 
 class Projection:
@@ -50,9 +49,7 @@ class Projection:
     def __init__(self, given: pa.Schema, wanted: pa.Schema) -> None:
         self.schema = wanted
         self._columns = [_position(given, f.name) for f in wanted]
-        self._converters = [
-            _converter(given.field(i), f, f.name) for i, f in zip(self._columns, wanted, strict=True)
-        ]
+        self._converters = [_converter(given.field(i), f, f.name) for i, f in zip(self._columns, wanted, strict=True)]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch in the wanted schema.
@@ -109,13 +106,10 @@ def _value_converter(given: pa.DataType, wanted: pa.DataType, where: str) -> Con
     for is_kind, build in _NESTED:
         if is_kind(given) and is_kind(wanted):
             return build(given, wanted, where)
-    if given in (pa.string(), pa.large_string()) and (_is_number(wanted) or wanted == pa.string()):
-        return _cast_from_text(wanted, where) if _is_number(wanted) else _cast(wanted, where)
-    if pa.types.is_integer(given) and pa.types.is_decimal(wanted):
-        from_text = _cast_from_text(wanted, where)  # Arrow wants room for the largest integer there is
-        return lambda array: from_text(array.cast(pa.string()))
-    if given.equals(wanted) or wanted in _WIDER.get(given, ()) or (pa.types.is_decimal(given) and pa.types.is_decimal(wanted)):
-        return _cast(wanted, where)
+    if _is_number(wanted) and (given == pa.string() or pa.types.is_decimal(given) or _decimal_of_integer(given, wanted)):
+        return _number(wanted, where)
+    if given.equals(wanted) or wanted in _WIDER.get(given, ()):
+        return _cast(wanted)
     raise OptionError(f"schema asks for {where} as {_name(wanted)}, but it is {_name(given)}, which is not converted to that")
 
 
@@ -130,6 +124,10 @@ def _unchanged(array: pa.Array) -> pa.Array:
     return array
 
 
+def _decimal_of_integer(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(given) and pa.types.is_decimal(wanted))
+
+
 def _is_number(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_decimal(data_type) or pa.types.is_integer(data_type))
 
@@ -141,66 +139,54 @@ def _name(data_type: pa.DataType) -> str:
         return str(data_type)
 
 
-def _cast(wanted: pa.DataType, where: str) -> Convert:
+def _cast(wanted: pa.DataType) -> Convert:
+    return lambda array: array.cast(wanted)
+
+
+def _number(wanted: pa.DataType, where: str) -> Convert:
+    """From numbers, or numbers in text, to numbers that may be too narrow for some."""
+    scale = wanted.scale if pa.types.is_decimal(wanted) else 0
+
     def convert(array: pa.Array) -> pa.Array:
-        try:
-            return array.cast(wanted)
-        except pa.ArrowInvalid:
-            raise _misfit(array, array, wanted, where) from None
+        text = array.cast(pa.string())
+        longest = pc.max(pc.binary_length(text)).as_py() or 0
+        plain = pc.all(pc.match_substring_regex(text, r"^-?[0-9]+(\.[0-9]+)?$")).as_py() is not False
+        if plain and longest + scale <= _DIGITS:  # beyond, Arrow overflows without a word
+            try:
+                return text.cast(wanted)
+            except pa.ArrowInvalid:
+                pass  # zeros at the end that its scale has no room for, or the value that the error names
+        return pa.array([_exact(t, wanted, where) for t in text.to_pylist()], wanted)
 
     return convert
 
 
-def _cast_from_text(wanted: pa.DataType, where: str) -> Convert:
-    """From a decimal number in text. What Arrow does not read at once may be a number with exponent, or with zeros at its end."""
-
-    def convert(array: pa.Array) -> pa.Array:
-        try:
-            return array.cast(wanted)
-        except pa.ArrowInvalid:
-            plain = pa.array([_plain(text) for text in array.to_pylist()], pa.string())
-        try:
-            return plain.cast(wanted)
-        except pa.ArrowInvalid:
-            raise _misfit(plain, array, wanted, where) from None
-
-    return convert
-
-
-def _plain(text: str | None) -> str | None:
-    """A decimal number without exponent and without zeros at its end; other text as it is."""
+def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int | None:
+    """A number from text, unchanged in value."""
     if text is None:
         return None
+    decimal = pa.types.is_decimal(wanted)
+    scale = wanted.scale if decimal else 0
+    limit = 10**wanted.precision if decimal else 1 << (wanted.bit_width - 1)
     try:
         number = Decimal(text)
+        if number.is_finite() and (not number or abs(number.adjusted()) <= _DIGITS):
+            with localcontext(prec=len(text) + 4 * _DIGITS):
+                scaled = number.scaleb(scale)
+                if scaled == scaled.to_integral_value() and (-limit < scaled < limit or (not decimal and scaled == -limit)):
+                    return number.quantize(Decimal(1).scaleb(-scale)) if decimal else int(number)
     except InvalidOperation:
-        return text
-    if not number.is_finite() or abs(number.adjusted()) > _DIGITS:
-        return text
-    plain = format(number, "f")
-    return plain.rstrip("0").rstrip(".") if "." in plain else plain
-
-
-def _misfit(array: pa.Array, original: pa.Array, wanted: pa.DataType, where: str) -> UndecodableValueError:
-    """An error that names the first value that does not fit."""
-    for position in range(len(array)):
-        try:
-            array.slice(position, 1).cast(wanted)
-        except pa.ArrowInvalid:
-            text = str(original[position].as_py())
-            shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-            return UndecodableValueError(
-                f"column {where}: {shown} does not fit {_name(wanted)}, which schema asks for; ask for a wider type"
-            )
-    return UndecodableValueError(f"column {where} can't be converted to {_name(wanted)}, which schema asks for")
+        pass
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    raise UndecodableValueError(
+        f"column {where}: {shown} does not fit {_name(wanted)}, which schema asks for; ask for another type"
+    )
 
 
 def _struct(given: pa.StructType, wanted: pa.StructType, where: str) -> Convert:
     fields = pa.schema(list(given))
     positions = [_position(fields, f.name) for f in wanted]
-    converters = [
-        _converter(given.field(i), f, f"{where}.{f.name}") for i, f in zip(positions, wanted, strict=True)
-    ]
+    converters = [_converter(given.field(i), f, f"{where}.{f.name}") for i, f in zip(positions, wanted, strict=True)]
 
     def convert(array: pa.Array) -> pa.Array:
         present = array.is_valid()

@@ -298,9 +298,7 @@ class SavepointReader:
         return self._spark.read.format(SAVEPOINT_FORMAT).options(**options).schema(wanted).load(self.path)
 
     def _options(self, **arguments: Any) -> dict[str, str]:
-        return option_strings(
-            **arguments, path_mapping=self._path_mapping or None, serializers=self._serializers or None
-        )
+        return option_strings(**arguments, path_mapping=self._path_mapping or None, serializers=self._serializers or None)
 
 
 def _wanted(schema: Schema, given: pa.Schema, options: SourceOptions) -> StructType:

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from state_processor.durations import duration_ms, duration_text, instant_ms
+from state_processor.errors import OptionError
+from state_processor.options import SourceOptions, import_serializers, option_strings, read_options
+
+PATH = {"path": "/savepoints/1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("PT1H", 3_600_000),
+        ("PT90S", 90_000),
+        ("PT0.5S", 500),
+        ("P7D", 604_800_000),
+        ("P1DT2H3M4.005S", 93_784_005),
+        ("P2W", 1_209_600_000),
+        ("pt1m", 60_000),
+        (timedelta(minutes=1, microseconds=1500), 60_001),
+    ],
+)
+def test_durations(text: str | timedelta, milliseconds: int) -> None:
+    assert duration_ms(text) == milliseconds
+    assert duration_ms(duration_text(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "PT1", "P1H", "PT1.5H", "-PT1H", "P1DT", "3600000"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(OptionError, match="ISO-8601"):
+        duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        ("2024-01-31T12:00:00Z", 1_706_702_400_000),
+        ("2024-01-31T12:00:00", 1_706_702_400_000),
+        ("2024-01-31T13:00:00.250+01:00", 1_706_702_400_250),
+        ("1706702400000", 1_706_702_400_000),
+        (1_706_702_400_000, 1_706_702_400_000),
+        (datetime(2024, 1, 31, 12), 1_706_702_400_000),
+        (datetime(2024, 1, 31, 12, tzinfo=UTC), 1_706_702_400_000),
+        (datetime(2024, 1, 31, 13, tzinfo=timezone(timedelta(hours=1))), 1_706_702_400_000),
+    ],
+)
+def test_points_in_time(value: str | int | datetime, milliseconds: int) -> None:
+    assert instant_ms(value) == milliseconds
+
+
+def test_no_point_in_time() -> None:
+    with pytest.raises(OptionError, match="asOf 'yesterday'"):
+        instant_ms("yesterday")
+
+
+def test_options_are_parsed_whatever_their_case() -> None:
+    options = SourceOptions.parse(
+        PATH
+        | {
+            "UID": "orders",
+            "state": "total",
+            "kind": "keyed",
+            "Flatten": "false",
+            "metadata": "TRUE",
+            "keys": '["a", 1]',
+            "nanos": "String",
+            "rowkind": "true",
+            "ttl": "PT1H",
+            "asof": "2024-01-31T12:00:00Z",
+            "pathMapping": '{"/old": "/new"}',
+            "splitSize": "64m",
+            "serializers": "mine.one, mine.two",
+            "pushdown": "false",
+        }
+    )
+    assert options.path == "/savepoints/1"
+    assert options.operator is not None
+    assert options.operator.uid == "orders"
+    assert (options.state, options.kind) == ("total", "KEYED")
+    assert options.read.keys == ("a", 1)
+    assert (options.read.flatten, options.read.metadata, options.read.row_kind) == (False, True, True)
+    assert (options.read.nanos, options.read.ttl_ms, options.read.as_of_ms) == ("string", 3_600_000, 1_706_702_400_000)
+    assert options.path_mapping == {"/old": "/new"}
+    assert options.split_bytes == 64 << 20
+    assert options.serializers == ("mine.one", "mine.two")
+    assert options.pushdown is False
+
+
+def test_defaults() -> None:
+    options = SourceOptions.parse(PATH)
+    assert options.operator is None
+    assert options.read == read_options()
+    assert (options.split_bytes, options.serializers, options.pushdown, options.table) == (None, (), None, "operators")
+
+
+def test_uid_hash() -> None:
+    operator = SourceOptions.parse(PATH | {"uidHash": "BC4197A480C92C793190A9F8C0AFC54C"}).operator
+    assert operator is not None
+    assert (operator.uid, operator.uid_hash) == (None, "bc4197a480c92c793190a9f8c0afc54c")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stat": "total"}, "no option 'stat'; did you mean 'state'"),
+        ({"uid_hash": "x"}, "did you mean 'uidHash'"),
+        ({"flaten": "false"}, "did you mean 'flatten'"),
+        ({"path-mapping": "{}"}, "did you mean 'pathMapping'"),
+        ({"key": '["a"]'}, "did you mean 'keys'"),
+        ({"flatten": "yes"}, "option flatten='yes': true or false"),
+        ({"nanos": "round"}, "'error', 'truncate', 'string'"),
+        ({"kind": "VALUE"}, "'KEYED', 'TIMER'"),
+        ({"table": "tables"}, "'operators', 'states', 'handles'"),
+        ({"keys": "a"}, "no JSON"),
+        ({"keys": '{"a": 1}'}, "it looks like"),
+        ({"pathMapping": '["a"]'}, "it looks like"),
+        ({"pathMapping": '{"a": 1}'}, "present prefix"),
+        ({"splitSize": "big"}, "a size is wanted"),
+        ({"splitSize": "0"}, "a size is wanted"),
+        ({"ttl": "1h", "asOf": "1706702400000"}, "ISO-8601"),
+        ({"ttl": "PT1H"}, "asOf"),
+        ({"ttl": "PT0S", "asOf": "1706702400000"}, "positive"),
+        ({"uid": ""}, "option uid is empty"),
+        ({"uidHash": "orders"}, "32 hexadecimal digits"),
+        ({"uid": "orders", "uidHash": "bc4197a480c92c793190a9f8c0afc54c"}, "both uid and uidHash"),
+    ],
+)
+def test_wrong_options(options: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SourceOptions.parse(PATH | options)
+
+
+def test_path_is_needed() -> None:
+    with pytest.raises(OptionError, match="no path"):
+        SourceOptions.parse({"uid": "orders"})
+
+
+def test_options_of_spark_are_left_alone() -> None:
+    sparks = {
+        "owner": "me",
+        "provider": "flink-savepoint",
+        "option.uid": "x",
+        "header": "true",
+        "mergeSchema": "true",
+        "foo": "1",
+    }
+    assert SourceOptions.parse(PATH | sparks) == SourceOptions.parse(PATH)
+
+
+def test_keyword_arguments_become_options_and_come_back() -> None:
+    strings = option_strings(
+        uid="orders",
+        state=None,
+        flatten=False,
+        keys=["ä", 1, True],
+        ttl=timedelta(hours=1),
+        as_of=datetime(2024, 1, 31, 12, tzinfo=UTC),
+        path_mapping={"s3://old": "/new"},
+        serializers=["mine.one", "mine.two"],
+    )
+    assert "state" not in strings
+    parsed = SourceOptions.parse(PATH | strings)
+    assert parsed.read == read_options(flatten=False, keys=["ä", 1, True], ttl="PT1H", as_of=1_706_702_400_000)
+    assert parsed.path_mapping == {"s3://old": "/new"}
+    assert parsed.serializers == ("mine.one", "mine.two")
+
+
+def test_keys_without_a_form_in_json() -> None:
+    assert option_strings(keys=[date(2024, 1, 31)]) == {"keys": '["2024-01-31"]'}
+    with pytest.raises(OptionError, match="no form in JSON"):
+        option_strings(keys=[object()])
+
+
+def test_keys_are_a_list() -> None:
+    with pytest.raises(OptionError, match="a list of keys"):
+        read_options(keys="amelia")
+
+
+def test_modules_that_are_not_there() -> None:
+    with pytest.raises(OptionError, match=r"serializers='no\.such\.module' can't be imported"):
+        import_serializers(["no.such.module"])
