@@ -36,7 +36,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, MissingFile
 
 _CHUNK_BYTES: Final = 4 << 20
 _FIRST_ROWS: Final = 1024
-_MOST_ROWS: Final = 1 << 16
+_MOST_ROWS: Final = 1 << 13
 _OPEN_STORES: Final = 4
 _OPEN_FILES: Final = 512
 _FETCHES: Final = 8
