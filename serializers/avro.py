@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.avro_resolution import AvroResolution
-from state_processor.serializers.avro_types import AvroLogical, AvroSchema
+from state_processor.serializers.avro_types import AvroLogical, AvroReference, AvroSchema
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import StringSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
@@ -107,7 +107,7 @@ class AvroSerializer(TypeSerializer):
 def _has_logical(part: Any) -> bool:
     if isinstance(part, AvroLogical):
         return True
-    if isinstance(part, TypeSerializer):
+    if isinstance(part, TypeSerializer) and not isinstance(part, AvroReference):
         return any(map(_has_logical, vars(part).values()))
     if isinstance(part, dict):
         return any(map(_has_logical, part.values()))

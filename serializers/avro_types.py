@@ -105,6 +105,9 @@ class AvroBytes(AvroType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
 
+    def accept(self, value: Any) -> bytes:
+        return bytes.fromhex(value) if isinstance(value, str) else value
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
 
@@ -154,6 +157,9 @@ class AvroFixed(AvroType):
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return bytes.fromhex(value) if isinstance(value, str) else value
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.FIXED_BYTES, column, self.length)
@@ -418,6 +424,37 @@ class AvroRecord(AvroType):
         return hash(self.name)
 
 
+class AvroReference(AvroType):
+    """A record inside itself. No column type is recursive, so that a column shows it as JSON, with bytes in hex."""
+
+    def __init__(self, record: AvroRecord) -> None:
+        self.record = record
+        self.name = record.name
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        try:
+            return self.record.read(source)
+        except RecursionError:
+            raise UndecodableValueError(f"{source.source}, offset {start}: records of {self} nest too deep") from None
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.record.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def present(self, value: Any, options: DecodeOptions) -> str:
+        shown = self.record.present(value, options)
+        return json.dumps(shown, ensure_ascii=False, default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
+
+    def accept(self, value: Any) -> Any:
+        return self.record.accept(json.loads(value) if isinstance(value, str) else value)
+
+    def hash_code(self, value: Any) -> int:
+        return self.record.hash_code(value)
+
+
 class AvroLogical(AvroType):
     """A logical type over its base type; what a column shows of it follows the kind."""
 
@@ -585,16 +622,10 @@ class AvroSchema:
         return self.named.get(node, node) if isinstance(node, str) else node
 
     def type(self) -> TypeSerializer:
-        """The type that the schema describes.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If a record contains itself: no column type is recursive.
-        """
+        """The type that the schema describes."""
         return self._type(self.content, ())
 
-    def _type(self, node: Any, inside: tuple[str, ...]) -> TypeSerializer:
+    def _type(self, node: Any, inside: tuple[AvroRecord, ...]) -> TypeSerializer:
         node = self.resolve(node)
         if isinstance(node, list):
             return AvroUnion([self._type(branch, inside) for branch in node])
@@ -604,7 +635,7 @@ class AvroSchema:
             return self._type(kind, inside)
         return _with_logical(self._plain(kind, definition, inside), definition)
 
-    def _plain(self, kind: str, definition: Mapping[str, Any], inside: tuple[str, ...]) -> TypeSerializer:
+    def _plain(self, kind: str, definition: Mapping[str, Any], inside: tuple[AvroRecord, ...]) -> TypeSerializer:
         if kind in _NUMBERS:
             return AvroNumber(kind.upper())
         match kind:
@@ -623,14 +654,12 @@ class AvroSchema:
             case "map":
                 return AvroMap(self._type(definition["values"], inside))
         name = definition["name"]
-        if name in inside:
-            raise UnsupportedFormatError(
-                f"the Avro schema is recursive, {' -> '.join((*inside, name))}: no Spark type can hold that; "
-                "read the state as raw bytes"
-            )
+        enclosing = next((r for r in inside if r.name == name), None)
+        if enclosing is not None:
+            return AvroReference(enclosing)
         record = AvroRecord(name)
         record.unordered = frozenset(f["name"] for f in definition["fields"] if f.get("order") == "ignore")
-        record.fields = {f["name"]: self._type(f["type"], (*inside, name)) for f in definition["fields"]}
+        record.fields = {f["name"]: self._type(f["type"], (*inside, record)) for f in definition["fields"]}
         record.smallest = sum(f.smallest for f in record.fields.values())
         return record
 

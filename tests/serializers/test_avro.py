@@ -252,10 +252,19 @@ def test_several_blocks_are_read() -> None:
     assert decode_with_kernel(serializer, [bytes.fromhex("0100000001" + "020000000200000003" + "00")]) == [[1, 2, 3]]
 
 
-def test_recursive_schema_is_refused() -> None:
-    schema = record(("next", ["null", "R"]), ("value", "int"))
-    with pytest.raises(UnsupportedFormatError, match="recursive, R -> R"):
-        AvroSerializerSnapshot(AVRO_SNAPSHOT, 3, "acme.R", json.dumps(schema)).restore_serializer()
+def test_record_inside_itself_is_json() -> None:
+    serializer = avro(record(("next", ["null", "R"]), ("value", "bytes")))
+    assert serializer.arrow_type(PLAIN) == pa.struct([("next", pa.string()), ("value", pa.binary())])
+    assert not compiles(serializer)
+    value = {"next": {"next": {"next": None, "value": b"c"}, "value": b"b"}, "value": b"a"}
+    payload = serializer.serialize(value)
+    assert check_payloads(serializer, [payload]) == [value]
+    assert serializer.present(value, PLAIN) == {
+        "next": '{"next": "{\\"next\\": null, \\"value\\": \\"63\\"}", "value": "62"}',
+        "value": b"a",
+    }
+    with pytest.raises(UndecodableValueError, match="nest too deep"):
+        serializer.deserialize(b"\0\0\0\1" * 5000)
 
 
 @pytest.mark.parametrize("end", range(0, len(BYTES) // 2, 3))
