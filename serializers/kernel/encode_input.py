@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, StateProcessorError
-from state_processor.serializers.kernel.columns import Column
+from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode_program import UNWRITABLE, EncodeProgram
 from state_processor.serializers.options import DecodeOptions
 
 Rows = Callable[[int], int]
 """The row that a slot of a column belongs to."""
 Mask = npt.NDArray[np.bool_]
+Prepared = Mapping[int, TypeSerializer]
 
 OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})
 """Fields that a struct may lack: then it is of the class itself, or an insertion."""
@@ -118,14 +119,26 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
     arrays = []
     for column in program.columns.roots:
         array = batch.column(batch.schema.get_field_index(column.name))
-        arrays.append(_lower(program, column, array, column.name, np.ones(len(array), dtype=np.bool_), int))
+        arrays.append(_lower(program.prepared, column, array, column.name, np.ones(len(array), dtype=np.bool_), int))
     return pa.RecordBatch.from_arrays(arrays, schema=program.columns.schema)
 
 
-def _lower(program: EncodeProgram, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
+    """One column in the type that :func:`bind` gives for a serializer.
+
+    Raises
+    ------
+    InvalidRowError
+        If a value does not fit.
+    """
+    tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path))]))
+    return _lower({}, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), int)
+
+
+def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    serializer = program.prepared.get(column.index)
+    serializer = prepared.get(column.index)
     if serializer is not None:
         return _prepared(serializer, array, path, reachable, rows)
     wanted = column.type
@@ -136,12 +149,12 @@ def _lower(program: EncodeProgram, column: Column, array: pa.Array, path: str, r
     if pa.types.is_struct(wanted):
         inside = reachable & _present(array)
         children = [
-            _lower(program, child, array.field(array.type.get_field_index(child.name)), f"{path}.{child.name}", inside, rows)
+            _lower(prepared, child, array.field(array.type.get_field_index(child.name)), f"{path}.{child.name}", inside, rows)
             for child in column.children
         ]
         return _struct(wanted, array, children)
     if pa.types.is_map(wanted) or pa.types.is_list(wanted):
-        return _lower_elements(program, column, array, path, reachable, rows)
+        return _lower_elements(prepared, column, array, path, reachable, rows)
     if array.type == wanted:
         return array
     return _cast(array, wanted, path, reachable, rows)
@@ -155,7 +168,7 @@ def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> p
 
 
 def _lower_elements(
-    program: EncodeProgram, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+    prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
 ) -> pa.Array:
     if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
         array = array.cast(pa.list_(array.type.value_type))
@@ -169,7 +182,7 @@ def _lower_elements(
 
     parts = [("key", array.keys), ("value", array.items)] if pa.types.is_map(array.type) else [("element", array.values)]
     children = [
-        _lower(program, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
+        _lower(prepared, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
         for child, (name, values) in zip(column.children, parts, strict=True)
     ]
     validity = None

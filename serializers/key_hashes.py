@@ -1,0 +1,183 @@
+"""Java's ``hashCode`` of whole columns of keys: with numpy and one kernel for the usual types, value by value for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.composite import ROW_KIND_FIELD, ROW_KINDS, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.kernel.encode_input import conform
+from state_processor.serializers.kernel.encode_program import UNWRITABLE
+from state_processor.serializers.kernel.encode_text import code_point, utf8_size
+
+Hashes = npt.NDArray[np.int32]
+
+_INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
+_FLOAT_NAN: Final = 0x7FC00000
+_DOUBLE_NAN: Final = 0x7FF8000000000000
+
+
+def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:
+    """``hashCode`` of every key of a column.
+
+    Parameters
+    ----------
+    serializer
+        The key's serializer.
+    keys
+        The keys, of a type that :func:`~state_processor.serializers.kernel.encode_input.bind` allows.
+    column
+        What to call the column in errors.
+
+    Raises
+    ------
+    InvalidRowError
+        If a key is null or no value of the type.
+    UnsupportedFormatError
+        If keys of the type have no ``hashCode`` that can be known.
+    """
+    array = conform(serializer, keys, column)
+    if array.null_count:
+        row = int(np.flatnonzero(pc.is_null(array).to_numpy(zero_copy_only=False))[0])
+        problem = InvalidRowError(f"column {column} of row {row} is null; a key can't be")
+        problem.row = row
+        raise problem
+    return column_hashes(serializer, array)
+
+
+def column_hashes(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+    """``hashCode`` of the values of a column that has the serializer's own type; 0 for null."""
+    found = _vectorized(serializer, array)
+    if found is None:
+        return _one_by_one(serializer, array)
+    return np.where(_nulls(array), np.int32(0), found) if array.null_count else found
+
+
+def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+    codes = np.zeros(len(array), dtype=np.int32)
+    for row, value in enumerate(array.to_pylist()):
+        if value is None:
+            continue
+        try:
+            accepted = serializer.accept(value)
+        except UNWRITABLE as problem:
+            error = InvalidRowError(f"key {value!r} of row {row} is no value of {serializer}: {problem}")
+            error.row = row
+            raise error from None
+        codes[row] = serializer.hash_code(accepted)
+    return codes
+
+
+def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
+    """The hashes where numpy can tell them; those of null slots are of no meaning."""
+    if isinstance(serializer, NullableSerializer):
+        return _vectorized(serializer.inner, array)
+    if type(serializer) is NumberSerializer:
+        return _numbers(str(serializer), array)
+    if isinstance(serializer, StringSerializer):
+        return _strings(array)
+    if type(serializer) is TupleSerializer:
+        return polynomial([column_hashes(f, _child(array, i)) for i, f in enumerate(serializer.fields)], 0)
+    if type(serializer) is RowSerializer:
+        return _rows(serializer, array)
+    return None
+
+
+def _child(array: pa.StructArray, index: int) -> pa.Array:
+    return pc.struct_field(array, index) if array.null_count else array.field(index)
+
+
+def polynomial(parts: Sequence[Hashes], start: int, factor: int = 31) -> Hashes:
+    """``factor * hash + part`` over all parts, from ``start`` on."""
+    code = np.full(len(parts[0]) if parts else 0, start, dtype=np.int32)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            code = code * np.int32(factor) + part
+    return code
+
+
+def fold_long(bits: npt.NDArray[np.int64]) -> Hashes:
+    """``Long.hashCode``: both halves, exclusive or."""
+    return (bits ^ (bits >> 32)).astype(np.int32)
+
+
+def _numbers(name: str, array: pa.Array) -> Hashes:
+    if array.null_count:
+        array = array.fill_null(False if name == "BOOLEAN" else 0)
+    values = array.to_numpy(zero_copy_only=False)
+    if name in _INTEGERS:
+        return values.astype(np.int32)
+    if name == "LONG":
+        return fold_long(values)
+    if name == "BOOLEAN":
+        return np.where(values, np.int32(1231), np.int32(1237)).astype(np.int32)
+    if name == "FLOAT":
+        return np.where(np.isnan(values), np.int32(_FLOAT_NAN), np.ascontiguousarray(values).view(np.int32)).astype(np.int32)
+    return fold_long(np.where(np.isnan(values), np.int64(_DOUBLE_NAN), np.ascontiguousarray(values).view(np.int64)))
+
+
+def _strings(array: pa.Array) -> Hashes:
+    codes = np.zeros(len(array), dtype=np.int32)
+    offsets, text = array.buffers()[1:]
+    if len(array) and text is not None:
+        starts = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+        _hash_strings(np.frombuffer(text, dtype=np.uint8), starts, codes)
+    return codes
+
+
+@njit(cache=True, nogil=True)
+def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
+    """``String.hashCode`` of UTF-8 texts: over UTF-16 units."""
+    for row in range(len(codes)):
+        code = np.uint32(0)
+        i = np.int64(starts[row])
+        end = np.int64(starts[row + 1])
+        while i < end:
+            byte = text[i]
+            if byte < 0x80:
+                code = np.uint32(code * np.uint32(31) + np.uint32(byte))
+                i += 1
+                continue
+            width = utf8_size(byte)
+            point = code_point(text, i, width)
+            i += width
+            if point >= 0x10000:
+                point -= 0x10000
+                code = np.uint32(code * np.uint32(31) + np.uint32(0xD800 + (point >> 10)))
+                point = 0xDC00 + (point & 0x3FF)
+            code = np.uint32(code * np.uint32(31) + np.uint32(point))
+        codes[row] = np.int32(code)
+
+
+def _rows(serializer: RowSerializer, array: pa.Array) -> Hashes | None:
+    """``Row.hashCode`` of rows whose fields are scalars or rows; ``None`` for others."""
+    kind_index = array.type.get_field_index(ROW_KIND_FIELD)
+    first = 0 if kind_index < 0 else 1
+    parts = []
+    for number, field in enumerate(serializer.fields):
+        child = _child(array, first + number)
+        codes = _vectorized(field, child)
+        if codes is None:
+            return None
+        with np.errstate(over="ignore"):
+            codes = codes + np.int32(31)
+        parts.append(np.where(_nulls(child), np.int32(0), codes).astype(np.int32) if child.null_count else codes)
+    code = polynomial(parts, 1) if parts else np.ones(len(array), dtype=np.int32)
+    if kind_index >= 0:
+        kinds = pc.index_in(_child(array, kind_index), pa.array(ROW_KINDS)).fill_null(0).to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):
+            code = code + np.int32(31) * kinds.astype(np.int32)
+    return code
