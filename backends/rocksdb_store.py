@@ -169,7 +169,7 @@ class Store:
 
     def _translated(self, error: Exception, what: str = "") -> StateProcessorError:
         """An error of RocksDB with the snapshot's names of files, where RocksDB says those in the scratch space."""
-        message = _SCRATCH_PATH.sub("", str(error)).strip()
+        message = " ".join(_SCRATCH_PATH.sub("", str(error)).split())
         files = [f"{n} is {self._origins[n]}" for n in dict.fromkeys(_mentioned(message)) if n in self._origins]
         told = f"{self._where()}{what}: RocksDB reports: {message}{'; ' if files else ''}{', '.join(files)}"
         kind = MissingFileError if "No such file" in message else CorruptSnapshotError

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from state_processor.backends import scratch as module
 from state_processor.backends.scratch import Scratch
 from state_processor.serializers.errors import OptionError, ScratchSpaceError
