@@ -498,10 +498,9 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             if status != ops.OK:
                 break
         elif op >= ops.REGION:
-            target, pos, status, col = binary(op, prog, pc, nulls, consts, buf, pos, end, regs, arena, cols)
+            pc, pos, status, col = binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols)
             if status != ops.OK:
                 break
-            pc = target
             continue
         elif op == ops.JUMP:
             pc = prog[pc, 2]

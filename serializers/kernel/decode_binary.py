@@ -13,7 +13,16 @@ import numpy as np
 from numba import njit
 
 from state_processor.serializers.kernel import ops
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i16, load_i32, load_i64, store_i64
+from state_processor.serializers.kernel.memory import (
+    load_be_i32,
+    load_be_i64,
+    load_i16,
+    load_i32,
+    load_i64,
+    store_i16,
+    store_i32,
+    store_i64,
+)
 from state_processor.serializers.kernel.slots import (
     CAPACITY,
     COUNT,
@@ -23,7 +32,6 @@ from state_processor.serializers.kernel.slots import (
     end_text,
     fill_nulls,
     put_bytes,
-    put_fixed,
     put_instant_text,
     put_micros,
     put_offset,
@@ -205,48 +213,32 @@ def _put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _int_at(buf, slot, width):  # type: ignore[no-untyped-def]
-    if width == 8:
-        return load_i64(buf, slot)
-    if width == 4:
-        return load_i32(buf, slot)
-    if width == 2:
-        return load_i16(buf, slot)
-    return np.int64(buf[slot])
-
-
-@njit(cache=True)
-def _slot(op, ins, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
+def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value from its slot, which lies inside of its region; 0, or the status that stops the run."""
-    slot = regs[ins[3]] + ins[4]
-    if op == ops.SLOT_INT:
-        return ops.OK if put_fixed(arena, cols, col, _int_at(buf, slot, ins[5])) else ops.FULL
+    slot = regs[prog[pc, 3]] + prog[pc, 4]
     if op == ops.SLOT_DATE:
-        return put_day(arena, cols, col, load_i32(buf, slot), ins[6])
+        return put_day(arena, cols, col, load_i32(buf, slot), prog[pc, 6])
     if op == ops.SLOT_TIME:
         return _put_clock(arena, cols, col, load_i32(buf, slot))
-    begin = regs[ins[2]]
-    end = regs[ins[2] + 1]
-    if op == ops.SLOT_TEXT:
-        at, size = _pointed_or_inline(buf, slot, begin, end)
-        return ops.OUT_OF_BOUNDS if size < 0 else _put_text(buf, at, size, arena, cols, col)
+    begin = regs[prog[pc, 2]]
+    end = regs[prog[pc, 2] + 1]
     if op == ops.SLOT_BYTES:
-        at, size = _pointed_or_inline(buf, slot, begin, end) if ins[5] else _pointed(buf, slot, begin, end)
+        at, size = _pointed_or_inline(buf, slot, begin, end) if prog[pc, 5] else _pointed(buf, slot, begin, end)
         if size < 0:
             return ops.OUT_OF_BOUNDS
         return ops.OK if put_bytes(arena, cols, col, buf, at, size) else ops.FULL
     if op == ops.SLOT_DECIMAL:
-        if ins[5]:
+        if prog[pc, 5]:
             low = load_i64(buf, slot)
-            return _put_decimal(arena, cols, col, low >> 63, low, ins[6], ins[7])
+            return _put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
         at, size = _pointed(buf, slot, begin, end)
-        return ops.OUT_OF_BOUNDS if size < 0 else _put_decimal_bytes(buf, at, size, arena, cols, col, ins[6], ins[7])
-    if ins[5]:
-        return _put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), ins[6], ins[7])
+        return ops.OUT_OF_BOUNDS if size < 0 else _put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
+    if prog[pc, 5]:
+        return _put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, 6], prog[pc, 7])
     offset = load_i32(buf, slot + 4)
     if offset < 0 or offset + 8 > end - begin:
         return ops.OUT_OF_BOUNDS
-    return _put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), ins[6], ins[7])
+    return _put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, 6], prog[pc, 7])
 
 
 @njit(cache=True)
@@ -287,37 +279,37 @@ def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untype
 
 
 @njit(cache=True)
-def _collection(op, ins, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
+def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """Begin or go on with an array or a map: whether to jump to the target, and the status."""
-    reg = ins[2]
+    reg = prog[pc, 2]
     if op == ops.ELEMENTS:
-        left = _open_array(buf, regs, reg, ins[4])
+        left = _open_array(buf, regs, reg, prog[pc, 4])
     elif op == ops.PAIRS:
-        left = _open_map(buf, regs, reg, ins[4], ins[6])
+        left = _open_map(buf, regs, reg, prog[pc, 4], prog[pc, 6])
     else:
         if op == ops.PAIRS_NEXT:
             regs[reg + 3 + 2] += 1
-            regs[reg + 4 + 2] += ins[4]
+            regs[reg + 4 + 2] += prog[pc, 4]
             regs[reg + 3 + 2 + _ARRAY] += 1
-            regs[reg + 4 + 2 + _ARRAY] += ins[6]
+            regs[reg + 4 + 2 + _ARRAY] += prog[pc, 6]
             reg += 2
         else:
             regs[reg + 3] += 1
-            regs[reg + 4] += ins[4]
+            regs[reg + 4] += prog[pc, 4]
         regs[reg + 2] -= 1
         left = regs[reg + 2]
     if left < 0:
         return False, ops.OUT_OF_BOUNDS
     begins = op == ops.ELEMENTS or op == ops.PAIRS
-    if left == 0 and col >= 0 and not put_offset(arena, cols, col, cols[ins[3], COUNT]):
+    if left == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
         return False, ops.FULL
     return (left == 0) == begins, ops.OK
 
 
 @njit(cache=True)
-def _masked(op, ins, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
+def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """Begin or go on with a list that has a bit mask: whether to jump to the target, the position, and the status."""
-    reg = ins[2]
+    reg = prog[pc, 2]
     if op == ops.MASKED:
         if pos + 4 > end:
             return False, pos, ops.TRUNCATED
@@ -331,15 +323,15 @@ def _masked(op, ins, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-
     else:
         regs[reg] -= 1
         regs[reg + 1] += 1
-    if regs[reg] == 0 and col >= 0 and not put_offset(arena, cols, col, cols[ins[3], COUNT]):
+    if regs[reg] == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
         return False, pos, ops.FULL
     return (regs[reg] == 0) == (op == ops.MASKED), pos, ops.OK
 
 
 @njit(cache=True)
-def _value(op, ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+def _value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value outside of binary rows: the new position and 0, or the status that stops the run."""
-    fixed = ins[5] != 0
+    fixed = prog[pc, 5] != 0
     if op == ops.TIMESTAMP:
         size = np.int64(8 if fixed else 12)
         if size > end - pos:
@@ -347,14 +339,14 @@ def _value(op, ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
         if col < 0:
             return pos + size, ops.OK
         nano = np.int64(0) if fixed else load_be_i32(buf, pos + 8)
-        return pos + size, _put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, ins[6], ins[7])
+        return pos + size, _put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, 6], prog[pc, 7])
     if op == ops.DECIMAL and fixed:
         if pos + 8 > end:
             return pos, ops.TRUNCATED
         if col < 0:
             return pos + 8, ops.OK
         low = load_be_i64(buf, pos)
-        return pos + 8, _put_decimal(arena, cols, col, low >> 63, low, ins[6], ins[7])
+        return pos + 8, _put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
     if pos + 4 > end:
         return pos, ops.TRUNCATED
     size = load_be_i32(buf, pos)
@@ -365,14 +357,14 @@ def _value(op, ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
         return after, ops.OK
     if op == ops.UTF8:
         return after, _put_text(buf, pos + 4, size, arena, cols, col)
-    return after, _put_decimal_bytes(buf, pos + 4, size, arena, cols, col, ins[6], ins[7])
+    return after, _put_decimal_bytes(buf, pos + 4, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
 
 
 @njit(cache=True)
-def _variant(op, ins, buf, pos, end, regs):  # type: ignore[no-untyped-def]
+def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     """Where a variant's value and dictionary lie, the position after it, and 0 or the status that stops the run."""
     if op == ops.SLOT_VARIANT:
-        at, size = _pointed(buf, regs[ins[3]] + ins[4], regs[ins[2]], regs[ins[2] + 1])
+        at, size = _pointed(buf, regs[prog[pc, 3]] + prog[pc, 4], regs[prog[pc, 2]], regs[prog[pc, 2] + 1])
         if size < 4:
             return at, size, at, size, pos, ops.OUT_OF_BOUNDS
         names = load_be_i32(buf, at)
@@ -390,63 +382,123 @@ def _variant(op, ins, buf, pos, end, regs):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def binary(op, prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
-    """One instruction from ``REGION`` on: the next one, the new position, the status, and the column without room."""
-    ins = prog[pc]
-    col = ins[1]
-    reg = ins[2]
-    if ops.SLOT_INT <= op <= ops.SLOT_TIME:
-        return pc + 1, pos, _slot(op, ins, buf, regs, arena, cols, col), col
-    if op == ops.BIT_NULL or op == ops.ELEMENT_NULL or op == ops.MASKED_NULL:
+def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
+    """Run instructions up to the first one before ``REGION``: its index, the position, the status, the column without room.
+
+    Many at once, because the call costs more than most of them; the most frequent ones stand in the loop for the same reason.
+    """
+    status = ops.OK
+    col = -1
+    while True:
+        op = prog[pc, 0]
+        if op < ops.REGION:
+            break
+        col = prog[pc, 1]
+        reg = prog[pc, 2]
         if op == ops.BIT_NULL:
-            is_null = buf[regs[reg] + (ins[6] >> 3)] & (1 << (ins[6] & 7))
-        elif op == ops.ELEMENT_NULL:
-            is_null = buf[regs[reg] + 4 + (regs[reg + 3] >> 3)] & (1 << (regs[reg + 3] & 7))
+            bit = prog[pc, 6]
+            if buf[regs[reg] + (bit >> 3)] & (1 << (bit & 7)):
+                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                if col >= 0:
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.SLOT_INT:
+            n = cols[col, COUNT]
+            if n >= cols[col, CAPACITY]:
+                status = ops.FULL
+                break
+            slot = regs[prog[pc, 3]] + prog[pc, 4]
+            width = prog[pc, 5]
+            out = cols[col, DATA] + width * n
+            if width == 8:
+                store_i64(arena, out, load_i64(buf, slot))
+            elif width == 4:
+                store_i32(arena, out, load_i32(buf, slot))
+            elif width == 2:
+                store_i16(arena, out, load_i16(buf, slot))
+            else:
+                arena[out] = buf[slot]
+            cols[col, COUNT] = n + 1
+        elif op == ops.SLOT_TEXT:
+            slot = regs[prog[pc, 3]] + prog[pc, 4]
+            at, size = _pointed_or_inline(buf, slot, regs[reg], regs[reg + 1])
+            status = ops.OUT_OF_BOUNDS if size < 0 else _put_text(buf, at, size, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op >= ops.SLOT_BYTES and op <= ops.SLOT_TIME:
+            status = _slot(op, prog, pc, buf, regs, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op == ops.ELEMENT_NULL or op == ops.MASKED_NULL:
+            if op == ops.ELEMENT_NULL:
+                index = regs[reg + 3]
+                is_null = (buf[regs[reg] + 4 + (index >> 3)] >> (index & 7)) & 1
+            else:
+                index = regs[reg + 1]
+                is_null = (buf[regs[reg + 2] + (index >> 3)] >> (7 - (index & 7))) & 1
+            if is_null:
+                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                if col >= 0:
+                    status = ops.FULL
+                    break
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.REGION:
+            if pos + 4 > end:
+                status = ops.TRUNCATED
+                break
+            size = load_be_i32(buf, pos)
+            if size < prog[pc, 5] or size > end - pos - 4:
+                status = ops.BAD_COUNT
+                break
+            regs[reg] = pos + 4
+            pos += 4 + size
+            regs[reg + 1] = pos
+        elif op == ops.SUBREGION:
+            at, size = _pointed(buf, regs[prog[pc, 3]] + prog[pc, 4], regs[reg], regs[reg + 1])
+            if size < prog[pc, 6]:
+                status = ops.OUT_OF_BOUNDS
+                break
+            regs[prog[pc, 5]] = at
+            regs[prog[pc, 5] + 1] = at + size
+        elif op == ops.BINARY_KIND:
+            kind = np.int64(buf[regs[reg]])
+            if kind > 3:
+                status = ops.BAD_BYTE
+                break
+            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, 3] + 2 * kind, 2):
+                status = ops.FULL
+                break
+        elif op == ops.UTF8 or op == ops.DECIMAL or op == ops.TIMESTAMP:
+            pos, status = _value(op, prog, pc, buf, pos, end, arena, cols, col)
+            if status != ops.OK:
+                break
+        elif op == ops.SLOT_VARIANT or op == ops.VARIANT:
+            at, size, names_at, names, after, status = _variant(op, prog, pc, buf, pos, end, regs)
+            if status != ops.OK:
+                break
+            if col >= 0 and not put_bytes(arena, cols, col, buf, at, size):
+                status = ops.FULL
+                break
+            col = prog[pc, 5]
+            if col >= 0 and not put_bytes(arena, cols, col, buf, names_at, names):
+                status = ops.FULL
+                break
+            pos = after
+        elif op <= ops.MASKED_NEXT:
+            if op < ops.MASKED:
+                jumps, status = _collection(op, prog, pc, buf, regs, arena, cols, col)
+            else:
+                jumps, pos, status = _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col)
+            if status != ops.OK:
+                break
+            if jumps:
+                pc = prog[pc, 5]
+                continue
         else:
-            is_null = buf[regs[reg + 2] + (regs[reg + 1] >> 3)] & (0x80 >> (regs[reg + 1] & 7))
-        if not is_null:
-            return pc + 1, pos, ops.OK, col
-        full = fill_nulls(arena, cols, nulls, ins[3], ins[4])
-        return ins[5], pos, ops.FULL if full >= 0 else ops.OK, full
-    if op == ops.REGION:
-        if pos + 4 > end:
-            return pc, pos, ops.TRUNCATED, col
-        size = load_be_i32(buf, pos)
-        if size < ins[5] or size > end - pos - 4:
-            return pc, pos, ops.BAD_COUNT, col
-        regs[reg] = pos + 4
-        regs[reg + 1] = pos + 4 + size
-        return pc + 1, pos + 4 + size, ops.OK, col
-    if op == ops.SUBREGION:
-        at, size = _pointed(buf, regs[ins[3]] + ins[4], regs[reg], regs[reg + 1])
-        if size < ins[6]:
-            return pc, pos, ops.OUT_OF_BOUNDS, col
-        regs[ins[5]] = at
-        regs[ins[5] + 1] = at + size
-        return pc + 1, pos, ops.OK, col
-    if op == ops.BINARY_KIND:
-        kind = np.int64(buf[regs[reg]])
-        if kind > 3:
-            return pc, pos, ops.BAD_BYTE, col
-        if col >= 0 and not put_bytes(arena, cols, col, consts, ins[3] + 2 * kind, 2):
-            return pc, pos, ops.FULL, col
-        return pc + 1, pos, ops.OK, col
-    if op == ops.ELEMENTS or op == ops.ELEMENTS_NEXT or op == ops.PAIRS or op == ops.PAIRS_NEXT:
-        jumps, status = _collection(op, ins, buf, regs, arena, cols, col)
-        return ins[5] if jumps else pc + 1, pos, status, col
-    if op == ops.MASKED or op == ops.MASKED_NEXT:
-        jumps, pos, status = _masked(op, ins, buf, pos, end, regs, arena, cols, col)
-        return ins[5] if jumps else pc + 1, pos, status, col
-    if op == ops.UTF8 or op == ops.DECIMAL or op == ops.TIMESTAMP:
-        pos, status = _value(op, ins, buf, pos, end, arena, cols, col)
-        return pc + 1, pos, status, col
-    if op == ops.SLOT_VARIANT or op == ops.VARIANT:
-        at, size, names_at, names, after, status = _variant(op, ins, buf, pos, end, regs)
-        if status != ops.OK:
-            return pc, pos, status, col
-        if col >= 0 and not put_bytes(arena, cols, col, buf, at, size):
-            return pc, pos, ops.FULL, col
-        if ins[5] >= 0 and not put_bytes(arena, cols, ins[5], buf, names_at, names):
-            return pc, pos, ops.FULL, ins[5]
-        return pc + 1, after, ops.OK, col
-    return pc, pos, ops.BAD_BYTE, col
+            status = ops.BAD_BYTE
+            break
+        pc += 1
+    return pc, pos, status, col
