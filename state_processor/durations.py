@@ -50,7 +50,7 @@ def instant_ms(value: str | int | datetime) -> int:
     """
     if isinstance(value, str):
         text = value.strip()
-        if re.fullmatch(r"-?\d{9,}", text):
+        if re.fullmatch(r"-?\d+", text):
             return int(text)
         try:
             value = datetime.fromisoformat(text)

@@ -1,0 +1,168 @@
+"""What a state to write is: its kind and its types, under the names of Flink's state descriptors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import ClassVar, Final
+
+from state_processor.backends import states as kinds
+from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX
+from state_processor.backends.states import StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.collections import ListSerializer, MapSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+
+EVENT_TIME: Final = "event_time"
+PROCESSING_TIME: Final = "processing_time"
+TIMER_NAMES: Final = {
+    EVENT_TIME: (EVENT_PREFIX, kinds.EVENT_TIMER),
+    PROCESSING_TIME: (PROCESSING_PREFIX, kinds.PROCESSING_TIMER),
+}
+"""Prefix of the name and kind of a timer queue, by its domain."""
+USER_TIMERS: Final = "user-timers"
+"""The timer service of ``KeyedProcessFunction``."""
+
+Ttl = bool | timedelta | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueLike:
+    """A state of one value per key.
+
+    Parameters
+    ----------
+    type
+        Of the value (``Types.…``).
+    ttl
+        Whether the job's state descriptor has time-to-live: then values carry the time of their last access, from the column
+        ``_last_access`` or else the time of writing. The duration itself is no part of a savepoint, so that any will do.
+    namespace
+        Of window state: ``Types.TIME_WINDOW()`` or ``Types.GLOBAL_WINDOW()``; rows then have a column ``window``.
+    """
+
+    type: TypeSerializer
+    ttl: Ttl = None
+    namespace: TypeSerializer | None = None
+
+    kind: ClassVar[str]
+
+    def describe(self, name: str, key: TypeSerializer) -> StateDescription:
+        """The state of an operator with such keys."""
+        return StateDescription(name, self.kind, key, _namespace(self.namespace), value=_with_ttl(self.type, self.ttl))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueState(_ValueLike):
+    """One value per key (Flink: ``ValueStateDescriptor``); see :class:`_ValueLike` for the parameters."""
+
+    kind = kinds.VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class ReducingState(_ValueLike):
+    """One value per key, into which others are reduced (Flink: ``ReducingStateDescriptor``)."""
+
+    kind = "REDUCING"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingState(_ValueLike):
+    """One accumulator per key, whose type is given (Flink: ``AggregatingStateDescriptor``)."""
+
+    kind = "AGGREGATING"
+
+
+@dataclass(frozen=True, slots=True)
+class ListState(_ValueLike):
+    """A list per key, given by the type of its elements (Flink: ``ListStateDescriptor``)."""
+
+    kind = kinds.LIST
+
+
+@dataclass(frozen=True, slots=True)
+class MapState:
+    """A map per key (Flink: ``MapStateDescriptor``).
+
+    Parameters
+    ----------
+    key, value
+        Types of the map's keys and values.
+    ttl, namespace
+        As for :class:`ValueState`.
+    """
+
+    key: TypeSerializer
+    value: TypeSerializer
+    ttl: Ttl = None
+    namespace: TypeSerializer | None = None
+
+    kind: ClassVar[str] = kinds.MAP
+
+    def describe(self, name: str, key: TypeSerializer) -> StateDescription:
+        """The state of an operator with such keys."""
+        value = _with_ttl(self.value, self.ttl)
+        return StateDescription(name, self.kind, key, _namespace(self.namespace), self.key, value)
+
+
+StateSpec = ValueState | ReducingState | AggregatingState | ListState | MapState
+
+
+def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
+    """A state as it is, or value state of a type.
+
+    Raises
+    ------
+    OptionError
+        If it is neither.
+    """
+    if isinstance(given, TypeSerializer):
+        return ValueState(given)
+    if not isinstance(given, StateSpec):
+        raise OptionError(f"state {name!r}: ValueState(Types.LONG()) or the like is wanted, not {given!r}")
+    return given
+
+
+def with_type(state: StateDescription, new: TypeSerializer) -> StateDescription:
+    """A state with values of another type: for lists and maps the type of the whole or, for lists, of an element.
+
+    Time-to-live stays as it is.
+
+    Raises
+    ------
+    OptionError
+        If the type does not go with the kind of state.
+    """
+    map_key = state.map_key
+    if state.kind == kinds.MAP:
+        if not isinstance(new, MapSerializer):
+            raise OptionError(f"state {state.name!r} is a MAP: its new type is a Types.MAP, not {new}")
+        map_key, new = new.key, new.value.inner
+    elif state.kind == kinds.LIST and isinstance(new, ListSerializer):
+        new = new.element
+    value = TtlSerializer.of(new) if state.has_ttl and not isinstance(new, TtlSerializer) else new
+    return StateDescription(state.name, state.kind, state.key, state.namespace, map_key, value, state.backend)
+
+
+def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> StateDescription:
+    """The queue of a timer service.
+
+    Raises
+    ------
+    OptionError
+        If the domain is neither ``event_time`` nor ``processing_time``.
+    """
+    if domain not in TIMER_NAMES:
+        raise OptionError(f"timers of domain {domain!r}: {' or '.join(TIMER_NAMES)} is wanted")
+    prefix, kind = TIMER_NAMES[domain]
+    space = _namespace(namespace)
+    return StateDescription(prefix + service, kind, key, space, value=TimerSerializer(key, space))
+
+
+def _namespace(given: TypeSerializer | None) -> TypeSerializer:
+    return VoidNamespaceSerializer() if given is None else given
+
+
+def _with_ttl(value: TypeSerializer, ttl: Ttl) -> TypeSerializer:
+    return TtlSerializer.of(value) if ttl else value

@@ -1,0 +1,270 @@
+"""What tasks do while a savepoint is written: encode rows, write one subtask's files. No Spark, but made to run in its tasks.
+
+Serializers do not travel: a task gets the header of the files to write, and restores them from it. So what is written is what
+a reader of the header will read.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Protocol
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends import handles as h
+from state_processor.backends import meta_info as mi
+from state_processor.backends.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, KeyedStateEncoder, KeyHash
+from state_processor.backends.key_groups import range_of_subtask
+from state_processor.backends.marked_keys import MarkedKeys, MarkerEncoder
+from state_processor.backends.staging import FileSink, Staging
+from state_processor.backends.states import StateDescription, describe_keyed
+from state_processor.options import import_serializers
+from state_processor.serializers.errors import MissingFileError, OptionError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo import written_by_flink
+
+MARKERS: Final = 0
+"""The phase of keys whose entries of the base are left out."""
+CARRIED: Final = 1
+"""The phase of entries of the base."""
+NEW: Final = 2
+"""The phase of entries that replace them, or are added."""
+
+PHASED_BLOBS: Final = BLOB_SCHEMA.append(pa.field("phase", pa.int32(), nullable=False))
+"""Blobs in the order in which a subtask's file takes them: by key group, state and phase."""
+
+MESSAGES: Final = pa.schema(
+    [
+        pa.field("subtask", pa.int32(), nullable=False),
+        pa.field("handle", pa.binary(), nullable=False),
+        pa.field("entries", pa.int64(), nullable=False),
+    ]
+)
+"""What a task that has written a subtask's file tells the driver: a pickled handle."""
+
+_BATCH_BYTES: Final = 32 << 20
+_BATCH_ROWS: Final = 1 << 20
+
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True)
+class KeyedTarget:
+    """The keyed state of one operator of the new savepoint; it can be pickled.
+
+    Parameters
+    ----------
+    operator_id, label
+        Of the operator; the label is for messages.
+    header
+        The header of its files, as bytes.
+    flink_major
+        The Flink that the header's serializers are of, which tells one Kryo from another.
+    parallelism, max_parallelism
+        Of the operator.
+    serializers
+        Modules to import, which register serializers of the user's own.
+    """
+
+    operator_id: str
+    label: str
+    header: bytes
+    flink_major: int
+    parallelism: int
+    max_parallelism: int
+    serializers: tuple[str, ...] = ()
+
+    def open_header(self) -> mi.KeyedHeader:
+        """The header with its serializers."""
+        import_serializers(self.serializers)
+        with written_by_flink(self.flink_major):
+            return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header"))
+
+    @cached_property
+    def states(self) -> tuple[StateDescription, ...]:
+        """The states by their ids."""
+        header = self.open_header()
+        return tuple(describe_keyed(header, meta) for meta in header.states)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "states"}
+
+
+def header_bytes(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
+    """A header as it stands in files."""
+    target = DataOutput()
+    header.write(target)
+    return target.to_bytes()
+
+
+@dataclass(frozen=True)
+class StateColumns:
+    """From which columns of the rows a state is written.
+
+    ``columns`` maps the names that :mod:`~state_processor.backends.entry_encoder` knows to columns. With ``marks``, entries of
+    the base with the same key (and namespace) give way, also where the value is null.
+    """
+
+    state_id: int
+    columns: Mapping[str, str]
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class EncodeRows:
+    """Pass 1 over rows: entries of one or several states as blobs of :data:`PHASED_BLOBS`."""
+
+    target: KeyedTarget
+    states: tuple[StateColumns, ...]
+    last_access: int = 0
+    key_hash: KeyHash | None = None
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The blobs of a task's rows."""
+        encoders: dict[int, Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]] = {}
+        for batch in merged(batches):
+            for number, state in enumerate(self.states):
+                rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
+                if number not in encoders:
+                    encoders[number] = self._encoder(state, rows.schema)
+                yield from encoders[number](rows)
+
+    def _encoder(self, state: StateColumns, schema: pa.Schema) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+        t = self.target
+        options: dict[str, Any] = {
+            "max_parallelism": t.max_parallelism,
+            "parallelism": t.parallelism,
+            "key_hash": self.key_hash,
+            "context": t.label,
+        }
+        entries = None
+        if set(schema.names) - {KEY}:
+            entries = KeyedStateEncoder(t.states[state.state_id], state.state_id, schema, last_access=self.last_access, **options)
+        markers = MarkerEncoder(t.states[state.state_id], state.state_id, schema, **options) if state.marks else None
+
+        def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            if markers is not None:
+                yield from (in_phase(blobs, MARKERS) for blobs in markers.encode(rows))
+            if entries is not None:
+                yield from (in_phase(blobs, NEW) for blobs in entries.encode(rows))
+
+        return encode
+
+
+def in_phase(blobs: pa.RecordBatch, phase: int) -> pa.RecordBatch:
+    """Blobs of one phase."""
+    phases = pa.array(np.full(blobs.num_rows, phase, dtype=np.int32))
+    return pa.RecordBatch.from_arrays([*blobs.columns, phases], schema=PHASED_BLOBS)
+
+
+def merged(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    """Small batches as larger ones: each batch becomes one blob per key group, and few large blobs are cheaper than many."""
+    held: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+        if size >= most_bytes or rows >= most_rows:
+            yield _joined(held)
+            held, size, rows = [], 0, 0
+    if rows:
+        yield _joined(held)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches)
+
+
+@dataclass(frozen=True)
+class WriteKeyedState:
+    """Pass 2: writes the keyed state file of one subtask from its blobs."""
+
+    target: KeyedTarget
+    staging: Staging
+
+    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyGroupsStateHandle, int]:
+        """The handle of the file, and the number of its entries."""
+        t = self.target
+        key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
+        header = t.open_header()
+        with new_file(self.staging, t.operator_id, "keyed", subtask) as sink:
+            writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
+            marked = MarkedKeys(t.states, t.max_parallelism)
+            for batch in blobs:
+                groups, ids, phases = (batch.column(c).to_pylist() for c in ("key_group", "state", "phase"))
+                for group, state, blob, phase in zip(groups, ids, batch.column("blob"), phases, strict=True):
+                    data: npt.NDArray[np.uint8] = np.frombuffer(blob.as_buffer(), dtype=np.uint8)
+                    if phase == MARKERS:
+                        marked.add(group, state, data)
+                    else:
+                        writer.add(group, state, marked.without(group, state, data) if phase == CARRIED else data)
+            handle = writer.close()
+        return handle, writer.entries
+
+
+class new_file:  # noqa: N801 - used like a function
+    """A new file of a write; it goes away again on failure, and where the write was given up or done without this task."""
+
+    def __init__(self, staging: Staging, operator_id: str, what: str, subtask: int) -> None:
+        self._staging = staging
+        self.sink = staging.open(staging.file_name(operator_id, what, subtask, uuid4().hex[:8]))
+
+    def __enter__(self) -> FileSink:
+        return self.sink
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.sink.close()
+        if kind is None and self._staging.is_open():
+            return
+        self._staging.remove(self.sink.name)
+        if kind is None:
+            raise MissingFileError(f"{self._staging.directory}: the write that this task belongs to is over")
+
+
+class SubtaskWriter(Protocol):
+    """Writes a file of one subtask."""
+
+    def __call__(self, subtask: int, blobs: Batches) -> tuple[Any, int]:
+        """The handle, and the number of entries."""
+
+
+@dataclass(frozen=True)
+class InSubtask:
+    """Runs a :class:`SubtaskWriter` in each partition, whose number is that of the subtask; gives :data:`MESSAGES`."""
+
+    write: SubtaskWriter
+    subtask: Callable[[], int] = field(default=lambda: _partition())
+
+    def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
+        """One message."""
+        subtask = self.subtask()
+        handle, entries = self.write(subtask, blobs)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([subtask], pa.int32()), pa.array([pickle.dumps(handle)], pa.binary()), pa.array([entries], pa.int64())],
+            schema=MESSAGES,
+        )
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        raise OptionError("not inside a task of Spark")
+    return int(context.partitionId())
+
+
+def now_millis() -> int:
+    """The time, as values with TTL keep it."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from state_processor import cli
+from state_processor.display import display_width
+from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES, TYPES_PATH, WINDOWS_PATH, expected_state, expected_values
+
+
+@pytest.fixture(autouse=True)
+def narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main(arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in run(capsys, *arguments, "--json").splitlines()]
+
+
+def test_inspect(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "inspect", ORDERS_PATH)
+    assert out.startswith("checkpoint 1, 5 operators\n")
+    (line,) = (line for line in out.splitlines() if line.startswith("orders ") or " orders " in line)
+    assert "bc4197a480c92c793190a9f8c0afc54c" in line or "…" in line
+    assert line.endswith("KiB")
+    by_uid = {r["operator_uid"]: r for r in run_json(capsys, "inspect", ORDERS_PATH)}
+    assert by_uid["orders"]["operator_parallelism"] == 2
+    assert by_uid["orders"]["operator_uid_hash"] == "bc4197a480c92c793190a9f8c0afc54c"
+
+
+def test_files(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "inspect", ORDERS_PATH, "--files")
+    assert len([line for line in out.splitlines() if "managed keyed" in line]) == 2
+    for row in run_json(capsys, "inspect", "--files", ORDERS_PATH):
+        assert (Path(ORDERS_PATH) / str(row["path"])).stat().st_size == row["size_in_bytes"]
+
+
+def test_states(capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "states", ORDERS_PATH)
+    assert [line for line in out.splitlines() if line.startswith("operator ")] == ["operator orders", "operator catalog"]
+    assert "VOID_NAMESPACE" not in out
+    assert "TIME_WINDOW" in run(capsys, "states", WINDOWS_PATH)
+    kinds = {r["state_name"]: r["state_kind"] for r in run_json(capsys, "states", ORDERS_PATH)}
+    assert (kinds["total"], kinds["items"], kinds["discounts"]) == ("VALUE", "MAP", "BROADCAST")
+
+
+def test_tables_fit_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["inspect"], ["inspect", "--files"], ["states"], ["show", "--uid", "orders"]):
+        out = run(capsys, *arguments, ORDERS_PATH)
+        assert max(map(display_width, out.splitlines())) <= 100
+
+
+def test_show(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run_json(capsys, "show", ORDERS_PATH, "--uid", "orders", "--state", "total", "--limit", "1000")
+    assert {r["key"]: r["value"] for r in rows} == expected_values(ORDERS, "orders", "total")
+    out = run(capsys, "show", ORDERS_PATH, "--uid", "orders", "--state", "total", "--limit", "3").splitlines()
+    assert len(out) == 6
+    assert out[-1] == "… only the first 3 rows; --limit shows more"
+    assert "only the first" not in run(capsys, "show", ORDERS_PATH, "--uid", "orders", "--state", "total", "--limit", "50")
+
+
+def test_show_whole_operator_by_hash(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run_json(capsys, "show", ORDERS_PATH, "--uid-hash", "bc4197a480c92c793190a9f8c0afc54c", "--key", "amelia")
+    assert [(r["key"], r["total"], r["items"]) for r in rows] == [("amelia", 3950, [["teapot", 1]])]
+
+
+def test_show_keys_of_other_types(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run_json(capsys, "show", TYPES_PATH, "--uid", "types", "--state", "long", "--key", "0", "--key", "1")
+    assert {r["key"]: r["value"] for r in rows} == {0: -(2**63), 1: -1}
+
+
+def test_show_all_digits_of_times(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run_json(capsys, "show", TYPES_PATH, "--uid", "types", "--state", "instant")
+    assert {r["key"]: r["value"] for r in rows} == expected_values(TYPES, "types", "instant")
+
+
+def test_show_timers_and_nested(capsys: pytest.CaptureFixture[str]) -> None:
+    timers = run_json(capsys, "show", ORDERS_PATH, "--uid", "orders", "--timers", "--limit", "100")
+    assert {(r["key"], r["timestamp"]) for r in timers} == {
+        (e["key"], e["timestamp"]) for e in expected_state(ORDERS, "orders", "user-timers")["entries"]
+    }
+    arguments = ("--uid", "orders", "--state", "history", "--no-flatten", "--metadata", "--key", "anders")
+    (row,) = run_json(capsys, "show", ORDERS_PATH, *arguments)
+    assert (row["value"], row["_subtask"]) == (expected_values(ORDERS, "orders", "history")["anders"], row["_subtask"])
+    assert row.keys() == {"key", "value", "_key_group", "_subtask", "_last_access"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspect", "/does/not/exist"], "/does/not/exist does not exist"),
+        (["states", str(ORDERS)], "Snapshots below it"),
+        (["show", ORDERS_PATH, "--uid", "order"], "Did you mean 'orders'"),
+        (["show", ORDERS_PATH, "--uid", "orders", "--state", "totl"], "Did you mean 'total'"),
+        (["show", ORDERS_PATH, "--uid-hash", "orders"], "32 hexadecimal digits"),
+        (["inspect", ORDERS_PATH, "--map", "old"], "OLD=NEW"),
+    ],
+)
+def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("state-processor: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["show", ORDERS_PATH], ["show", ORDERS_PATH, "--uid", "x", "--limit", "0"], ["unknown"]]
+)
+def test_bad_usage(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    assert "usage: state-processor" in capsys.readouterr().err
+
+
+def test_spark_is_not_started_and_pipes_may_close() -> None:
+    script = (
+        "import sys\n"
+        "from state_processor.cli import main\n"
+        f"code = main(['show', {ORDERS_PATH!r}, '--uid', 'orders', '--json', '--limit', '1000'])\n"
+        "print('pyspark' in sys.modules, file=sys.stderr)\n"
+        "sys.exit(code)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, err = process.communicate(timeout=120)
+    assert (err.strip(), process.returncode) == ("False", 0)

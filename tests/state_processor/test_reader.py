@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import DecimalType, LongType, StringType, StructType
+
+import state_processor as sp
+from state_processor import OperatorIdentifier, SavepointReader, Types
+from tests.state_processor.samples import (
+    FIXTURES,
+    ORDERS,
+    ORDERS_PATH,
+    TYPES_PATH,
+    WINDOWS,
+    WINDOWS_PATH,
+    expected_state,
+    expected_values,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def orders(spark: SparkSession) -> SavepointReader:
+    return SavepointReader.read(spark, ORDERS_PATH)
+
+
+def test_tables(orders: SavepointReader) -> None:
+    assert orders.operators().count() == 5
+    assert {r.state_name for r in orders.states().where("operator_uid = 'catalog'").collect()} == {
+        "offsets",
+        "pending",
+        "discounts",
+    }
+    assert orders.handles().where("slot = 'managed keyed'").count() == 2
+
+
+def test_keyed_state(orders: SavepointReader) -> None:
+    rows = orders.read_keyed_state("orders", "total").collect()
+    assert {r.key: r.value for r in rows} == expected_values(ORDERS, "orders", "total")
+
+
+def test_by_hash(orders: SavepointReader) -> None:
+    operator = OperatorIdentifier.for_uid_hash(OperatorIdentifier.for_uid("orders").uid_hash)
+    rows = orders.read_keyed_state(operator, "history", flatten=False, keys=["anders"]).collect()
+    assert [tuple(r) for r in rows] == [("anders", expected_values(ORDERS, "orders", "history")["anders"])]
+
+
+def test_whole_operator(orders: SavepointReader) -> None:
+    frame = orders.read_keyed_state("orders", metadata=True)
+    assert {*frame.columns} == {
+        "key",
+        "total",
+        "profile",
+        "history",
+        "items",
+        "session",
+        "_key_group",
+        "_subtask",
+        "_last_access",
+    }
+    row = frame.where("key = 'amelia'").first()
+    assert row is not None
+    assert (row.total, row.history, row["items"]) == (3950, ["1 × teapot"], {"teapot": 1})
+    assert row.profile.address.city == "Lisbon"
+
+
+def test_expired(orders: SavepointReader) -> None:
+    kept = orders.read_keyed_state("orders", "session", ttl="PT1H", as_of=0).count()
+    assert kept == len(expected_values(ORDERS, "orders", "session"))
+    assert orders.read_keyed_state("orders", "session", ttl="PT1H", as_of="2999-01-01T00:00:00Z").count() == 0
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "key STRING, value DECIMAL(12,1)",
+        StructType().add("key", StringType()).add("value", DecimalType(12, 1)),
+        pa.schema([("key", pa.string()), ("value", pa.decimal128(12, 1))]),
+        {"value": DecimalType(12, 1)},
+        {"value": pa.decimal128(12, 1)},
+    ],
+    ids=["ddl", "spark", "arrow", "spark types", "arrow types"],
+)
+def test_schemas(orders: SavepointReader, schema: Any) -> None:
+    rows = orders.read_keyed_state("orders", "total", schema=schema, keys=["amelia"]).collect()
+    assert [tuple(r) for r in rows] == [("amelia", Decimal("3950.0"))]
+
+
+def test_schema_of_types(orders: SavepointReader, spark: SparkSession) -> None:
+    frame = SavepointReader.read(spark, TYPES_PATH).read_keyed_state("types", "int", schema={"value": Types.LONG()})
+    assert [f.dataType.simpleString() for f in frame.schema] == ["int", "bigint"]
+    assert frame.schema["value"].dataType == LongType()
+    assert frame.where("key = 0").collect() == [(0, -(2**31))]
+
+
+def test_windows(spark: SparkSession) -> None:
+    reader = SavepointReader.read(spark, WINDOWS_PATH)
+    rows = (
+        reader.read_window_state("session-process", flatten=False)
+        .selectExpr("key", "unix_millis(window.start) AS start", "value")
+        .collect()
+    )
+    expected = expected_state(WINDOWS, "session-process", "window-contents")["entries"]
+    assert {(r.key, r.start): [v.amount for v in r.value] for r in rows} == {
+        (e["key"], e["namespace"]["start"]): [v["amount"] for v in e["value"]] for e in expected
+    }
+    timers = reader.read_timers("session-process").where("domain = 'event_time'")
+    assert timers.columns == ["key", "window", "timestamp", "domain", "service"]
+    found = {(r.key, r.timestamp) for r in timers.collect()}
+    assert found == {(e["key"], e["timestamp"]) for e in expected_state(WINDOWS, "session-process", "window-timers")["entries"]}
+
+
+def test_operator_state(orders: SavepointReader) -> None:
+    pending = [r.value for r in orders.read_list_state("catalog", "pending").collect()]
+    assert sorted(pending) == expected_state(ORDERS, "catalog", "pending")["entries"]
+    offsets = [list(r.value) for r in orders.read_union_state("catalog", "offsets").collect()]
+    assert sorted(offsets) == expected_state(ORDERS, "catalog", "offsets")["entries"]
+    discounts = {r.key: r.value for r in orders.read_broadcast_state("catalog", "discounts").collect()}
+    assert discounts == expected_values(ORDERS, "catalog", "discounts")
+
+
+def test_a_moved_checkpoint(spark: SparkSession) -> None:
+    """An incremental checkpoint lies elsewhere than it was written; its files are found."""
+    (path,) = (FIXTURES / "2.3.0" / "orders-rocksdb-incremental").glob("savepoint/*/chk-*")
+    reader = SavepointReader.read(spark, path)
+    assert reader.path == str(path)
+    assert {r.part for r in reader.handles().where("slot = 'managed keyed'").collect()} >= {"metadata", "shared"}
+    assert (
+        sorted(r.value for r in reader.read_list_state("catalog", "pending").collect())
+        == (expected_state(ORDERS, "catalog", "pending")["entries"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "new_type", "verdict"),
+    [
+        ("total", Types.LONG(), "compatible_as_is"),
+        ("total", Types.INT(), "incompatible"),
+        ("history", Types.LIST(Types.STRING()), "compatible_as_is"),
+        ("history", Types.STRING(), "compatible_as_is"),
+        ("history", Types.LONG(), "incompatible"),
+        ("items", Types.MAP(Types.STRING(), Types.LONG()), "compatible_as_is"),
+        ("items", Types.MAP(Types.LONG(), Types.LONG()), "incompatible"),
+        ("items", Types.LONG(), "incompatible"),
+        ("session", Types.STRING(), "compatible_as_is"),
+        ("profile", Types.POJO("io.stateprocessor.interop.Profile", {"name": Types.STRING()}), "compatible_after_migration"),
+        ("profile", Types.POJO("io.stateprocessor.interop.Profile", {"name": Types.LONG()}), "incompatible"),
+    ],
+)
+def test_compatibility(orders: SavepointReader, state: str, new_type: Any, verdict: str) -> None:
+    assert orders.check_compatibility("orders", state, new_type).verdict.name.lower() == verdict
+
+
+WRONG: dict[str, tuple[Callable[[SavepointReader], Any], type[Exception], str]] = {
+    "operator": (lambda r: r.read_keyed_state("order", "total"), sp.NotFoundError, "Did you mean 'orders'"),
+    "state": (lambda r: r.read_keyed_state("orders", "totl"), sp.NotFoundError, "Did you mean 'total'"),
+    "kind": (lambda r: r.read_keyed_state("catalog", "pending"), sp.NotFoundError, "read it with read_list_state"),
+    "kind of list": (lambda r: r.read_list_state("catalog", "offsets"), sp.NotFoundError, "read it with read_union_state"),
+    "nanos": (lambda r: r.read_keyed_state("orders", "total", nanos="round"), sp.OptionError, "nanos='round'"),
+    "column": (lambda r: r.read_keyed_state("orders", "total", schema="vale BIGINT"), sp.OptionError, "Did you mean 'value'"),
+    "type": (lambda r: r.read_keyed_state("orders", "total", schema="value DATE"), sp.OptionError, "value as date"),
+    "schema": (lambda r: r.read_keyed_state("orders", "total", schema=1), sp.OptionError, "schema=1"),
+    "ttl": (lambda r: r.read_keyed_state("orders", "total", ttl="1h", as_of=0), sp.OptionError, "ISO-8601"),
+    "compatibility": (lambda r: r.check_compatibility("orders", "totl", Types.LONG()), sp.NotFoundError, "Did you mean 'total'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_mistakes_are_errors_before_anything_is_read(orders: SavepointReader, case: str) -> None:
+    call, error, message = WRONG[case]
+    with pytest.raises(error, match=message):
+        call(orders)
+
+
+def test_no_snapshot(spark: SparkSession) -> None:
+    with pytest.raises(sp.NotASnapshotError, match="Snapshots below it"):
+        SavepointReader.read(spark, ORDERS)
