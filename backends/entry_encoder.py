@@ -17,7 +17,7 @@ LIST                         ``key``, ``value``: a list
 MAP                          ``key``, ``value``: a map; or ``key``, ``map_key``, ``map_value``: a row per entry
 timers                       ``key``, ``timestamp`` (milliseconds)
 any, not in void namespace   ``namespace``, or ``window``
-any, with TTL                ``_last_access`` (timestamp), if there is one
+any, with TTL                ``_last_access``, if there is one: a timestamp, or beside a list or map a list of them
 ============================ ==============================================================================
 
 A null value, list or map, and an empty list or map, is no entry: that is how Flink has it.
@@ -31,12 +31,13 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_processor.backends import handles as h
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.key_groups import check_parallelism, key_group
 from state_processor.backends.keyed import prefix_size
-from state_processor.backends.shapes import LAST_ACCESS
+from state_processor.backends.shapes import LAST_ACCESS, with_columns
 from state_processor.backends.states import LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import JoinedListSerializer, MapStateValue
@@ -121,6 +122,7 @@ class KeyedStateEncoder:
         self._context = ", ".join(filter(None, [context, f"state {state.name!r}"]))
         key = _required(state.key)
         self._hash: KeyHash = key_hash or (lambda keys: hash_codes(key, keys))
+        self._zips = state.has_ttl and _is_listed(schema)
         self._encoder = ColumnEncoder(compile_entries(state, schema, max_parallelism, EncodeOptions(last_access)), self._context)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -142,6 +144,8 @@ class KeyedStateEncoder:
 
     def encode_in_groups(self, batch: pa.RecordBatch, groups: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
         """The same for rows whose key groups are known."""
+        if self._zips:
+            batch = _zip_access(batch, self._context)
         order = np.argsort(groups, kind="stable").astype(np.int64)
         encoded = self._encoder.encode(batch, order, np.ascontiguousarray(groups, dtype=np.int32))
         sorted_groups = groups[order]
@@ -205,6 +209,8 @@ def compile_entries(state: StateDescription, schema: pa.Schema, max_parallelism:
     InvalidRowError
         If a column is missing or of a type that does not fit.
     """
+    if state.has_ttl and _is_listed(schema):
+        schema = _zip_access(_no_rows(schema), "").schema
     fields = _fields(state, schema)
     bound = [(name, bind(serializer, schema.field(name).type, name)) for name, serializer in fields.items()]
     last_access = state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0
@@ -220,6 +226,47 @@ def compile_entries(state: StateDescription, schema: pa.Schema, max_parallelism:
         _emit_value(builder, state, fields, prefix)
     builder.op(ops.ROW_END)
     return builder.build()
+
+
+def _is_listed(schema: pa.Schema) -> bool:
+    """Whether each element of a list, or entry of a map, comes with a time of its own."""
+    index = schema.get_field_index(LAST_ACCESS)
+    return bool(index >= 0 and pa.types.is_list(schema.field(index).type))
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
+    """The batch with the time of each element inside the list or map, in place of a list of times beside it."""
+    access = batch.column(batch.schema.get_field_index(LAST_ACCESS))
+    values = batch.column(batch.schema.get_field_index(VALUE))
+    lengths = [pc.list_value_length(access).fill_null(0), pc.list_value_length(_as_list(values)).fill_null(0)]
+    if not lengths[0].equals(lengths[1]):
+        row = int(np.flatnonzero(lengths[0].to_numpy() != lengths[1].to_numpy())[0])
+        words = ", ".join([context, *describe_row(batch, row)])
+        raise InvalidRowError(f"{words}: column {LAST_ACCESS} has {lengths[0][row]} times, the value {lengths[1][row]} elements")
+    times = pc.list_flatten(access).cast(_TIME_TYPE)
+    is_map = pa.types.is_map(values.type)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths[1].to_numpy()))).astype(np.int32))
+    elements = pc.list_flatten(_as_list(values))
+    flat = pc.struct_field(elements, 1) if is_map else elements
+    present = np.asarray(pc.or_(pc.is_valid(times), pc.is_valid(flat)).to_numpy(zero_copy_only=False))
+    fields = [pa.field(LAST_ACCESS, _TIME_TYPE), pa.field(VALUE, flat.type)]
+    pairs = pa.StructArray.from_arrays([times, flat], fields=fields, mask=pa.array(~present))
+    if is_map:
+        zipped = pa.MapArray.from_arrays(offsets, pc.struct_field(elements, 0), pairs)
+    else:
+        zipped = pa.ListArray.from_arrays(offsets, pairs)
+    return with_columns(batch, {VALUE: zipped, LAST_ACCESS: None})
+
+
+def _as_list(values: pa.Array) -> pa.Array:
+    """A map column as the list of its entries."""
+    if not pa.types.is_map(values.type):
+        return values
+    return values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
 
 
 def _required(serializer: TypeSerializer | None) -> TypeSerializer:

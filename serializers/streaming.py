@@ -24,6 +24,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaObject, read_java_object
 from state_processor.serializers.kernel import encode_ops, ops
+from state_processor.serializers.kernel.encode_types import is_timed
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
 from state_processor.serializers.structs import (
@@ -214,12 +215,13 @@ class TtlSerializer(NestedSerializer):
             self.value.emit(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        now = _MILLIS.serialize(builder.options.last_access)
-        if builder.last_access is None:
-            builder.bytes(now)
+        default = _MILLIS.serialize(builder.options.last_access)
+        access = column.find(LAST_ACCESS_FIELD) if is_timed(column.type) else builder.last_access
+        if access is None:
+            builder.bytes(default)
         else:
-            builder.op(encode_ops.MILLIS, builder.last_access, builder.constant(now))
-        self.value.emit_encode(builder, column)
+            builder.op(encode_ops.MILLIS, access, builder.constant(default))
+        self.value.emit_encode(builder, column.named("value") if is_timed(column.type) else column)
 
 
 class WrappingSerializer(DelegatingSerializer):

@@ -47,7 +47,7 @@ class Column:
 
     def find(self, name: str) -> Column | None:
         """A struct's field by name; ``None`` where it has none of that name."""
-        index = self.type.get_field_index(name)
+        index = self.type.get_field_index(name) if pa.types.is_struct(self.type) else -1
         return self.children[index] if index >= 0 else None
 
     def null_slots(self) -> Iterator[int]:

@@ -17,6 +17,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, StateProcessorError
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode_program import UNWRITABLE, EncodeProgram
+from state_processor.serializers.kernel.encode_types import is_timed, timed
 from state_processor.serializers.options import DecodeOptions
 
 Rows = Callable[[int], int]
@@ -47,6 +48,8 @@ def _bind(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
         return _bind(given.value_type, wanted, path)
     if pa.types.is_null(given) or pa.types.is_null(wanted):
         return wanted
+    if is_timed(given) and not is_timed(wanted):
+        return timed(_bind(given.field("value").type, wanted, path))
     if pa.types.is_struct(wanted):
         return _bind_struct(given, wanted, path)
     if pa.types.is_map(wanted):
