@@ -10,13 +10,15 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from state_processor.backends import catalog
+from state_processor.backends.discovery import list_snapshots
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import TIMER_KIND, StateReader
 from state_processor.identifier import OperatorIdentifier
@@ -27,8 +29,21 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.options import DecodeOptions
 from state_processor.sources import find_reader
 
-Path = str | PathLike[str]
-ArrowSchema = pa.Schema | Mapping[str, pa.DataType | TypeSerializer]
+Path: TypeAlias = str | PathLike[str]
+ArrowSchema: TypeAlias = pa.Schema | Mapping[str, pa.DataType | TypeSerializer]
+
+SNAPSHOTS_SCHEMA: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("kind", pa.string()),
+        ("job_id", pa.string()),
+        ("checkpoint_id", pa.int64()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("size_in_bytes", pa.int64()),
+        ("is_complete", pa.bool_()),
+    ]
+)
+_RENAMED: Final = {"size": "size_in_bytes"}
 
 
 def read_state(
@@ -167,6 +182,22 @@ def states(path: Path, *, path_mapping: Mapping[str, str] | None = None, seriali
 def handles(path: Path, *, path_mapping: Mapping[str, str] | None = None) -> pa.Table:
     """The files, parts of files and inline bytes that a snapshot consists of."""
     return catalog.handles(_open(path, path_mapping))
+
+
+def snapshots(directory: Path) -> pa.Table:
+    """The savepoints and checkpoints in a directory and up to four levels below it.
+
+    ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (where the path tells), ``checkpoint_id``, ``time`` (when
+    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete`` (whether
+    ``_metadata``, which Flink writes last, is there and can be read).
+
+    Raises
+    ------
+    NotASnapshotError
+        There is no such directory.
+    """
+    rows = [{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in list_snapshots(directory)]
+    return pa.Table.from_pylist(rows, SNAPSHOTS_SCHEMA)
 
 
 def _open(path: Path, path_mapping: Mapping[str, str] | None) -> Snapshot:

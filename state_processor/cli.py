@@ -38,6 +38,7 @@ _STATE_COLUMNS: Final = (
     "backend",
     "size",
 )
+_UNBOUNDED: Final = 1 << 20
 _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
 
@@ -74,6 +75,10 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--limit", type=_positive, default=20, metavar="N", help="number of rows (default: 20)")
     show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
     show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
+    listing = commands.add_parser("list", help="snapshots below a directory", description="Show the snapshots below a directory.")
+    listing.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
+    listing.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
+    listing.set_defaults(run=_list)
     return parser
 
 
@@ -138,6 +143,21 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
     return None if row["namespace_type"] == _NO_NAMESPACE else row["namespace_type"]
 
 
+def _list(options: argparse.Namespace) -> None:
+    rows = arrow.snapshots(options.path).to_pylist()
+    if options.json:
+        _print_json(rows)
+        return
+    prefix = options.path.rstrip("/") + "/"
+    shown = [
+        _with_sizes(row) | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        for row in rows
+    ]
+    _print_table(
+        ["kind", "checkpoint_id", "time", "size", "is_complete", "path"], shown, _UNBOUNDED
+    )  # paths are there to be copied
+
+
 def _show(options: argparse.Namespace) -> None:
     operator = OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
     batches = arrow.read_state(
@@ -194,8 +214,8 @@ def _filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[s
     return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]
 
 
-def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    print(render_records(columns, rows, right=frozenset({"size", "coordinator_size"})))
+def _print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], width: int | None = None) -> None:
+    print(render_records(columns, rows, width=width, right=frozenset({"size", "coordinator_size"})))
 
 
 def _print_json(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -38,8 +38,8 @@ from state_processor.sources import find_reader
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Uid = str | OperatorIdentifier
-Schema = StructType | str | pa.Schema | Mapping[str, pa.DataType | DataType | TypeSerializer]
+Uid: TypeAlias = str | OperatorIdentifier
+Schema: TypeAlias = StructType | str | pa.Schema | Mapping[str, pa.DataType | DataType | TypeSerializer]
 
 
 class SavepointReader:
@@ -306,7 +306,10 @@ def _wanted(schema: Schema, given: pa.Schema, options: SourceOptions) -> StructT
     if isinstance(schema, StructType):
         return schema
     if isinstance(schema, str):
-        return StructType.fromDDL(schema)
+        parsed = StructType.fromDDL(schema)
+        if not isinstance(parsed, StructType):
+            raise OptionError(f"schema={schema!r}: columns with their types are wanted, such as 'key STRING, value BIGINT'")
+        return parsed
     if isinstance(schema, Mapping):
         types = {n: _arrow_type(t) if isinstance(t, DataType) else t for n, t in schema.items()}
         return spark_schema(arrow_schema(types, given, options.read.decode))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Protocol
 from uuid import uuid4
@@ -244,11 +244,10 @@ class InSubtask:
     """Runs a :class:`SubtaskWriter` in each partition, whose number is that of the subtask; gives :data:`MESSAGES`."""
 
     write: SubtaskWriter
-    subtask: Callable[[], int] = field(default=lambda: _partition())
 
     def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
         """One message."""
-        subtask = self.subtask()
+        subtask = _partition()
         handle, entries = self.write(subtask, blobs)
         yield pa.RecordBatch.from_arrays(
             [pa.array([subtask], pa.int32()), pa.array([pickle.dumps(handle)], pa.binary()), pa.array([entries], pa.int64())],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -96,9 +97,25 @@ def test_show_timers_and_nested(capsys: pytest.CaptureFixture[str]) -> None:
     assert row.keys() == {"key", "value", "_key_group", "_subtask", "_last_access"}
 
 
+def test_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shutil.copytree(ORDERS_PATH, tmp_path / "one" / "savepoint-012345-0123456789ab")
+    (tmp_path / "two" / "chk-7").mkdir(parents=True)
+    rows = run_json(capsys, "list", str(tmp_path))
+    assert [(r["kind"], r["checkpoint_id"], r["job_id"], r["is_complete"]) for r in rows] == [
+        ("savepoint", 1, "012345", True),
+        ("checkpoint", 7, None, False),
+    ]
+    sizes = {r["operator_uid"]: r["operator_total_size_in_bytes"] for r in run_json(capsys, "inspect", ORDERS_PATH)}
+    assert rows[0]["size_in_bytes"] == sum(int(str(s)) for s in sizes.values())
+    first, _, *lines = run(capsys, "list", str(tmp_path) + "/").splitlines()
+    assert first.split() == ["kind", "checkpoint_id", "time", "size", "is_complete", "path"]
+    assert [line.split()[-1] for line in lines] == ["one/savepoint-012345-0123456789ab", "two/chk-7"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["list", "/does/not/exist"], "/does/not/exist is no directory"),
         (["inspect", "/does/not/exist"], "/does/not/exist does not exist"),
         (["states", str(ORDERS)], "Snapshots below it"),
         (["show", ORDERS_PATH, "--uid", "order"], "Did you mean 'orders'"),

@@ -1,0 +1,92 @@
+"""An operator of the base savepoint, with what writing wants to know of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from state_processor.backends import handles as h
+from state_processor.backends import meta_info as mi
+from state_processor.backends.metadata import OperatorState
+from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.sources import KeyedHandle, keyed_handles
+from state_processor.backends.states import StateDescription, describe_keyed, operator_label, state_variants
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import UnsupportedFormatError
+
+
+class BaseOperator:
+    """An operator of the base.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where it is.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        self.snapshot = snapshot
+        self.operator = operator
+
+    @cached_property
+    def handles(self) -> list[KeyedHandle]:
+        """Everything that keyed state and timers lie in."""
+        return list(keyed_handles(self.operator, self.snapshot))
+
+    @cached_property
+    def header(self) -> mi.KeyedHeader | None:
+        """The header that all subtasks' files could have: each state as it is registered there.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If subtasks register a state differently: bytes of one can't move to the file of another.
+        """
+        key = None
+        states: dict[str, mi.StateMetaInfo] = {}
+        for handle in self.handles:
+            header = handle.open(self.snapshot).header
+            if key is not None and header.key.to_bytes() != key.to_bytes():
+                raise self._differs("keys", handle)
+            key = key or header.key
+            for meta in header.states:
+                if meta.name in states and _bytes(meta) != _bytes(states[meta.name]):
+                    raise self._differs(f"state {meta.name!r}", handle)
+                states.setdefault(meta.name, meta)
+        return None if key is None else mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(states.values()))
+
+    @cached_property
+    def keyed_states(self) -> dict[str, StateDescription]:
+        """Keyed states and timers by name."""
+        header = self.header
+        return {} if header is None else {m.name: describe_keyed(header, m) for m in header.states}
+
+    @cached_property
+    def operator_states(self) -> dict[str, StateDescription]:
+        """List, union and broadcast states by name."""
+        variants = state_variants(self.snapshot, self.operator)
+        return {name: found[0] for name, found in variants.items() if not found[0].is_keyed}
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """All states."""
+        return (*self.keyed_states, *self.operator_states)
+
+    @property
+    def key(self) -> TypeSerializer | None:
+        """The key's serializer; ``None`` without keyed state."""
+        return None if self.header is None else self.header.key.restore_serializer()
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether all keyed state lies in canonical files, which can be copied."""
+        return all(isinstance(k.handle, h.KeyGroupsStateHandle) and k.handle.is_savepoint and not k.raw for k in self.handles)
+
+    def _differs(self, what: str, handle: KeyedHandle) -> UnsupportedFormatError:
+        return UnsupportedFormatError(
+            f"{handle.context}: {what} registered with another serializer than in other subtasks; "
+            f"the bytes of {operator_label(self.operator)} can't be moved between them"
+        )
+
+
+def _bytes(meta: mi.StateMetaInfo) -> tuple[object, ...]:
+    return meta.backend_type, meta.options, {role: snapshot.to_bytes() for role, snapshot in meta.serializers.items()}

@@ -1,0 +1,201 @@
+"""What is to become of one operator: the changes that a user asked for, and the plan that they amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from state_processor.backends import meta_info as mi
+from state_processor.backends.registration import keyed_header, register
+from state_processor.backends.states import StateDescription
+from state_processor.base_operator import BaseOperator
+from state_processor.identifier import OperatorIdentifier
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import NotFoundError, OptionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ALL_STATES: Final = None
+
+
+@dataclass(frozen=True)
+class RowSource:
+    """Rows for keyed states: for each state by name, which columns become what (the encoder's names to those of the rows).
+
+    ``marks``: entries of the base with the same keys give way. A source without value columns only removes.
+    """
+
+    frame: DataFrame
+    columns: Mapping[str, Mapping[str, str]]
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """Keys to remove, in column ``key``, from one state or from all."""
+
+    frame: DataFrame
+    key: str
+    state: str | None
+
+
+@dataclass
+class OperatorDraft:
+    """Changes to one operator, as they add up.
+
+    Attributes
+    ----------
+    identifier
+        The operator.
+    base
+        It as the base has it, if it does.
+    parallelism, max_parallelism
+        What was asked for; ``None`` keeps that of the base or takes the default.
+    key
+        The type of keys that was named or inferred.
+    added
+        Keyed states that are written from rows, in place of those of the same name in the base.
+    removed
+        Names of states, keyed or not, that are left out.
+    sources
+        Rows of keyed states.
+    deletions
+        Keys to remove from what the base has.
+    operator_states
+        List, union and broadcast states that are written from rows.
+    """
+
+    identifier: OperatorIdentifier
+    base: BaseOperator | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    key: TypeSerializer | None = None
+    added: dict[str, StateDescription] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    sources: list[RowSource] = field(default_factory=list)
+    deletions: list[Deletion] = field(default_factory=list)
+    operator_states: dict[str, tuple[StateDescription, DataFrame]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """How messages name it."""
+        return f"operator {self.identifier}"
+
+    def take_key(self, given: TypeSerializer | None, inferred: TypeSerializer | None) -> TypeSerializer:
+        """The key type: the one that is known, else the one given, else the one inferred.
+
+        Raises
+        ------
+        OptionError
+            If the operator has keys of another type.
+        """
+        known = self.key or (self.base.key if self.base is not None else None)
+        if known is not None and given is not None and str(known) != str(given):
+            raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
+        self.key = known or given or inferred
+        if self.key is None:
+            raise OptionError(f"{self.label}: name the key's type by key_type")
+        return self.key
+
+    def add(self, state: StateDescription) -> None:
+        """A state that rows will fill.
+
+        Raises
+        ------
+        OptionError
+            If it was added before.
+        """
+        if state.name in self.added or state.name in self.operator_states:
+            raise OptionError(f"{self.label}: state {state.name!r} is written twice")
+        self.added[state.name] = state
+
+    def keyed(self, name: str) -> StateDescription:
+        """A keyed state of the base, to be patched.
+
+        Raises
+        ------
+        NotFoundError
+            If the base has none of that name.
+        """
+        states = self.base.keyed_states if self.base is not None else {}
+        left = {n: s for n, s in states.items() if n not in self.removed}
+        if name not in left:
+            raise NotFoundError.naming_nearest(f"keyed state (in {self.label})", name, left)
+        return left[name]
+
+    def remove(self, name: str) -> None:
+        """Leave out a state of the base, keyed or not.
+
+        Raises
+        ------
+        NotFoundError
+            If the base has none of that name.
+        """
+        states = self.base.state_names if self.base is not None else ()
+        left = [n for n in states if n not in self.removed]
+        if name not in left:
+            raise NotFoundError.naming_nearest(f"state (in {self.label})", name, left)
+        self.removed.add(name)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it can't be taken over file by file."""
+        return self.base is None or self.changes_keyed or self.changes_operator_state
+
+    @property
+    def changes_parallelism(self) -> bool:
+        """Whether key groups or subtasks are others than in the base."""
+        return self.base is not None and (
+            self.base.operator.parallelism != self.final_parallelism
+            or self.base.operator.max_parallelism != self.final_max_parallelism
+        )
+
+    @property
+    def changes_keyed(self) -> bool:
+        """Whether keyed state has to be written."""
+        removed = self.base is not None and bool(self.removed & set(self.base.keyed_states))
+        rewritten = self.base is not None and bool(self.base.keyed_states) and not self.base.is_canonical
+        return bool(self.added or self.sources or self.deletions) or removed or rewritten or self.changes_parallelism
+
+    @property
+    def changes_operator_state(self) -> bool:
+        """Whether operator state has to be written."""
+        removed = self.base is not None and bool(self.removed - set(self.base.keyed_states))
+        return bool(self.operator_states) or removed or self.changes_parallelism
+
+    @property
+    def final_parallelism(self) -> int:
+        """The parallelism of the operator that is written."""
+        if self.parallelism is not None:
+            return self.parallelism
+        return self.base.operator.parallelism if self.base is not None else 1
+
+    @property
+    def final_max_parallelism(self) -> int:
+        """The max parallelism of the operator that is written."""
+        if self.max_parallelism is not None:
+            return self.max_parallelism
+        return self.base.operator.max_parallelism if self.base is not None else 128
+
+    def carried_names(self) -> tuple[str, ...]:
+        """Keyed states of the base whose entries are carried over."""
+        if self.base is None:
+            return ()
+        return tuple(n for n in self.base.keyed_states if n not in self.removed and n not in self.added)
+
+    def header(self) -> mi.KeyedHeader | None:
+        """The header of the keyed state files to write; ``None`` without keyed states."""
+        carried: list[mi.StateMetaInfo] = []
+        base_header = self.base.header if self.base is not None else None
+        if base_header is not None:
+            names = set(self.carried_names())
+            carried = [m for m in base_header.states if m.name in names]
+        metas = [*carried, *map(register, self.added.values())]
+        if not metas:
+            return None
+        if base_header is not None:
+            return mi.KeyedHeader(mi.KEYED_VERSION, False, base_header.key, tuple(metas))
+        assert self.key is not None
+        return keyed_header(self.key, metas)
