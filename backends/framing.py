@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 from numba import njit
+
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 
 ENTRY_FIELDS: Final = 5
@@ -33,10 +34,13 @@ DONE: Final = 0
 MORE_INPUT: Final = 1
 TABLE_FULL: Final = 2
 BAD_LENGTH: Final = 3
+BAD_STATE: Final = 4
+BAD_KEY_GROUP: Final = 5
+BAD_END: Final = 6
 
 
 @njit(cache=True, nogil=True)
-def index_canonical(buf, base, length, blocks, wanted, prefix, walk, table):  # type: ignore[no-untyped-def]
+def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, table):  # type: ignore[no-untyped-def]
     """Index the entries of one state in a window of a canonical file.
 
     Parameters
@@ -44,7 +48,9 @@ def index_canonical(buf, base, length, blocks, wanted, prefix, walk, table):  # 
     buf, base, length
         The window, its offset in the file, and the file's length.
     blocks
-        Offset and key group of each block, in file order.
+        Offset, end and key group of each block, in file order.
+    states
+        How many states there are; no larger id may occur.
     wanted
         The state id to index.
     prefix
@@ -71,9 +77,15 @@ def index_canonical(buf, base, length, blocks, wanted, prefix, walk, table):  # 
             state = load_be_u16(buf, pos - base)
             pos += 2
         if state == END_OF_KEY_GROUP:
+            if pos != blocks[block, 1]:
+                status = BAD_END
+                break
             block += 1
             state = BETWEEN_STATES
             continue
+        if state >= states:
+            status = BAD_STATE
+            break
         if found == len(table):
             status = TABLE_FULL
             break
@@ -89,6 +101,12 @@ def index_canonical(buf, base, length, blocks, wanted, prefix, walk, table):  # 
         if key + key_size + 4 > end:
             needed = key_size + 8
             status = MORE_INPUT
+            break
+        key_group = np.int64(buf[key - base] & (LAST_OF_STATE - 1))
+        for i in range(1, prefix):
+            key_group = (key_group << 8) + buf[key + i - base]
+        if key_group != blocks[block, 2]:
+            status = BAD_KEY_GROUP
             break
         value_size = load_be_i32(buf, key + key_size - base)
         value = key + key_size + 4
@@ -106,7 +124,7 @@ def index_canonical(buf, base, length, blocks, wanted, prefix, walk, table):  # 
             table[found, 1] = key + key_size - base
             table[found, 2] = value - base
             table[found, 3] = value + value_size - base
-            table[found, 4] = blocks[block, 1]
+            table[found, 4] = key_group
             found += 1
         pos = entry_end
         if last:

@@ -1,21 +1,25 @@
-"""Reading keyed state from one handle: canonical and heap files. Flink: ``FullSnapshotRestoreOperation``, ``HeapRestoreOperation``."""
+"""Reading keyed state from one handle: canonical and heap files.
+
+Flink: ``FullSnapshotRestoreOperation``, ``HeapRestoreOperation``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
 from state_processor.backends import framing, layouts, snappy
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends.rows import RowDecoder, RowLayout
 from state_processor.backends.states import StateDescription, describe_keyed
 from state_processor.backends.stream import StateStream
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.options import DecodeOptions
 
@@ -24,6 +28,13 @@ _TABLE_ROWS: Final = 1 << 16
 _NO_STATE: Final = -2
 _ONE_BYTE_PREFIX: Final = 128
 """Max parallelism up to which a key group takes one byte in front of a key, else two."""
+_FRAMING_PROBLEMS: Final = {
+    framing.MORE_INPUT: "the last entry is cut off",
+    framing.BAD_LENGTH: "the length of a key or value leads out of the file",
+    framing.BAD_STATE: "the number of a state that the header does not register",
+    framing.BAD_KEY_GROUP: "an entry of another key group",
+    framing.BAD_END: "the key group does not end where the next one begins",
+}
 
 Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]
@@ -97,8 +108,8 @@ class RowSite:
                     begin, end = self.entries[entry, 2 * part.slot : 2 * part.slot + 2].tolist()
                     source = DataInput(memoryview(self.buffer), "", begin, end)
                 everything.read(source, part, shown, DecodeOptions(nanos="string"))
-        except (StateProcessorError, ValueError, OverflowError):
-            pass  # the very damage that is reported: what was read so far is shown
+        except Exception:  # the very damage that is reported: what was read so far is shown
+            pass
         known = [f"{name} {_short(shown[name])}" for name in ("key", "value", "map_value") if name in shown]
         return ", ".join([where, *known])
 
@@ -163,7 +174,6 @@ class CanonicalSource(_KeyGroupsSource):
     ) -> None:
         super().__init__(stream, handle, header, context)
         self._prefix = prefix_size(max_parallelism)
-        self._walked_to = 0
 
     def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
         """See :class:`KeyedStateSource`."""
@@ -190,8 +200,6 @@ class CanonicalSource(_KeyGroupsSource):
             for offset, end, key_group in self._blocks(key_groups):
                 for _ in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):
                     pass
-                if self._walked_to != end:
-                    return False
         except CorruptSnapshotError:
             return False
         return True
@@ -201,18 +209,18 @@ class CanonicalSource(_KeyGroupsSource):
         if self.header.compressed:
             for offset, end, key_group in blocks:
                 plain = snappy.decompress(self.stream.read(offset, end - offset), self._where(offset))
-                for buffer, _, entries in self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain)):
-                    yield buffer, offset, entries
+                for buffer, base, entries in self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset):
+                    yield buffer, offset + base, entries
         else:
             for stretch in _stretches(blocks):
                 yield from self._walk(state_id, stretch, self.stream)
 
     def _walk(
-        self, state_id: int, blocks: Sequence[tuple[int, int, int]], source: StateStream | _Plain
+        self, state_id: int, blocks: Sequence[tuple[int, int, int]], source: StateStream | _Plain, origin: int = 0
     ) -> Iterator[tuple[Buffer, int, Entries]]:
-        """Index adjacent blocks window by window."""
-        starts = np.array([(offset, key_group) for offset, _, key_group in blocks], dtype=np.int64)
-        end = blocks[-1][1]
+        """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
+        bounds = np.array(blocks, dtype=np.int64)
+        end, states = blocks[-1][1], len(self.header.states)
         walk = framing.new_walk()
         walk[framing.POSITION] = blocks[0][0]
         size = _WINDOW
@@ -222,19 +230,16 @@ class CanonicalSource(_KeyGroupsSource):
             status = framing.TABLE_FULL
             while status == framing.TABLE_FULL:
                 table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
-                framing.index_canonical(buffer, base, end, starts, state_id, self._prefix, walk, table)
+                framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, walk, table)
                 status = int(walk[framing.STATUS])
                 if walk[framing.FOUND]:
                     yield buffer, base, table[: walk[framing.FOUND]]
             if status == framing.DONE:
-                self._walked_to = int(walk[framing.POSITION])
                 return
-            position = int(walk[framing.POSITION])
-            if status == framing.BAD_LENGTH or base + len(buffer) >= end:
-                raise CorruptSnapshotError(
-                    f"{self._where(position)}: an entry of key group {int(starts[min(walk[framing.BLOCK], len(starts) - 1), 1])} "
-                    "has a length that leads out of the file"
-                )
+            if status != framing.MORE_INPUT or base + len(buffer) >= end:
+                key_group = int(bounds[walk[framing.BLOCK], 2])
+                where = self._where(origin + int(walk[framing.POSITION]))
+                raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
             size = max(_WINDOW, int(walk[framing.NEEDED]))
 
 
@@ -284,11 +289,12 @@ def _with_keys(blocks: Iterator[Block], keys: tuple[bytes, ...] | None) -> Itera
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The entries of one state in one key group of a heap file."""
+    """The entries of one state in one key group of a heap file: from ``position`` to ``end`` of ``buffer``."""
 
     buffer: Buffer
     base: int
     position: int
+    end: int
     count: int
     key_group: int
 
@@ -320,6 +326,11 @@ class HeapSource(_KeyGroupsSource):
         for section in self.sections(request.name, request.key_groups):
             site = RowSite(context, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
+            if section.count and decoder.position != section.end:
+                raise CorruptSnapshotError(
+                    f"{context}, key group {section.key_group}: its last entry ends at offset {section.base + decoder.position}, "
+                    f"the key group at {section.base + section.end}"
+                )
         yield from decoder.finish()
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> list[Section]:
@@ -329,30 +340,37 @@ class HeapSource(_KeyGroupsSource):
     def _index(self, key_groups: h.KeyGroupRange) -> dict[int, list[Section]]:
         """Where each state's entries lie in each key group; kept for the next state of the same key groups."""
         if self._sections_of != key_groups:
-            self._sections = {}
-            for offset, end, key_group in self._blocks(key_groups):
-                self._index_block(offset, end, key_group)
+            self._sections, self._sections_of = {}, None
+            for stretch in _stretches(self._blocks(key_groups)):
+                begin = stretch[0][0]
+                data = self.stream.read(begin, stretch[-1][1] - begin)
+                for offset, end, key_group in stretch:
+                    self._index_block(data[offset - begin : end - begin], offset, key_group)
             self._sections_of = key_groups
         return self._sections
 
-    def _index_block(self, offset: int, end: int, key_group: int) -> None:
-        head = DataInput(self.stream.read(offset, min(4, end - offset)), self._where(offset))
-        written = head.read_int()
+    def _index_block(self, block: memoryview, offset: int, key_group: int) -> None:
+        written = DataInput(block, self._where(offset)).read_int()
         if written != key_group:
             raise CorruptSnapshotError(f"{self._where(offset)}: key group {key_group} expected, found {written}")
-        body = self.stream.read(offset + 4, end - offset - 4)
-        buffer = snappy.decompress(body, self._where(offset + 4)) if self.header.compressed else view(body)
-        position = 0
-        for remaining in range(len(self.header.states), 0, -1):
-            source = DataInput(memoryview(buffer), self._where(offset + 4), position)
+        where, body = f"{self._where(offset + 4)}, key group {key_group}", block[4:]
+        buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
+        source = DataInput(memoryview(buffer), where)
+        count = 0
+        left = set(range(len(self.header.states)))
+        while left:
+            begin = source.position
             state_id, count = source.read_unsigned_short(), source.read_int()
-            if state_id >= len(self.header.states) or count < 0:
-                raise source.corrupt(f"state id {state_id} with {count} entries is impossible", position)
-            position = source.position
-            section = Section(buffer, offset + 4, position, count, key_group)
+            if state_id not in left or count < 0:
+                raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", begin)
+            left.remove(state_id)
+            section = Section(buffer, offset + 4, source.position, len(buffer), count, key_group)
+            if count and left:
+                source.position = self._step_over(state_id, section)
+                section = replace(section, end=source.position)
             self._sections.setdefault(state_id, []).append(section)
-            if count and remaining > 1:
-                position = self._step_over(state_id, section)
+        if not count and not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
 
     def _step_over(self, state_id: int, section: Section) -> int:
         if state_id not in self._steppers:
@@ -360,7 +378,8 @@ class HeapSource(_KeyGroupsSource):
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
         layout, decoder = self._steppers[state_id]
         context = f"{self.context}, state {self.header.states[state_id].name!r}, {self.stream.describe()}"
-        for _ in decoder.rows(section.buffer, section.position, section.count, RowSite(context, layout, section.buffer, section.base)):
+        site = RowSite(context, layout, section.buffer, section.base)
+        for _ in decoder.rows(section.buffer, section.position, section.count, site):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position
 
@@ -379,13 +398,11 @@ def open_key_groups(
 
 
 def _looks_like_heap(stream: StateStream, handle: h.KeyGroupsStateHandle, canonical: CanonicalSource) -> bool:
-    for key_group in handle.key_groups:
-        offset = handle.offset_of(key_group)
-        if offset <= 0 or offset + 4 > stream.size:
-            return False
-        if int.from_bytes(stream.read(offset, 4), "big") != key_group:
-            return False
-        if key_group:
-            return True
-    # Key group 0 alone: its number may as well be state id 0 and the upper half of a key's length.
-    return not canonical.is_well_formed(handle.key_groups)
+    offsets = handle.offsets.to_numpy()
+    if not len(offsets) or offsets.min() <= 0 or offsets[0] + 4 > stream.size:
+        return False
+    first = handle.key_groups.start
+    if int.from_bytes(stream.read(int(offsets[0]), 4), "big") != first:
+        return False
+    # The number of a small key group may as well be state id 0 and the upper half of a large key's length.
+    return not canonical.is_well_formed(h.KeyGroupRange(first, first))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Final
+from itertools import pairwise
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from state_processor.backends import handles as h
 from state_processor.backends import layouts, shapes
 from state_processor.backends.key_groups import key_group
@@ -21,16 +24,17 @@ from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
 from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription, operator_label
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
-from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.streaming import GlobalWindowSerializer, TimeWindowSerializer
 
 WINDOW: Final = "window"
 DOMAIN: Final = "domain"
 SERVICE: Final = "service"
 _DOMAINS: Final = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _SPLIT_BYTES: Final = 96 << 20
 _CHUNK_BYTES: Final = 8 << 20
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ def plan_splits(
             continue
         parts = max(1, min(len(handle.key_groups), round(handle.handle.state_size / split_bytes)))
         bounds = np.linspace(handle.key_groups.start, handle.key_groups.end_inclusive + 1, parts + 1).astype(int).tolist()
-        splits += [KeyedSplit(handle, h.KeyGroupRange(a, b - 1)) for a, b in zip(bounds, bounds[1:], strict=False)]
+        splits += [KeyedSplit(handle, h.KeyGroupRange(a, b - 1)) for a, b in pairwise(bounds)]
     return splits
 
 
@@ -85,7 +89,9 @@ class KeyedStateReader:
         Shape and content.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions) -> None:
+    def __init__(
+        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions
+    ) -> None:
         self._snapshot = snapshot
         self._operator = operator
         self._state = states[0]
@@ -104,10 +110,12 @@ class KeyedStateReader:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives."""
-        schemas = [self._schema_of(s) for s in self._variants]
-        return pa.schema(
-            [pa.field(f.name, reduce(shapes.wider, (s.field(f.name).type for s in schemas))) for f in schemas[0]]
-        )
+        return with_text_namespace(self.known_types)
+
+    @property
+    def known_types(self) -> pa.Schema:
+        """The schema, with the null type for the namespace of timers that have none."""
+        return shapes.wider_schema([self._schema_of(s) for s in self._variants])
 
     def splits(self, split_bytes: int = _SPLIT_BYTES) -> list[KeyedSplit]:
         """What to read, in parts that tasks can take."""
@@ -123,7 +131,8 @@ class KeyedStateReader:
         state = source.describe(self._state.name)
         if state is None:
             return
-        for batch in read_state(source, state, self._options, split.key_groups):
+        options = with_keys_of(state, self._options, split.key_groups, self._operator.max_parallelism)
+        for batch in read_state(source, state, options, split.key_groups):
             yield self._finished(batch, split.handle.subtask)
 
     def _schema_of(self, state: StateDescription) -> pa.Schema:
@@ -134,13 +143,16 @@ class KeyedStateReader:
         if state.namespace is not None and not state.in_void_namespace:
             fields[namespace_column(state)] = state.namespace.arrow_type(o)
         if state.is_timer:
+            if state.in_void_namespace:
+                fields[layouts.NAMESPACE] = pa.null()
             fields |= {layouts.TIMESTAMP: pa.int64(), DOMAIN: pa.string(), SERVICE: pa.string()}
         else:
             fields |= self._value_fields(state)
         if self._options.metadata:
             nested = state.kind in (LIST, MAP) and not self._options.flatten and state.has_ttl
-            last_access = pa.list_(_TIMESTAMP) if nested else _TIMESTAMP
-            fields |= {KEY_GROUP_COLUMN: pa.int32(), shapes.SUBTASK: pa.int32(), shapes.LAST_ACCESS: last_access}
+            fields |= {f.name: f.type for f in shapes.METADATA}
+            if nested:
+                fields[shapes.LAST_ACCESS] = pa.list_(shapes.TIMESTAMP)
         return pa.schema(list(fields.items()))
 
     def _value_fields(self, state: StateDescription) -> dict[str, pa.DataType]:
@@ -167,13 +179,22 @@ class KeyedStateReader:
             SERVICE: lambda: pa.array([self._state.service] * rows, pa.string()),
             shapes.SUBTASK: lambda: shapes.constant(subtask, rows),
             WINDOW: lambda: batch.column(layouts.NAMESPACE),
-            shapes.LAST_ACCESS: lambda: pa.nulls(rows, _TIMESTAMP),
+            layouts.NAMESPACE: lambda: pa.nulls(rows, pa.string()),  # of timers, which always have this column or a window
+            shapes.LAST_ACCESS: lambda: pa.nulls(rows, shapes.TIMESTAMP),
         }
         arrays = []
         for field in self.schema:
             column = batch.column(field.name) if field.name in batch.schema.names else extra[field.name]()
             arrays.append(shapes.conform(column, field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def with_text_namespace(schema: pa.Schema) -> pa.Schema:
+    """The schema with a string for a namespace that is null throughout."""
+    at = schema.get_field_index(layouts.NAMESPACE)
+    if at < 0 or not pa.types.is_null(schema.field(at).type):
+        return schema
+    return schema.set(at, pa.field(layouts.NAMESPACE, pa.string()))
 
 
 def namespace_column(state: StateDescription) -> str:
@@ -183,7 +204,12 @@ def namespace_column(state: StateDescription) -> str:
 
 
 def read_state(
-    source: KeyedStateSource, state: StateDescription, options: ReadOptions, key_groups: h.KeyGroupRange, *, key_bytes: bool = False
+    source: KeyedStateSource,
+    state: StateDescription,
+    options: ReadOptions,
+    key_groups: h.KeyGroupRange,
+    *,
+    key_bytes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Entries of one state of one source in the shape that ``options`` ask for.
 
@@ -226,7 +252,12 @@ def _expire(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
     oldest = options.oldest_micros
     if oldest is None:
         return batch
-    return batch.filter(pc.greater(batch.column(shapes.LAST_ACCESS), pa.scalar(oldest, _TIMESTAMP)))
+    return batch.filter(_alive(batch.column(shapes.LAST_ACCESS), oldest))
+
+
+def _alive(access: pa.Array, oldest: int) -> pa.Array:
+    """Which times of last access are late enough. What has none never expires (Flink: ``TtlUtils.expired``)."""
+    return pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
 
 
 def _shape_list(batch: pa.RecordBatch, state: StateDescription, options: ReadOptions) -> pa.RecordBatch:
@@ -271,7 +302,7 @@ def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatc
     offsets = offsets - first
     access, values = pc.struct_field(elements, 0), pc.struct_field(elements, 1)
     if options.oldest_micros is not None:
-        alive = pc.greater(access, pa.scalar(options.oldest_micros, _TIMESTAMP))
+        alive = _alive(access, options.oldest_micros)
         offsets = np.concatenate(([0], np.cumsum(alive.to_numpy(zero_copy_only=False))))[offsets]
         access, values = access.filter(alive), values.filter(alive)
         keys = keys.filter(alive) if keys is not None else None
@@ -282,19 +313,47 @@ def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatc
 
 
 def serialized_keys(state: StateDescription, keys: Sequence[Any]) -> tuple[bytes, ...]:
-    """Keys as the state's key serializer writes them."""
-    assert state.key is not None
-    return tuple(state.key.serialize(state.key.accept(k)) for k in keys)
+    """Keys as the state's key serializer writes them.
+
+    Raises
+    ------
+    OptionError
+        If one is not of the state's key type.
+    """
+    return tuple(_of_key(state, k, lambda key, accepted: key.serialize(accepted)) for k in keys)
 
 
 def key_groups_of(state: StateDescription, keys: Sequence[Any], max_parallelism: int) -> frozenset[int] | None:
     """The key groups that hold these keys; ``None`` where the keys' ``hashCode`` is user code, and all have to be read."""
-    assert state.key is not None
+    groups = _groups(state, keys, max_parallelism)
+    return None if groups is None else frozenset(groups)
+
+
+def with_keys_of(state: StateDescription, options: ReadOptions, key_groups: h.KeyGroupRange, max_parallelism: int) -> ReadOptions:
+    """The options with those keys only that lie in these key groups, where that is known."""
+    groups = _groups(state, options.keys, max_parallelism) if options.keys is not None else None
+    if options.keys is None or groups is None:
+        return options
+    return replace(options, keys=tuple(k for k, g in zip(options.keys, groups, strict=True) if g in key_groups))
+
+
+def _groups(state: StateDescription, keys: Sequence[Any], max_parallelism: int) -> list[int] | None:
     try:
-        hashes = [state.key.hash_code(state.key.accept(k)) for k in keys]
+        hashes = [_of_key(state, k, lambda key, accepted: key.hash_code(accepted)) for k in keys]
     except UnsupportedFormatError:
         return None
-    return frozenset(key_group(np.array(hashes, dtype=np.int32), max_parallelism).tolist()) if hashes else frozenset()
+    groups: list[int] = key_group(np.array(hashes, dtype=np.int64), max_parallelism).tolist() if hashes else []
+    return groups
+
+
+def _of_key(state: StateDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
+    assert state.key is not None
+    try:
+        return use(state.key, state.key.accept(key))
+    except StateProcessorError:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, struct.error) as e:
+        raise OptionError(f"{key!r} is no key of type {state.key}: {e}") from e
 
 
 class OperatorReader:
@@ -314,8 +373,7 @@ class OperatorReader:
         if not beside:
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
         self._readers = {n: KeyedStateReader(snapshot, operator, v, self._options) for n, v in beside.items()}
-        taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
-        self._columns = {n: f"{n}_state" if n in taken else n for n in beside}
+        self._columns = _column_names(beside)
 
     def __getstate__(self) -> dict[str, Any]:
         slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
@@ -324,10 +382,11 @@ class OperatorReader:
     @cached_property
     def schema(self) -> pa.Schema:
         """``key``, a column per state, and the metadata columns where they are asked for."""
-        fields = [pa.field(layouts.KEY, next(iter(self._readers.values())).schema.field(layouts.KEY).type)]
+        keys = (r.schema.field(layouts.KEY).type for r in self._readers.values())
+        fields = [pa.field(layouts.KEY, reduce(shapes.wider, keys))]
         fields += [pa.field(self._columns[n], r.schema.field(layouts.VALUE).type) for n, r in self._readers.items()]
         if self._metadata:
-            fields += [pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(shapes.SUBTASK, pa.int32()), pa.field(shapes.LAST_ACCESS, _TIMESTAMP)]
+            fields += shapes.METADATA
         return pa.schema(fields)
 
     def splits(self, split_bytes: int = _SPLIT_BYTES) -> list[KeyedSplit]:
@@ -342,10 +401,13 @@ class OperatorReader:
 
     def _join(self, source: KeyedStateSource, subtask: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
         tables: dict[str, pa.Table] = {}
-        options = replace(self._options, metadata=self._metadata)
         for name in self._readers:
             state = source.describe(name)
-            batches = [] if state is None else list(read_state(source, state, options, key_groups, key_bytes=True))
+            if state is None:
+                continue
+            options = replace(self._options, metadata=self._metadata)
+            options = with_keys_of(state, options, key_groups, self._operator.max_parallelism)
+            batches = list(read_state(source, state, options, key_groups, key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:
@@ -364,8 +426,21 @@ class OperatorReader:
         if self._metadata:
             arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
             arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
-            arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), _TIMESTAMP)
+            arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
         yield pa.RecordBatch.from_arrays([arrays[f.name] for f in self.schema], schema=self.schema)
+
+
+def _column_names(states: Iterable[str]) -> dict[str, str]:
+    """A column for each state: its name, unless that is taken."""
+    names = list(states)
+    taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
+    columns: dict[str, str] = {}
+    for name in names:
+        column = name
+        while column in taken or (column != name and column in names):
+            column += "_state"
+        columns[name] = column
+    return columns
 
 
 def _first_positions(values: pa.Array, unique: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -14,7 +14,7 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
     write_versioned_snapshot,
 )
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 
 KEYED_VERSION: Final = 6
@@ -48,7 +48,15 @@ class StateMetaInfo:
     serializers: dict[str, TypeSerializerSnapshot] = field(default_factory=dict)
 
     def restore(self, role: str) -> TypeSerializer:
-        """The serializer of a role, such as :data:`VALUE`."""
+        """The serializer of a role, such as :data:`VALUE`.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the state has none in that role.
+        """
+        if role not in self.serializers:
+            raise CorruptSnapshotError(f"state {self.name!r} has no {role}, only {', '.join(self.serializers) or 'nothing'}")
         return self.serializers[role].restore_serializer()
 
     @classmethod

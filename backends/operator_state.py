@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends import shapes, snappy
+from state_processor.backends.framing import ENTRY_FIELDS
+from state_processor.backends.keyed import RowSite, decode_framed, view
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
@@ -20,10 +23,8 @@ from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.states import BROADCAST, StateDescription, describe_operator_state, operator_header, subtask_label
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
-
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,16 @@ class _StateBytes:
     ends: list[int]
 
 
+def _columns(state: StateDescription) -> list[tuple[str, TypeSerializer]]:
+    assert state.value is not None
+    keys = [("key", state.key)] if state.kind == BROADCAST and state.key is not None else []
+    return [*keys, ("value", state.value)]
+
+
+def _fields(state: StateDescription) -> tuple[Field, ...]:
+    return tuple(Field(name, serializer) for name, serializer in _columns(state))
+
+
 class OperatorStateReader:
     """Reads one operator state of an operator, from all subtasks.
 
@@ -63,10 +74,13 @@ class OperatorStateReader:
         Shape and content. Operator state has no key groups and no TTL: those metadata columns are null.
     """
 
-    def __init__(self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions) -> None:
+    def __init__(
+        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions
+    ) -> None:
         self._snapshot = snapshot
         self._operator = operator
         self._state = states[0]
+        self._variants = tuple(dict.fromkeys(states))
         self._options = options
 
     def __getstate__(self) -> dict[str, Any]:
@@ -74,16 +88,16 @@ class OperatorStateReader:
             "_snapshot": snapshot_for_tasks(self._snapshot),
             "_operator": operator_for_tasks(self._operator),
             "_state": state_for_tasks(self._state),
+            "_variants": (),
             "schema": self.schema,
         }
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
-        fields = [(n, s.arrow_type(self._options.decode)) for n, s in self._columns(self._state)]
-        if self._options.metadata:
-            fields += [(KEY_GROUP_COLUMN, pa.int32()), (shapes.SUBTASK, pa.int32()), (shapes.LAST_ACCESS, _TIMESTAMP)]
-        return pa.schema(fields)
+        options = self._options.decode
+        merged = shapes.wider_schema([pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]) for v in self._variants])
+        return pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
         """What to read: a part per subtask, or one subtask alone for broadcast state, of which each has a copy.
@@ -110,16 +124,10 @@ class OperatorStateReader:
             extra = {
                 KEY_GROUP_COLUMN: pa.nulls(rows, pa.int32()),
                 shapes.SUBTASK: shapes.constant(split.subtask, rows),
-                shapes.LAST_ACCESS: pa.nulls(rows, _TIMESTAMP),
+                shapes.LAST_ACCESS: pa.nulls(rows, shapes.TIMESTAMP),
             }
             arrays = [extra[f.name] if f.name in extra else shapes.conform(batch.column(f.name), f.type) for f in self.schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    @staticmethod
-    def _columns(state: StateDescription) -> list[tuple[str, TypeSerializer]]:
-        assert state.value is not None
-        keys = [("key", state.key)] if state.kind == BROADCAST and state.key is not None else []
-        return [*keys, ("value", state.value)]
 
     def _read(self, split: OperatorSplit, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
         name = self._state.name
@@ -129,24 +137,29 @@ class OperatorStateReader:
             raise CorruptSnapshotError(f"{split.context}: state {name!r} has offsets, but the file does not register it")
         state = describe_operator_state(meta)
         stream = self._snapshot.open(split.handle.stream, split.context)
-        where = f"{split.context}, state {name!r}, {stream.describe()}"
-        found = self._locate(split.handle, header, name, where)
-        fields = tuple(Field(n, s) for n, s in self._columns(state))
-
-        def site(position: int, entry: int, row_start: int) -> str:
-            return f"{where}, offset {found.base + position}"
-
+        context = f"{split.context}, state {name!r}, {stream.describe()}"
         if state.kind == BROADCAST:
-            decoder = RowLayout((Part(None, fields, (0, 2)),), columns - {KEY_GROUP_COLUMN}).decoder(self._options.decode)
-            for start in found.starts:
-                source = DataInput(memoryview(found.buffer), where, start)
-                count = source.read_count("broadcast entries", 1)
-                yield from decoder.rows(found.buffer, source.position, count, site)
-        else:
-            decoder = RowLayout((Part(0, fields),), columns - {KEY_GROUP_COLUMN}).decoder(self._options.decode)
-            entries = np.zeros((len(found.starts), 5), dtype=np.int64)
-            entries[:, 0], entries[:, 1] = found.starts, found.ends
-            yield from decoder.entries(found.buffer, entries, site)
+            yield from self._read_broadcast(split, header, state, columns, context)
+            return
+        layout = RowLayout((Part(0, _fields(state)),), columns - {KEY_GROUP_COLUMN})
+        found = self._locate(split.handle, header, name, context)
+        entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
+        entries[:, 0], entries[:, 1] = found.starts, found.ends
+        yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
+
+    def _read_broadcast(
+        self, split: OperatorSplit, header: mi.OperatorHeader, state: StateDescription, columns: frozenset[str], context: str
+    ) -> Iterator[pa.RecordBatch]:
+        layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns - {KEY_GROUP_COLUMN})
+        decoder = layout.decoder(self._options.decode)
+        found = self._locate(split.handle, header, state.name, context)
+        for start, end in zip(found.starts, found.ends, strict=True):
+            source = DataInput(memoryview(found.buffer), context, start, end)
+            count = source.read_count("broadcast entries", 1)
+            site = RowSite(context, layout, found.buffer, found.base)
+            yield from decoder.rows(found.buffer[:end], source.position, count, site)
+            if count and decoder.position != end:
+                raise source.corrupt(f"{end - decoder.position} bytes are left over behind the last entry", decoder.position)
         yield from decoder.finish()
 
     def _locate(self, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str) -> _StateBytes:
@@ -155,30 +168,52 @@ class OperatorStateReader:
         offsets = [o for s in handle.states if s.name == name for o in s.offsets]
         if not offsets:
             return _StateBytes(np.zeros(0, dtype=np.uint8), 0, [], [])
-        if offsets and (min(offsets) < 0 or max(every) > stream.size):
-            raise CorruptSnapshotError(f"{where}: elements are said to start at {max(every)}, the file has {stream.size} bytes")
-        # The snappy stream begins behind the header, and the first element a stream identifier later.
-        first = header.size if header.compressed else min(offsets)
+        if every[0] < header.size or every[-1] > stream.size:
+            raise CorruptSnapshotError(
+                f"{where}: elements are said to start at {every[0]} to {every[-1]}, "
+                f"where only {header.size} to {stream.size} is possible"
+            )
+        if header.compressed:
+            # The snappy stream begins behind the header, and the first element a stream identifier later.
+            data = stream.read(header.size, stream.size - header.size)
+            return self._locate_compressed(data, every, offsets, handle, header, name, where)
         following = dict(zip(every, [*every[1:], stream.size], strict=True))
-        last = stream.size if header.compressed else max(following[o] for o in offsets)
-        data = stream.read(first, last - first)
-        if not header.compressed:
-            buffer = np.frombuffer(data, dtype=np.uint8)
-            buffer.flags.writeable = False
-            return _StateBytes(buffer, first, [o - first for o in offsets], [following[o] - first for o in offsets])
+        first, last = min(offsets), max(following[o] for o in offsets)
+        return _StateBytes(
+            view(stream.read(first, last - first)), first, [o - first for o in offsets], [following[o] - first for o in offsets]
+        )
+
+    def _locate_compressed(
+        self,
+        data: memoryview,
+        every: list[int],
+        offsets: list[int],
+        handle: h.OperatorStateHandle,
+        header: mi.OperatorHeader,
+        name: str,
+        where: str,
+    ) -> _StateBytes:
+        """Count elements through to their end; offsets serve where an element can't be decoded.
+
+        Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): those of the last chunk that had been written out, which
+        may look right.
+        """
         plain = snappy.decompress(data, where)
-        positions = snappy.chunk_positions(data, where)
-        if all(o - first in positions for o in every):
-            starts = [positions[o - first] for o in offsets]
-            ends = [positions[following[o] - first] if following[o] < stream.size else len(plain) for o in offsets]
-            return _StateBytes(plain, first, starts, ends)
-        return self._count_through(plain, first, handle, header, name, where)
+        try:
+            return self._count_through(plain, header.size, handle, header, name, where)
+        except StateProcessorError:
+            chunks = snappy.chunk_positions(data, where)
+            if not all(o - header.size in chunks for o in every):
+                raise
+        at = [chunks[o - header.size] for o in every]
+        following = dict(zip(every, [*at[1:], len(plain)], strict=True))
+        starts = [chunks[o - header.size] for o in offsets]
+        return _StateBytes(plain, header.size, starts, [following[o] for o in offsets])
 
     @staticmethod
     def _count_through(
         plain: npt.NDArray[np.uint8], base: int, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
     ) -> _StateBytes:
-        """Find elements by decoding all before them: Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063)."""
         counts = {s.name: len(s.offsets) for s in handle.states}
         source = DataInput(memoryview(plain), where)
         starts, ends = [], []
@@ -196,6 +231,8 @@ class OperatorStateReader:
                 if meta.name == name:
                     starts.append(start)
                     ends.append(source.position)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the last element")
         return _StateBytes(plain, base, starts, ends)
 
     def _check_copies(self, splits: Sequence[OperatorSplit]) -> None:

@@ -6,7 +6,9 @@ in the heap format there is one part without an end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -16,7 +18,7 @@ import pyarrow as pa
 
 from state_processor.backends.framing import KEY_GROUP
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD
@@ -27,6 +29,11 @@ from state_processor.serializers.options import DecodeOptions
 KEY_GROUP_COLUMN: Final = "_key_group"
 KEY_BYTES_COLUMN: Final = "_key_bytes"
 _REFERENCE_BATCH_ROWS: Final = 4096
+_ROW: Final = "row"
+_PLACED: Final = re.compile(rf"{_ROW}, offset (\d+): (.*)", re.DOTALL)
+_DAMAGE: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, struct.error)
+"""What reading damaged bytes in plain Python may raise beside our own errors."""
+_Where = Callable[[int], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,10 @@ def suffix_size(length: int) -> int:
     return max(1, (length.bit_length() + 7) // 8)
 
 
+def _place(locate: Locate, entry: int, row_start: int) -> _Where:
+    return lambda position: locate(position, entry, row_start)
+
+
 class ReferenceDecoder:
     """Decodes a row layout value by value in Python: the kernel's reference, and its stand-in for exotic serializers."""
 
@@ -170,7 +181,7 @@ class ReferenceDecoder:
         self._options = options
         self._schema = layout.schema(options)
         self._batch_rows = batch_rows
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[tuple[dict[str, Any], _Where]] = []
         self.position = 0
 
     def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
@@ -178,25 +189,27 @@ class ReferenceDecoder:
         data = memoryview(buffer)
         for i, entry in enumerate(entries.tolist()):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: entry[KEY_GROUP]}
+            where = _place(locate, i, entry[0])
             for part in self._layout.parts:
                 assert part.slot is not None
                 begin, end = entry[2 * part.slot], entry[2 * part.slot + 1]
-                source = DataInput(data, locate(begin, i, begin), begin, end)
-                self._read(source, part, row)
+                source = DataInput(data, _ROW, begin, end)
+                self._read(source, part, row, where)
                 if not source.at_end():
-                    raise source.corrupt(ops.MESSAGES[ops.TRAILING])
-            yield from self._add(row)
+                    raise CorruptSnapshotError(f"{where(source.position)}: {ops.MESSAGES[ops.TRAILING]}")
+            yield from self._add(row, where)
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
         """See :meth:`ColumnDecoder.rows`."""
-        source = DataInput(memoryview(buffer), locate(position, -1, position), position)
+        source = DataInput(memoryview(buffer), _ROW, position)
         for _ in range(count):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: context}
+            where = _place(locate, -1, source.position)
             for part in self._layout.parts:
-                self._read(source, part, row)
-            yield from self._add(row)
+                self._read(source, part, row, where)
+            yield from self._add(row, where)
         self.position = source.position
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -204,20 +217,36 @@ class ReferenceDecoder:
         if self._rows:
             yield self._batch()
 
-    def _read(self, source: DataInput, part: Part, row: dict[str, Any]) -> None:
+    def _read(self, source: DataInput, part: Part, row: dict[str, Any], where: _Where) -> None:
+        """One part; errors say ``where`` only now, since finding words for a row means to read it again."""
         try:
             self._layout.read(source, part, row, self._options)
         except StateProcessorError as e:
-            if source.source in str(e):
-                raise
-            raise type(e)(f"{source.source}: {e}") from None
+            placed = _PLACED.fullmatch(str(e))
+            position, problem = (int(placed[1]), placed[2]) if placed else (source.position, str(e))
+            raise type(e)(f"{where(position)}: {problem}") from None
+        except _DAMAGE as e:
+            raise CorruptSnapshotError(f"{where(source.position)}: {type(e).__name__}: {e}") from e
 
-    def _add(self, row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-        self._rows.append(row)
+    def _add(self, row: dict[str, Any], where: _Where) -> Iterator[pa.RecordBatch]:
+        self._rows.append((row, where))
         if len(self._rows) >= self._batch_rows:
             yield self._batch()
 
     def _batch(self) -> pa.RecordBatch:
         rows, self._rows = self._rows, []
-        arrays = [pa.array([r.get(f.name) for r in rows], f.type) for f in self._schema]
+        try:
+            arrays = [pa.array([row.get(f.name) for row, _ in rows], f.type) for f in self._schema]
+        except _DAMAGE:
+            self._find_unfit(rows)
+            raise
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _find_unfit(self, rows: list[tuple[dict[str, Any], _Where]]) -> None:
+        """Raise the error of the first value that its column can't hold."""
+        for row, where in rows:
+            for f in self._schema:
+                try:
+                    pa.array([row.get(f.name)], f.type)
+                except _DAMAGE as e:
+                    raise UndecodableValueError(f"{where(0)}: the column {f.name!r} of type {f.type} can't hold it: {e}") from e

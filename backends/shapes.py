@@ -5,17 +5,24 @@ Everything here works on whole Arrow columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.rows import KEY_GROUP_COLUMN
+from state_processor.serializers.errors import UndecodableValueError
+
 LIST_INDEX: Final = "list_index"
 LIST_VALUE: Final = "list_value"
 LAST_ACCESS: Final = "_last_access"
 SUBTASK: Final = "_subtask"
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.int32()), pa.field(LAST_ACCESS, TIMESTAMP))
+"""The columns that reading with metadata adds."""
 
 
 def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
@@ -96,6 +103,8 @@ def _as_maps(batch: pa.RecordBatch, group: str, key: str, value: str, into: str)
     offsets = pa.array(np.append(starts, batch.num_rows), pa.int32())
     columns = take(batch, pa.array(starts), without=(key, value))
     keys, values = batch.column(key), batch.column(value)
+    if keys.null_count:
+        raise UndecodableValueError(f"a map in {into!r} has a null key, which Spark's map type can't hold; read it flattened")
     columns[into] = pa.MapArray.from_arrays(offsets, keys, values)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -118,6 +127,10 @@ def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     """
     if array.type.equals(wanted):
         return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), wanted)
+    if array.offset:
+        array = array.take(pa.array(np.arange(len(array))))
     if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
         names = {f.name: i for i, f in enumerate(array.type)}
         children = [
@@ -130,13 +143,18 @@ def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_map(wanted) and pa.types.is_map(array.type):
         keys, items = conform(array.keys, wanted.key_type), conform(array.items, wanted.item_type)
         return pa.MapArray.from_arrays(array.offsets, keys, items, wanted, mask=array.is_null())
-    return array.cast(wanted)
+    try:
+        return array.cast(wanted)
+    except pa.ArrowException as e:
+        raise UndecodableValueError(f"values of type {array.type} do not fit the column's type {wanted}: {e}") from e
 
 
 def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The type that holds values of both: structs get the fields of both, in the order they come."""
-    if one.equals(other):
+    if one.equals(other) or pa.types.is_null(other):
         return one
+    if pa.types.is_null(one):
+        return other
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         theirs = {f.name: f.type for f in other}
         fields = [pa.field(f.name, wider(f.type, theirs.pop(f.name)) if f.name in theirs else f.type) for f in one]
@@ -146,3 +164,12 @@ def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if pa.types.is_map(one) and pa.types.is_map(other):
         return pa.map_(wider(one.key_type, other.key_type), wider(one.item_type, other.item_type))
     return one
+
+
+def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The schema that holds the rows of all: the columns of each, in the order they come."""
+    types: dict[str, list[pa.DataType]] = {}
+    for schema in schemas:
+        for field in schema:
+            types.setdefault(field.name, []).append(field.type)
+    return pa.schema([(name, reduce(wider, found)) for name, found in types.items()])

@@ -7,6 +7,7 @@ from typing import Final
 import cramjam
 import numpy as np
 import numpy.typing as npt
+
 from state_processor.serializers.errors import CorruptSnapshotError
 
 _COMPRESSED: Final = 0x00

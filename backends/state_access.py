@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
 from state_processor.backends import shapes
-from state_processor.backends.keyed_reader import KeyedStateReader, OperatorReader
+from state_processor.backends.keyed_reader import KeyedStateReader, OperatorReader, with_text_namespace
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.operator_state import OperatorStateReader
 from state_processor.backends.read_options import ReadOptions
@@ -121,19 +121,18 @@ class UnionSplit:
 
 
 class UnionReader:
-    """Several readers' rows after one another; columns that one lacks are null there."""
+    """Several states' rows after one another; columns that one lacks are null there."""
 
-    def __init__(self, readers: Sequence[StateReader]) -> None:
+    def __init__(self, readers: Sequence[KeyedStateReader]) -> None:
         self._readers = list(readers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"schema": self.schema}
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of all readers, in the order in which they come."""
-        types: dict[str, list[pa.DataType]] = {}
-        for reader in self._readers:
-            for field in reader.schema:
-                types.setdefault(field.name, []).append(field.type)
-        return pa.schema([(n, reduce(shapes.wider, t)) for n, t in types.items()])
+        return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
 
     def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
         """What to read, in parts that tasks can take."""

@@ -8,17 +8,17 @@ from typing import Final
 
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
+from state_processor.backends.changelog_log import changelog_header, read_log
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.operator_id import operator_id
-from state_processor.backends.changelog_log import changelog_header, read_log
 from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX, holds_timers, raw_blocks, timers_header
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer, WrappingSerializer
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -33,7 +33,9 @@ OPERATOR_KINDS: Final = frozenset({OPERATOR_LIST, UNION_LIST, BROADCAST})
 
 _TIMER_PREFIXES: Final = {EVENT_PREFIX: EVENT_TIMER, PROCESSING_PREFIX: PROCESSING_TIMER}
 _DISTRIBUTION_KINDS: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_LIST, "BROADCAST": BROADCAST}
-_KINDS_BY_SERIALIZER: Final = {ListSerializer: LIST, MapSerializer: MAP}
+_KEYED_KINDS: Final = frozenset({VALUE, LIST, MAP, "REDUCING", "AGGREGATING", "FOLDING"})
+_COLLECTIONS: Final = {LIST: ListSerializer, MAP: MapSerializer}
+_KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECTIONS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +90,38 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
             key, namespace = timer.key, timer.namespace
         kind = next((k for p, k in _TIMER_PREFIXES.items() if meta.name.startswith(p)), EVENT_TIMER)
         return StateDescription(meta.name, kind, key, namespace, value=timer, backend=backend)
-    value: TypeSerializer = meta.restore(mi.VALUE)
+    value: TypeSerializer = _unwrapped(meta.restore(mi.VALUE))
     kind = meta.options.get(mi.KEYED_STATE_TYPE, "UNKNOWN")
     if kind == "UNKNOWN":
         kind = _KINDS_BY_SERIALIZER.get(type(value), VALUE)
+    if kind not in _KEYED_KINDS:
+        raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind!r}, which no Flink writes")
     map_key = None
     if meta.backend_type == "KEY_VALUE_V2":
         map_key = meta.restore(mi.USER_KEY) if mi.USER_KEY in meta.serializers else None
-    elif kind == LIST and isinstance(value, ListSerializer):
+    elif kind in _COLLECTIONS and not isinstance(value, _COLLECTIONS[kind]):
+        raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind}, and its values of type {value}")
+    elif isinstance(value, ListSerializer) and kind == LIST:
         value = value.element
-    elif kind == MAP and isinstance(value, MapSerializer):
+    elif isinstance(value, MapSerializer) and kind == MAP:
         map_key, value = value.key, value.value.inner
     key, namespace = header.key.restore_serializer(), meta.restore(mi.NAMESPACE)
     return StateDescription(meta.name, kind, key, namespace, map_key, value, backend)
 
 
+def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
+    """What a wrapper that adds no bytes is around."""
+    while isinstance(serializer, WrappingSerializer):
+        serializer = serializer.content
+    return serializer
+
+
 def describe_operator_state(meta: mi.StateMetaInfo) -> StateDescription:
     """An operator state as its header registers it."""
-    kind = _DISTRIBUTION_KINDS[meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")]
+    mode = meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
+    if mode not in _DISTRIBUTION_KINDS:
+        raise CorruptSnapshotError(f"operator state {meta.name!r} is distributed as {mode!r}, which no Flink does")
+    kind = _DISTRIBUTION_KINDS[mode]
     key = meta.restore(mi.KEY) if mi.KEY in meta.serializers else None
     return StateDescription(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")
 
@@ -154,8 +170,12 @@ def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, m
         data = stream.read()
     else:
         raise NotFoundError(f"{context}: {type(handle).__name__} has no header")
+    source = DataInput(data, f"{context}, {stream.describe()}")
     with written_by_flink(snapshot.flink_major):
-        return mi.KeyedHeader.read(DataInput(data, f"{context}, {stream.describe()}"))
+        header = mi.KeyedHeader.read(source)
+    if not source.at_end():
+        raise source.corrupt(f"the header of {len(header.states)} states ends here, {source.remaining} bytes early")
+    return header
 
 
 def raw_timers_header(snapshot: Snapshot, handle: h.KeyedStateHandle | None, context: str) -> mi.KeyedHeader | None:
@@ -205,6 +225,8 @@ def _subtask_states(snapshot: Snapshot, operator: OperatorState, subtask: Operat
     if subtask.managed_keyed is not None:
         header = keyed_header(snapshot, subtask.managed_keyed, context, operator.max_parallelism)
         backend = backend_name(subtask.managed_keyed, header)
+        if backend == "heap" and _is_canonical(snapshot, subtask.managed_keyed, context):
+            backend = "canonical"
         for meta in header.states:
             yield describe_keyed(header, meta, backend)
     raw = raw_timers_header(snapshot, subtask.raw_keyed, context)
@@ -215,6 +237,19 @@ def _subtask_states(snapshot: Snapshot, operator: OperatorState, subtask: Operat
         header_ = operator_header(snapshot, subtask.managed_operator, context)
         for meta in (*header_.lists, *header_.broadcasts):
             yield describe_operator_state(meta)
+
+
+def _is_canonical(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> bool:
+    """Whether the body is canonical though the handle's code does not say so: the heap begins each key group with its number."""
+    if not isinstance(handle, h.KeyGroupsStateHandle):
+        return False
+    stream = snapshot.open(handle.stream, context)
+    for key_group, offset in zip(handle.key_groups, handle.offsets, strict=False):
+        if not 0 < offset <= stream.size - 4 or int.from_bytes(stream.read(offset, 4), "big") != key_group:
+            return True
+        if key_group:
+            return False
+    return False
 
 
 def backend_name(handle: h.KeyedStateHandle, header: mi.KeyedHeader | None = None) -> str:
