@@ -38,7 +38,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
+def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
     """128 bits of a key: two keys of one state with the same ones are taken to be the same key."""
     one = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - begin)
     two = np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(end - begin)
@@ -57,7 +57,7 @@ def _fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _insert(seen, one, two):  # type: ignore[no-untyped-def]
+def insert(seen, one, two):  # type: ignore[no-untyped-def]
     """Whether a fingerprint was new; an empty slot holds two zeros, which no fingerprint does."""
     mask = len(seen) - 1
     slot = np.int64(two & np.uint64(mask))
@@ -75,7 +75,7 @@ def rehash(old, new):  # type: ignore[no-untyped-def]
     """Move all fingerprints into a larger table."""
     for i in range(len(old)):
         if old[i, 0] != 0:
-            _insert(new, old[i, 0], old[i, 1])
+            insert(new, old[i, 0], old[i, 1])
 
 
 @njit(cache=True, nogil=True)
@@ -111,8 +111,8 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
         if 2 * (used + 1) > len(seen):
             status = CROWDED
             break
-        one, two = _fingerprint(data, key, key + size)
-        if not _insert(seen, one, two):
+        one, two = fingerprint(data, key, key + size)
+        if not insert(seen, one, two):
             status = DUPLICATE
             break
         used += 1

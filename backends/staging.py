@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -76,6 +77,16 @@ class Staging:
             filesystem.create_dir(path, recursive=True)
         except OSError as problem:
             raise MissingFileError(f"{self.directory} can't be made: {problem}") from problem
+        self.open(self._mark).close()
+
+    @property
+    def _mark(self) -> str:
+        """A file that is there while the write goes on."""
+        return f"{self.token}-open"
+
+    def is_open(self) -> bool:
+        """Whether the write goes on; what a task that was left behind adds later would never be removed."""
+        return self.storage.exists(self._path(self._mark))
 
     def file_name(self, operator_id: str, what: str, subtask: int, attempt: str | int = 0) -> str:
         """The name of a subtask's file; attempts of one task have different ones, so that they never meet."""
@@ -97,10 +108,17 @@ class Staging:
 
     def remove_all_but(self, names: Collection[str]) -> None:
         """Remove this write's files but for those that are named: what attempts that failed have left."""
+        if self.is_open() and self._mark not in names:
+            self.remove(self._mark)
         for entry in self.storage.list(self.directory):
             if not entry.is_directory and entry.name.startswith(f"{self.token}-") and entry.name not in names:
-                filesystem, path = self._inner(entry.name)
-                filesystem.delete_file(path)
+                self.remove(entry.name)
+
+    def remove(self, name: str) -> None:
+        """Remove a file of this write, if it is there."""
+        filesystem, path = self._inner(name)
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
 
     def abort(self) -> None:
         """Remove all files of this write, and the directory where nothing else is in it."""

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from state_processor.reader import SavepointReader
     from state_processor.registration import register
     from state_processor.serializers.compatibility import SchemaCompatibility
+    from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
     from state_processor.types import Types
+    from state_processor.writer import OperatorSummary, SavepointWriter, WriteSummary
 
 try:
     __version__ = version("state-processor")
@@ -49,24 +51,35 @@ _ERRORS = (
     "UnknownSerializerError",
     "UnsupportedFormatError",
 )
+_SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
 _HOMES = {
     **dict.fromkeys(_ERRORS, "state_processor.errors"),
+    **dict.fromkeys(_SPECS, "state_processor.state_specs"),
     "OperatorIdentifier": "state_processor.identifier",
+    "OperatorSummary": "state_processor.writer",
     "SavepointReader": "state_processor.reader",
+    "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
     "Types": "state_processor.types",
+    "WriteSummary": "state_processor.writer",
     "register": "state_processor.registration",
 }
 
 __all__ = [
+    "AggregatingState",
     "CorruptSnapshotError",
     "InvalidRowError",
+    "ListState",
+    "MapState",
     "MissingFileError",
     "NotASnapshotError",
     "NotFoundError",
     "OperatorIdentifier",
+    "OperatorSummary",
     "OptionError",
+    "ReducingState",
     "SavepointReader",
+    "SavepointWriter",
     "SchemaCompatibility",
     "StateMigrationError",
     "StateProcessorError",
@@ -74,6 +87,8 @@ __all__ = [
     "UndecodableValueError",
     "UnknownSerializerError",
     "UnsupportedFormatError",
+    "ValueState",
+    "WriteSummary",
     "arrow",
     "errors",
     "register",
