@@ -40,6 +40,7 @@ _FAMILIES: Final = (
     "rowdata",
     "table_collections",
     "python_table",
+    "python_bytes",
 )
 """Modules of this package that register Flink's own snapshot classes."""
 
