@@ -52,11 +52,12 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
     high = 0
     i = 0
     while i < units:
-        if pos + 8 <= end and high == 0:
-            # Up to eight ASCII characters at once: the columns have room for eight bytes behind their last text.
+        if pos + 8 <= len(buf) and high == 0:
+            # Up to eight ASCII characters at once, which may look beyond the text on either side: the columns have room for
+            # eight bytes behind their last text.
             left = min(8, units - i)
             eight = load_i64(buf, pos)
-            if eight & (_ASCII if left == 8 else _ASCII & ((1 << (8 * left)) - 1)) == 0:
+            if eight & (_ASCII if left == 8 else _ASCII & ((1 << (8 * left)) - 1)) == 0 and pos + left <= end:
                 store_i64(arena, out, eight)
                 pos += left
                 out += left
