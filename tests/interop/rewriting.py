@@ -10,14 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.carry import KeyedCarrier, copy_stream
 from state_processor.backends.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, write_blobs
+from state_processor.backends.handles import OperatorStreamStateHandle
 from state_processor.backends.key_groups import range_of_subtask
+from state_processor.backends.meta_info import KEYED_VERSION, KeyedHeader
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.operator_writer import OperatorStateFileWriter
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
+from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import BROADCAST, StateDescription, operator_states
@@ -52,6 +56,12 @@ def write_keyed(
         for batch in batches
         for blob in encoder.encode(batch)
     ]
+    return _files(staging, operator_id, header, blobs, parallelism, max_parallelism)
+
+
+def _files(
+    staging: Staging, operator_id: str, header: KeyedHeader, blobs: list[pa.RecordBatch], parallelism: int, max_parallelism: int
+) -> dict[int, Any]:
     order = [("subtask", "ascending"), ("key_group", "ascending"), ("state", "ascending")]
     table = pa.Table.from_batches(blobs, BLOB_SCHEMA).sort_by(order)
     handles = {}
@@ -60,6 +70,50 @@ def write_keyed(
         writer = KeyedStateFileWriter(sink, header, range_of_subtask(subtask, parallelism, max_parallelism), max_parallelism)
         handles[subtask] = write_blobs(writer, table.filter(pc.equal(table["subtask"], subtask)).to_batches())
     return handles
+
+
+def carry(source: Path, target: Path, parallelism: int, max_parallelism: int, version: int) -> None:
+    """The keyed state of a snapshot taken over as bytes, operator state by copying its files; the rest is left out."""
+    snapshot = open_snapshot(source)
+    staging = Staging(str(target), "carried")
+    staging.prepare()
+    operators = []
+    for operator in snapshot.metadata.operators:
+        keyed = _carry_keyed(snapshot, operator, staging, parallelism, max_parallelism)
+        others = {} if keyed else _copy_operator_state(snapshot, operator, staging)
+        size = parallelism if keyed else operator.parallelism
+        subtasks = {i: SubtaskHandles(keyed.get(i), others.get(i)) for i in range(size)}
+        operators.append(NewOperator(operator.operator_id, size, max_parallelism, subtasks, uid=operator.uid))
+    commit_savepoint(staging, operators, version=version)
+
+
+def _carry_keyed(
+    snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, max_parallelism: int
+) -> dict[int, Any]:
+    handles = list(keyed_handles(operator))
+    if not handles:
+        return {}
+    sources = [handle.open(snapshot) for handle in handles]
+    metas = {meta.name: meta for source in sources for meta in source.header.states}
+    header = KeyedHeader(KEYED_VERSION, False, sources[0].header.key, tuple(metas.values()))
+    carrier = KeyedCarrier(parallelism, max_parallelism, operator.max_parallelism)
+    blobs = [
+        blob
+        for source, handle in zip(sources, handles, strict=True)
+        for state_id, name in enumerate(metas)
+        for blob in carrier.blobs(source, name, state_id, handle.key_groups)
+    ]
+    return _files(staging, operator.operator_id, header, blobs, parallelism, max_parallelism)
+
+
+def _copy_operator_state(snapshot: Snapshot, operator: OperatorState, staging: Staging) -> dict[int, Any]:
+    copies = {}
+    for subtask in operator.subtasks:
+        if subtask.managed_operator is not None:
+            sink = staging.open(staging.file_name(operator.operator_id, "operator", subtask.index))
+            stream = copy_stream(snapshot.open(subtask.managed_operator.stream), sink)
+            copies[subtask.index] = OperatorStreamStateHandle(subtask.managed_operator.states, stream)
+    return copies
 
 
 def rewrite(source: Path, target: Path, parallelism: int, version: int) -> None:

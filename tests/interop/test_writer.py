@@ -9,7 +9,7 @@ from typing import Any
 import flink
 import pyarrow as pa
 import pytest
-from rewriting import rewrite, write_keyed
+from rewriting import carry, rewrite, write_keyed
 
 from state_processor.backends.operator_id import operator_id
 from state_processor.backends.operator_writer import OperatorStateFileWriter
@@ -43,6 +43,24 @@ def test_every_state_of_the_fixtures(version: str, parallelism: int, tmp_path: P
                 flink.request(expected["operators"], target, backend=backend, max_parallelism=expected["max_parallelism"])
             )
             expectations.append((fixture.name, expected))
+    assert requests
+    for (name, expected), answer in zip(expectations, flink.restore(version, requests), strict=True):
+        assert "error" not in answer, f"{name}: {answer['error'][:2000]}"
+        assert flink.entries(answer["operators"]) == flink.entries(expected["operators"]), name
+
+
+@pytest.mark.parametrize(
+    ("version", "parallelism", "max_parallelism"), [("1.20.5", 3, None), ("2.3.0", 1, 500), ("2.3.0", 5, 7), ("1.20.5", 2, 300)]
+)
+def test_states_are_taken_over_as_bytes(version: str, parallelism: int, max_parallelism: int | None, tmp_path: Path) -> None:
+    """From every format, to another parallelism and to another max parallelism."""
+    requests, expectations = [], []
+    for fixture in sorted((FIXTURES / version).glob("*")):
+        expected = json.loads((fixture / "expected.json").read_text("utf-8"))
+        target, groups = tmp_path / fixture.name, max_parallelism or expected["max_parallelism"]
+        carry(fixture / expected["snapshot_dir"], target, parallelism, groups, metadata_version(version))
+        requests.append(flink.request(expected["operators"], target, backend="hashmap", max_parallelism=groups))
+        expectations.append((fixture.name, expected))
     assert requests
     for (name, expected), answer in zip(expectations, flink.restore(version, requests), strict=True):
         assert "error" not in answer, f"{name}: {answer['error'][:2000]}"
