@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 
 from state_processor.backends import handles as h
-from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, read_metadata, write_metadata
+from state_processor.backends.metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    read_metadata,
+    write_metadata,
+)
 from state_processor.backends.operator_id import operator_id
 
 OPERATORS, SUBTASKS, KEY_GROUPS = 20, 10_000, 3
@@ -13,11 +19,13 @@ OPERATORS, SUBTASKS, KEY_GROUPS = 20, 10_000, 3
 
 def large_metadata() -> bytes:
     """A ``_metadata`` of 20 operators with 10,000 subtasks each, a keyed handle in every one."""
-    operators = [
-        OperatorState(operator_id(f"operator-{o}"), SUBTASKS, SUBTASKS * KEY_GROUPS, tuple(_subtask(o, s) for s in range(SUBTASKS)))
-        for o in range(OPERATORS)
-    ]
+    operators = [_operator(o) for o in range(OPERATORS)]
     return write_metadata(CheckpointMetadata(3, 1, tuple(operators)))
+
+
+def _operator(operator: int) -> OperatorState:
+    subtasks = tuple(_subtask(operator, s) for s in range(SUBTASKS))
+    return OperatorState(operator_id(f"operator-{operator}"), SUBTASKS, SUBTASKS * KEY_GROUPS, subtasks)
 
 
 def _subtask(operator: int, subtask: int) -> OperatorSubtaskState:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from arrow_source import ArrowFileDataSource
@@ -99,7 +100,7 @@ def arrow_copy(kind: str, path: Path) -> Path:
     return target
 
 
-def bench(kind: str, variant: str, cores: int) -> dict[str, object]:
+def bench(kind: str, variant: str, cores: int) -> dict[str, Any]:
     """Measure one savepoint with a number of cores."""
     path = bench_savepoint(kind, variant)
     ready = arrow_copy(kind, bench_savepoint(kind, "canonical"))
@@ -114,7 +115,7 @@ def bench(kind: str, variant: str, cores: int) -> dict[str, object]:
     least, same = measure(lambda: spark.read.format("arrow-file").load(str(ready)), kind)
     if same != expected:
         raise AssertionError(f"ready-made batches hold {same}, Parquet {expected}")
-    figures: dict[str, object] = {"ours": asdict(ours), "parquet": asdict(parquet), "least": asdict(least), "peak": peak}
+    figures: dict[str, Any] = {"ours": asdict(ours), "parquet": asdict(parquet), "least": asdict(least), "peak": peak}
     figures["mb"] = sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) / 1e6
     key = ONE_KEY[kind]
     reader = sp.SavepointReader.read(spark, path)
@@ -129,16 +130,21 @@ def bench(kind: str, variant: str, cores: int) -> dict[str, object]:
     return figures
 
 
+def bench_apart(kind: str, variant: str, cores: int) -> dict[str, Any]:
+    """:func:`bench` in a process of its own."""
+    command = [sys.executable, __file__, kind, variant, str(cores)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
 def main() -> None:
     """Measure each savepoint with one core and with two, each in a process of its own, and print a table."""
     titles = ("rows/s", "MB/s", "CPU s", "Parquet", "ratio", "least", "peak MB", "2 cores", "one key")
     print(f"{'savepoint':24}" + "".join(f"{t:>12}" for t in titles))
     for kind in SUMS:
         for variant in ("canonical", "native"):
-            results = {}
-            for cores in (1, 2):
-                command = [sys.executable, __file__, kind, variant, str(cores)]
-                results[cores] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+            results = {cores: bench_apart(kind, variant, cores) for cores in (1, 2)}
             two = results[2]
             ours, parquet = two["ours"], two["parquet"]
             cells = (
