@@ -101,12 +101,12 @@ class RowSite:
         where = f"{self.context}, {self._place(position, entry)}"
         shown: dict[str, object] = {}
         everything = RowLayout(self.layout.parts, frozenset(f.name for p in self.layout.parts for f in p.fields if f.name))
-        source = DataInput(memoryview(self.buffer), "", row_start)
+        source = DataInput(self.buffer.data, "", row_start)
         try:
             for part in everything.parts:
                 if part.slot is not None and self.entries is not None:
                     begin, end = self.entries[entry, 2 * part.slot : 2 * part.slot + 2].tolist()
-                    source = DataInput(memoryview(self.buffer), "", begin, end)
+                    source = DataInput(self.buffer.data, "", begin, end)
                 everything.read(source, part, shown, DecodeOptions(nanos="string"))
         except Exception:  # the very damage that is reported: what was read so far is shown
             pass
@@ -355,7 +355,7 @@ class HeapSource(_KeyGroupsSource):
             raise CorruptSnapshotError(f"{self._where(offset)}: key group {key_group} expected, found {written}")
         where, body = f"{self._where(offset + 4)}, key group {key_group}", block[4:]
         buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
-        source = DataInput(memoryview(buffer), where)
+        source = DataInput(buffer.data, where)
         count = 0
         left = set(range(len(self.header.states)))
         while left:

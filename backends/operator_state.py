@@ -154,7 +154,7 @@ class OperatorStateReader:
         decoder = layout.decoder(self._options.decode)
         found = self._locate(split.handle, header, state.name, context)
         for start, end in zip(found.starts, found.ends, strict=True):
-            source = DataInput(memoryview(found.buffer), context, start, end)
+            source = DataInput(found.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)
             site = RowSite(context, layout, found.buffer, found.base)
             yield from decoder.rows(found.buffer[:end], source.position, count, site)
@@ -215,7 +215,7 @@ class OperatorStateReader:
         plain: npt.NDArray[np.uint8], base: int, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
     ) -> _StateBytes:
         counts = {s.name: len(s.offsets) for s in handle.states}
-        source = DataInput(memoryview(plain), where)
+        source = DataInput(plain.data, where)
         starts, ends = [], []
         for meta in (*header.lists, *header.broadcasts):
             state = describe_operator_state(meta)

@@ -186,7 +186,7 @@ class ReferenceDecoder:
 
     def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
         """See :meth:`ColumnDecoder.entries`."""
-        data = memoryview(buffer)
+        data = buffer.data
         for i, entry in enumerate(entries.tolist()):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: entry[KEY_GROUP]}
             where = _place(locate, i, entry[0])
@@ -203,7 +203,7 @@ class ReferenceDecoder:
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
         """See :meth:`ColumnDecoder.rows`."""
-        source = DataInput(memoryview(buffer), _ROW, position)
+        source = DataInput(buffer.data, _ROW, position)
         for _ in range(count):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: context}
             where = _place(locate, -1, source.position)

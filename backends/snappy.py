@@ -26,7 +26,7 @@ def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
     if not len(data):
         return np.zeros(0, dtype=np.uint8)
     try:
-        output = np.frombuffer(cramjam.snappy.decompress(data), dtype=np.uint8)
+        output: npt.NDArray[np.uint8] = np.frombuffer(memoryview(cramjam.snappy.decompress(data)), dtype=np.uint8)
     except (cramjam.DecompressionError, OSError) as e:
         raise CorruptSnapshotError(f"{where}: not a snappy stream: {e}") from None
     output.flags.writeable = False
