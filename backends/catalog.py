@@ -17,7 +17,13 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.schema_text import schema_text
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import StateDescription, leaf_keyed_handles, operator_states
+from state_processor.backends.states import (
+    StateDescription,
+    leaf_keyed_handles,
+    operator_states,
+    raw_timers_header,
+    subtask_label,
+)
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
 
@@ -148,7 +154,7 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
             "size_in_bytes": size,
             "spark_schema": _spark_schema(snapshot, operator, state),
         }
-    for kind, size in _raw_sizes(operator):
+    for kind, size in _raw_sizes(snapshot, operator):
         yield identity | {"state_kind": kind, "ttl": False, "backend": "raw", "size_in_bytes": size}
 
 
@@ -186,11 +192,17 @@ def _operator_state_size(operator: OperatorState, state: StateDescription) -> in
     return total
 
 
-def _raw_sizes(operator: OperatorState) -> Iterator[tuple[str, int]]:
-    for kind, slot in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")):
-        handles_ = [handle for s in operator.subtasks if (handle := getattr(s, slot)) is not None]
-        if handles_:
-            yield kind, sum(handle.state_size for handle in handles_)
+def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[str, int]]:
+    """Kind and size of what operators wrote themselves; timers in raw keyed state are states of their own."""
+    keyed = [
+        s.raw_keyed.state_size
+        for s in operator.subtasks
+        if s.raw_keyed is not None and raw_timers_header(snapshot, s.raw_keyed, subtask_label(operator, s)) is None
+    ]
+    written = [s.raw_operator.state_size for s in operator.subtasks if s.raw_operator is not None]
+    for kind, sizes in ((RAW_KEYED, keyed), (RAW_OPERATOR, written)):
+        if sizes:
+            yield kind, sum(sizes)
 
 
 def handles(snapshot: Snapshot) -> pa.Table:

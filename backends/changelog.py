@@ -94,6 +94,19 @@ class ChangelogSource:
         blocks = (self._replayed(state, key_group, request.keys) for key_group in changed)
         yield from decode_framed(layout, request.options, context, blocks)
 
+    def untouched(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[tuple[KeyedStateSource, h.KeyGroupRange]]:
+        """Materialized parts of a state, and the key groups in which nothing has changed since."""
+        groups = self._handle.key_groups.intersect(key_groups)
+        for between in _between(groups, sorted(k for k in self._log.of(name) if k in groups)):
+            for source in self._materialized:
+                yield source, between
+
+    def changed(self, state: StateDescription, key_groups: h.KeyGroupRange) -> Iterator[Block]:
+        """A state's entries in the other key groups, after all changes, framed."""
+        groups = self._handle.key_groups.intersect(key_groups)
+        for key_group in sorted(k for k in self._log.of(state.name) if k in groups):
+            yield self._replayed(state, key_group, None)
+
     def _replayed(self, state: StateDescription, key_group: int, keys: Sequence[bytes] | None) -> Block:
         """The entries of a key group after all changes, framed."""
         pieces = Pieces(state)
@@ -240,7 +253,7 @@ def _materialized_entries(
     where = f"{context}, state {state.name!r}, materialized part"
     if isinstance(source, HeapSource):
         for section in source.sections(state.name, only):
-            rows = DataInput(memoryview(section.buffer), where, section.position)
+            rows = DataInput(section.buffer.data, where, section.position)
             for _ in range(section.count):
                 if state.is_timer:
                     entries[pieces.value(rows), b""] = None
@@ -250,7 +263,7 @@ def _materialized_entries(
         return entries
     assert isinstance(source, (CanonicalSource, RocksDbSource))
     for buffer, _, table in source.blocks(state.name, only):
-        data = memoryview(buffer)
+        data = buffer.data
         for begin, middle, value_begin, end, _ in table.tolist():
             if state.is_timer:
                 entries[bytes(data[begin:middle]), b""] = None

@@ -177,7 +177,7 @@ def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str)
     flag = source.read_unsigned_byte()
     if flag not in _COMPRESSED:
         raise source.corrupt(f"a flag for compression is expected, found {flag}", 0)
-    return (memoryview(snappy.decompress(data[1:], where)) if _COMPRESSED[flag] else data[1:]), where
+    return (snappy.decompress(data[1:], where).data if _COMPRESSED[flag] else data[1:]), where
 
 
 def _change_set(source: DataInput) -> Iterator[tuple[h.StateChange, str]]:
