@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -15,7 +16,7 @@ from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX,
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotFoundError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer, WrappingSerializer
@@ -34,6 +35,8 @@ OPERATOR_KINDS: Final = frozenset({OPERATOR_LIST, UNION_LIST, BROADCAST})
 _TIMER_PREFIXES: Final = {EVENT_PREFIX: EVENT_TIMER, PROCESSING_PREFIX: PROCESSING_TIMER}
 _DISTRIBUTION_KINDS: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_LIST, "BROADCAST": BROADCAST}
 _KEYED_KINDS: Final = frozenset({VALUE, LIST, MAP, "REDUCING", "AGGREGATING", "FOLDING"})
+_FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S*_attempt_\d+/db")
+"""Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
 _COLLECTIONS: Final = {LIST: ListSerializer, MAP: MapSerializer}
 _KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECTIONS.items()}
 
@@ -227,6 +230,8 @@ def _subtask_states(snapshot: Snapshot, operator: OperatorState, subtask: Operat
         backend = backend_name(subtask.managed_keyed, header)
         if backend == "heap" and _is_canonical(snapshot, subtask.managed_keyed, context):
             backend = "canonical"
+        if backend == "rocksdb" and _is_forst(snapshot, subtask.managed_keyed, context):
+            backend = "forst"
         for meta in header.states:
             yield describe_keyed(header, meta, backend)
     raw = raw_timers_header(snapshot, subtask.raw_keyed, context)
@@ -237,6 +242,19 @@ def _subtask_states(snapshot: Snapshot, operator: OperatorState, subtask: Operat
         header_ = operator_header(snapshot, subtask.managed_operator, context)
         for meta in (*header_.lists, *header_.broadcasts):
             yield describe_operator_state(meta)
+
+
+def _is_forst(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> bool:
+    """Whether ForSt wrote the files: its options name a log directory, below a directory called as ForSt calls it."""
+    if snapshot.flink_major < 2 or not isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+        return False
+    for file in handle.files:
+        if file.local_name.startswith("OPTIONS-"):
+            try:
+                return _FORST_DIRECTORY.search(snapshot.open(file.stream, context).read()) is not None
+            except MissingFileError:
+                return False  # reading the state names it
+    return False
 
 
 def _is_canonical(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> bool:
@@ -255,8 +273,8 @@ def _is_canonical(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) 
 def backend_name(handle: h.KeyedStateHandle, header: mi.KeyedHeader | None = None) -> str:
     """What handle and header tell of the backend.
 
-    A canonical file does not say which one wrote it. ForSt and RocksDB have the same files; only states with asynchronous
-    access give ForSt away.
+    A canonical file does not say which one wrote it. ForSt and RocksDB have the same files; in the header, only states with
+    asynchronous access give ForSt away.
     """
     if isinstance(handle, h.KeyGroupsStateHandle):
         return "canonical" if handle.is_savepoint else "heap"
