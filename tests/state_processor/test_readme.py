@@ -1,0 +1,63 @@
+"""What the README shows is true."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.mark.spark
+def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    examples = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 3
+    namespace: dict[str, object] = {}
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), namespace)
+    out = capsys.readouterr().out
+    assert "key string, map_key string, map_value bigint" in out
+    assert "|BRONZE| 93130|" in out
+
+
+def test_commands_exist() -> None:
+    for command in re.findall(r"^state-processor (\w+)", README, re.MULTILINE):
+        done = subprocess.run(
+            [sys.executable, "-m", "state_processor.cli", command, "--help"], capture_output=True, text=True, check=True
+        )
+        assert f"state-processor {command}" in done.stdout
+
+
+@pytest.mark.spark
+def test_demo() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "state_processor.demo"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"COLUMNS": "120"},
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert ">>> reader.states()" in lines
+    assert "SILVER         13  125520" in lines
+    assert max(map(len, (line for line in lines if not line.startswith((">>>", "what is in"))))) <= 120
+
+
+@pytest.mark.spark
+def test_demo_without_a_savepoint(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "state_processor.demo", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "has no file _metadata" in done.stderr
