@@ -22,11 +22,12 @@ import pyarrow as pa
 
 from state_processor.backends import handles as h
 from state_processor.backends import layouts
+from state_processor.backends.changelog import ChangelogSource
 from state_processor.backends.entry_encoder import KEY, KeyedStateEncoder, KeyHash, to_blobs
 from state_processor.backends.entry_framing import frame_entries
 from state_processor.backends.framing import KEY_GROUP
 from state_processor.backends.key_groups import key_group
-from state_processor.backends.keyed import HeapSource, KeyedStateSource, RowSite, decode_framed, prefix_size
+from state_processor.backends.keyed import Block, HeapSource, KeyedStateSource, RowSite, decode_framed, prefix_size
 from state_processor.backends.rows import KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.staging import FileSink
 from state_processor.backends.states import StateDescription
@@ -48,14 +49,11 @@ if TYPE_CHECKING:
 _LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
 _COPIED_AT_ONCE: Final = 8 << 20
 
-Buffer = npt.NDArray[np.uint8]
-Entries = npt.NDArray[np.int64]
-
 
 class FramedSource(KeyedStateSource, Protocol):
     """A source whose entries have lengths."""
 
-    def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[tuple[Buffer, int | None, Entries]]:
+    def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
         """A state's entries: their bytes, the offset of those in the file, and lines as in :mod:`~state_processor.backends.framing`."""
 
 
@@ -157,8 +155,12 @@ class KeyedCarrier:
             return
         if isinstance(source, HeapSource):
             yield from self._from_heap(source, state, state_id, key_groups)
+        elif isinstance(source, ChangelogSource):
+            for part, unchanged in source.untouched(name, key_groups):
+                yield from self.blobs(part, name, state_id, unchanged)
+            yield from self._from_blocks(source.changed(state, key_groups), state, state_id)
         elif hasattr(source, "blocks"):
-            yield from self._from_blocks(cast(FramedSource, source), state, state_id, key_groups)
+            yield from self._from_blocks(cast(FramedSource, source).blocks(name, key_groups), state, state_id)
         else:
             raise UnsupportedFormatError(f"state {name!r}: entries of {type(source).__name__} can't be taken over as bytes")
 
@@ -171,16 +173,13 @@ class KeyedCarrier:
         hashes = self.key_hash(keys) if self.key_hash else hash_codes(state.key, keys)
         return key_group(hashes, self.max_parallelism)
 
-    def _from_blocks(
-        self, source: FramedSource, state: StateDescription, state_id: int, key_groups: h.KeyGroupRange
-    ) -> Iterator[pa.RecordBatch]:
+    def _from_blocks(self, blocks: Iterator[Block], state: StateDescription, state_id: int) -> Iterator[pa.RecordBatch]:
         prefix = prefix_size(self.max_parallelism)
         layout = layouts.framed_layout(state, frozenset({KEY}))
-        for buffer, base, entries in source.blocks(state.name, key_groups):
+        for buffer, base, entries in blocks:
             groups = entries[:, KEY_GROUP].astype(np.int32)
             if self._moves:
-                block = iter([(buffer, base if base is not None else 0, entries)])
-                batches = decode_framed(layout, _LOSSLESS, f"state {state.name!r}", block)
+                batches = decode_framed(layout, _LOSSLESS, f"state {state.name!r}", iter([(buffer, base, entries)]))
                 groups = self._groups_of(state, pa.chunked_array([b.column(KEY) for b in batches]).combine_chunks())
             order = np.argsort(groups, kind="stable").astype(np.int64)
             sizes = entries[:, 1] - entries[:, 0] + entries[:, 3] - entries[:, 2]

@@ -151,7 +151,9 @@ class KeyedStateEncoder:
         sorted_groups = groups[order]
         bounds = np.append(np.flatnonzero(np.diff(sorted_groups, prepend=-1)), len(order))
         spans = encoded.spans(bounds)
-        yield from to_blobs(encoded.data, spans, sorted_groups[bounds[:-1]], self._state_id, self._parallelism, self._max_parallelism)
+        yield from to_blobs(
+            encoded.data, spans, sorted_groups[bounds[:-1]], self._state_id, self._parallelism, self._max_parallelism
+        )
 
 
 def to_blobs(
@@ -297,7 +299,9 @@ def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSeriali
         fields[VALUE] = value
     missing = [n for n in fields if n not in names]
     if missing:
-        raise InvalidRowError(f"state {state.name!r} ({state.kind}): column {missing[0]!r} is missing; there are {', '.join(schema.names)}")
+        raise InvalidRowError(
+            f"state {state.name!r} ({state.kind}): column {missing[0]!r} is missing; there are {', '.join(schema.names)}"
+        )
     return fields
 
 

@@ -30,7 +30,9 @@ def register(state: StateDescription) -> mi.StateMetaInfo:
     if state.kind in OPERATOR_KINDS:
         options = {mi.DISTRIBUTION_MODE: h.MODE_NAMES[MODES[state.kind]]}
         if state.kind == BROADCAST:
-            return mi.StateMetaInfo(state.name, "BROADCAST", options, {mi.KEY: _snapshot(state, "key", state.key), mi.VALUE: value})
+            return mi.StateMetaInfo(
+                state.name, "BROADCAST", options, {mi.KEY: _snapshot(state, "key", state.key), mi.VALUE: value}
+            )
         return mi.StateMetaInfo(state.name, "OPERATOR", options, {mi.VALUE: value})
     assert state.value is not None
     if state.kind == LIST:

@@ -47,7 +47,9 @@ def metadata_version(flink_version: str | None) -> int:
     for least, version in _VERSIONS:
         if (major, minor) >= least:
             return version
-    raise OptionError(f"flink_version={flink_version!r}: Flink 1.13 is the first that restores canonical savepoints in each backend")
+    raise OptionError(
+        f"flink_version={flink_version!r}: Flink 1.13 is the first that restores canonical savepoints in each backend"
+    )
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ _BOXED: Final = {
 }
 
 
+def _no_key(serializer: TypeSerializer) -> UnsupportedFormatError:
+    return UnsupportedFormatError(f"{serializer}: the hashCode of an array is that of the object in memory; Flink refuses arrays as keys, and they have no key groups")
+
+
 class SimpleArraySerializer(SimpleSerializer):
     """An array whose elements need no configuration: a count and the elements.
 
@@ -87,6 +91,9 @@ class SimpleArraySerializer(SimpleSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self._list.emit_encode(builder, column)
+
+    def hash_code(self, value: Any) -> int:
+        raise _no_key(self)
 
     def content_hash(self, value: Any) -> int:
         """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
@@ -136,6 +143,9 @@ class BytesSerializer(SimpleSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(encode_ops.BYTES, column)
+
+    def hash_code(self, value: Any) -> int:
+        raise _no_key(self)
 
     def content_hash(self, value: bytes) -> int:
         """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
@@ -197,6 +207,9 @@ class GenericArraySerializer(TypeSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self._list.emit_encode(builder, column)
+
+    def hash_code(self, value: Any) -> int:
+        raise _no_key(self)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return GenericArraySerializerSnapshot(self.component_class, self.element.snapshot(), self._snapshot_class, self._version)

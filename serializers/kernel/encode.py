@@ -86,7 +86,7 @@ def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx
             for k in range(4):
                 if arena[at] == consts[names + 2 * k] and arena[at + 1] == consts[names + 2 * k + 1]:
                     kind = k
-            if kind < 0 or load_i32(arena, cols[kind_col, DATA] + 4 * slot + 4) - load_i32(arena, cols[kind_col, DATA] + 4 * slot) != 2:
+            if kind < 0 or cols[kind_col, VAR] + load_i32(arena, cols[kind_col, DATA] + 4 * slot + 4) - at != 2:
                 return -1
             out[pos] = ((kind & 1) << 7) | ((kind >> 1) << 6)
     for r in range(rows):
@@ -346,7 +346,8 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
             if pos + (prog[pc, 3] + prog[pc, 4] + 7) // 8 > limit:
                 status = ops.FULL
                 break
-            after = _mask(aux, prog[pc, 2], prog[pc, 3], prog[pc, 4], prog[pc, 6], prog[pc, 7], consts, arena, cols, idx, out, pos)
+            bits, kind_col, names = prog[pc, 4], prog[pc, 6], prog[pc, 7]
+            after = _mask(aux, prog[pc, 2], prog[pc, 3], bits, kind_col, names, consts, arena, cols, idx, out, pos)
             if after < 0:
                 status = ops.BAD_NAME
                 break

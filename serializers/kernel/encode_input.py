@@ -170,9 +170,7 @@ def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> p
     return pa.Array.from_buffers(wanted, len(array), [validity], children=children)
 
 
-def _lower_elements(
-    prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
-) -> pa.Array:
+def _lower_elements(prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
         array = array.cast(pa.list_(array.type.value_type))
     offsets = array.offsets.to_numpy()

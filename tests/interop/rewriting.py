@@ -148,7 +148,12 @@ def _rows(snapshot: Snapshot, operator: OperatorState, state: StateDescription) 
 
 
 def _operator_file(
-    snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], staging: Staging, subtask: int, parallelism: int
+    snapshot: Snapshot,
+    operator: OperatorState,
+    states: Sequence[StateDescription],
+    staging: Staging,
+    subtask: int,
+    parallelism: int,
 ) -> Any:
     writer = OperatorStateFileWriter(staging.open(staging.file_name(operator.operator_id, "operator", subtask)), states)
     for state in states:

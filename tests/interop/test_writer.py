@@ -18,6 +18,7 @@ from state_processor.backends.staging import Staging
 from state_processor.backends.states import StateDescription
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.composite import TupleSerializer
+from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.pojo import PojoSerializer
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 
@@ -97,10 +98,10 @@ def new_savepoint(target: Path, version: str | None, parallelism: int, max_paral
     addresses = [{"street": f"Mill Lane {k}", "city": None if k % 5 == 0 else "Kraków", "zip": k} for k in ids]
     history = [[f"{k} × tea"] * (k % 4) for k in ids]
     items = [[(f"item {i}", None if i == 2 else k * i) for i in range(k % 3)] for k in ids]
-    address_type = ADDRESSES.arrow_type
+    address_type = ADDRESSES.arrow_type(DecodeOptions())
     rows = {
         "total": columns(key=ids, value=[k * 1_000_000_007 for k in ids]),
-        "address": columns(key=ids, value=pa.array(addresses, address_type(_plain()))),
+        "address": columns(key=ids, value=pa.array(addresses, address_type)),
         "history": columns(key=ids, value=pa.array(history, pa.list_(pa.string()))),
         "items": columns(key=ids, value=pa.array(items, pa.map_(pa.string(), pa.int64()))),
         "session": columns(key=ids, value=[f"s-{k}" for k in ids]),
@@ -125,8 +126,9 @@ def new_savepoint(target: Path, version: str | None, parallelism: int, max_paral
     ]
     commit_savepoint(staging, operators, version=metadata_version(version))
     common = {"key_type": "LONG", "ttl": False}
+    totals, sessions = _entries(ids, [k * 1_000_000_007 for k in ids]), _entries(ids, [f"s-{k}" for k in ids])
     expected = [
-        {**common, "name": "total", "kind": "VALUE", "value_type": "LONG", "entries": _entries(ids, [k * 1_000_000_007 for k in ids])},
+        {**common, "name": "total", "kind": "VALUE", "value_type": "LONG", "entries": totals},
         {
             **common,
             "name": "address",
@@ -143,7 +145,7 @@ def new_savepoint(target: Path, version: str | None, parallelism: int, max_paral
             "value_type": "LONG",
             "entries": _entries(ids, [[list(pair) for pair in m] for m in items]),
         },
-        {**common, "ttl": True, "name": "session", "kind": "VALUE", "value_type": "STRING", "entries": _entries(ids, [f"s-{k}" for k in ids])},
+        {**common, "ttl": True, "name": "session", "kind": "VALUE", "value_type": "STRING", "entries": sessions},
         {
             "key_type": "LONG",
             "name": "user-timers",
@@ -164,12 +166,6 @@ def new_savepoint(target: Path, version: str | None, parallelism: int, max_paral
         },
     ]
     return [{"uid": "new", "key_type": "LONG", "states": expected}, {"uid": "lists", "key_type": None, "states": plain}]
-
-
-def _plain() -> Any:
-    from state_processor.serializers.options import DecodeOptions
-
-    return DecodeOptions()
 
 
 def _entries(keys: list[int], values: list[Any]) -> list[dict[str, Any]]:
