@@ -20,7 +20,9 @@ import pyarrow as pa
 from state_processor.backends import catalog
 from state_processor.backends.discovery import list_snapshots
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
+from state_processor.backends.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.state_access import TIMER_KIND, StateReader
+from state_processor.backends.states import find_operator
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options import SourceOptions, import_serializers, read_options
 from state_processor.projection import Projection, overridden
@@ -166,6 +168,55 @@ def read_timers(
     Parameters and errors are those of :func:`read_state`.
     """
     return read_state(path, uid, kind=TIMER_KIND, metadata=metadata, keys=keys, path_mapping=path_mapping)
+
+
+def read_source_splits(
+    path: Path,
+    uid: str | OperatorIdentifier,
+    connector: str | None = None,
+    *,
+    path_mapping: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Read the splits of a source: what its readers work on, and what its enumerator still has.
+
+    Parameters
+    ----------
+    path, uid, path_mapping
+        As for :func:`read_state`.
+    connector
+        ``sequence`` (also generated data), ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` (the ``FlinkKafkaConsumer`` of
+        older versions), ``raw`` for bytes. A snapshot does not name the connector; by default it is the one whose format all
+        bytes have, and ``raw`` where none does.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row per split: ``subtask`` (null where no reader has it), ``split_id``, the connector's columns, ``assignment``,
+        ``version`` and ``raw`` (the split's bytes and the version of their format).
+
+        ============== ============================================================================================
+        connector      columns
+        ============== ============================================================================================
+        sequence       ``from_number`` (the next to emit), ``to_number``
+        kafka          ``topic``, ``partition``, ``starting_offset`` (the next to read; -1 latest, -2 earliest,
+                       -3 committed), ``stopping_offset`` (null for none); null where the enumerator knows no offset
+        kafka-consumer those of ``kafka``
+        file           ``path``, ``offset``, ``length``, ``modification_time``, ``file_size``, ``hosts``,
+                       ``reader_offset``, ``records_after_offset``
+        hybrid         ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and those of the sources in it
+        ============== ============================================================================================
+
+    Raises
+    ------
+    NotFoundError
+        There is no such operator, or it is no source with state.
+    OptionError
+        There is no such connector, or the bytes fit several, of which one has to be named.
+    CorruptSnapshotError
+        The bytes are not those of the connector that was named.
+    """
+    snapshot, identifier = _open(path, path_mapping), OperatorIdentifier.of(uid)
+    return splits_of_source(snapshot, find_operator(snapshot, identifier.uid, identifier.uid_hash), connector)
 
 
 def operators(path: Path, *, path_mapping: Mapping[str, str] | None = None) -> pa.Table:

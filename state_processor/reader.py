@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType, StructType
 
 from state_processor.arrow import arrow_schema
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
+from state_processor.backends.source_splits import read_source_splits
 from state_processor.backends.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.states import (
     BROADCAST,
@@ -248,6 +249,22 @@ class SavepointReader:
         Every subtask has a copy; copies that differ are an error. Parameters and errors are those of :meth:`read_keyed_state`.
         """
         return self._read(uid, name, BROADCAST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind)
+
+    def read_source_splits(self, uid: Uid, connector: str | None = None) -> DataFrame:
+        """Read the splits of a source: what its readers work on, and what its enumerator still has.
+
+        Offsets of Kafka, positions in files, numbers still to come: one row per split. Connectors, columns and errors are
+        those of :func:`state_processor.arrow.read_source_splits`.
+
+        Parameters
+        ----------
+        uid
+            The source's operator.
+        connector
+            ``sequence``, ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` or ``raw``; by default the one that the bytes fit.
+        """
+        splits = read_source_splits(self._snapshot, self._operator(uid), connector)
+        return self._spark.createDataFrame(splits.to_pylist(), spark_schema(splits.schema))
 
     def check_compatibility(self, uid: Uid, state: str, new_type: TypeSerializer) -> SchemaCompatibility:
         """Whether Flink would restore a state into a job that declares it with another type: a dry run of the restore.

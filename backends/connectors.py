@@ -1,0 +1,142 @@
+"""What a source connector's splits look like in a snapshot: the parts that connectors describe themselves with.
+
+A source (FLIP-27) is split in two. Its readers keep the splits they work on in a list state, each written by the connector's
+split serializer. Its enumerator keeps what no reader has yet, or what it has handed out, in the coordinator's state. Both are
+bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name of what wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+
+ASSIGNED: Final = "ASSIGNED"
+UNASSIGNED: Final = "UNASSIGNED"
+PROCESSED: Final = "PROCESSED"
+SPLIT_ID: Final = "split_id"
+
+Values = dict[str, Any]
+"""A split: its id under :data:`SPLIT_ID`, and the connector's columns."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """Bytes with the version of the serializer that wrote them (Flink: ``SimpleVersionedSerialization``)."""
+
+    version: int
+    data: bytes = field(repr=False)
+
+    @classmethod
+    def read(cls, source: DataInput) -> Versioned:
+        """Version, length, bytes."""
+        version = source.read_int()
+        return cls(version, source.read_bytes(source.read_count("bytes"), "versioned bytes"))
+
+    def write(self, target: DataOutput) -> None:
+        """The inverse of :meth:`read`."""
+        target.write_int(self.version)
+        target.write_int(len(self.data))
+        target.write_bytes(self.data)
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`write` writes."""
+        target = DataOutput()
+        self.write(target)
+        return target.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Format(Generic[T]):
+    """How a value is written: reading, and beside it writing."""
+
+    read: Callable[[DataInput], T]
+    write: Callable[[T, DataOutput], None]
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratedSplit:
+    """A split as the enumerator remembers it.
+
+    ``subtask`` is the reader it was handed to, where the enumerator keeps that; ``split`` are its bytes, where they are kept.
+    """
+
+    values: Values
+    assignment: str
+    subtask: int | None = None
+    split: Versioned | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnumeratorState:
+    """What an enumerator remembers: splits, and what concerns all of them."""
+
+    splits: tuple[EnumeratedSplit, ...]
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Formats(Generic[T]):
+    """The formats of one thing by version; where a version stands for several, they are tried in their order.
+
+    ``what`` names the thing and the connector in messages.
+    """
+
+    what: str
+    by_version: Mapping[int, Sequence[Format[T]]]
+
+    def read(self, written: Versioned, where: str) -> T:
+        """The value, which has to fill the bytes.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            There is no such version.
+        CorruptSnapshotError
+            The bytes are not what the version has.
+        """
+        *others, last = self._of(written.version, where)
+        for known in others:
+            try:
+                return _read_whole(known, written.data, where)
+            except StateProcessorError:  # an older format of the same version
+                continue
+        return _read_whole(last, written.data, where)
+
+    def write(self, value: T, version: int | None = None) -> Versioned:
+        """The bytes, in the newest version unless one is named."""
+        chosen = max(self.by_version) if version is None else version
+        target = DataOutput()
+        self._of(chosen, "writing")[0].write(value, target)
+        return Versioned(chosen, target.to_bytes())
+
+    def _of(self, version: int, where: str) -> Sequence[Format[T]]:
+        if version not in self.by_version:
+            known = ", ".join(map(str, sorted(self.by_version)))
+            raise UnsupportedFormatError(f"{where}: version {version} of the {self.what} is not known, only {known}")
+        return self.by_version[version]
+
+
+def _read_whole(known: Format[T], data: bytes, where: str) -> T:
+    source = DataInput(data, where)
+    value = known.read(source)
+    if not source.at_end():
+        raise source.corrupt(f"{source.remaining} bytes are left over")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """A connector: its name for users, the columns of its splits, and how its splits and its enumerator's state are written."""
+
+    name: str
+    fields: tuple[pa.Field, ...]
+    splits: Formats[Values]
+    enumerator: Formats[EnumeratorState]
