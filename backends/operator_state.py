@@ -142,7 +142,7 @@ class OperatorStateReader:
             yield from self._read_broadcast(split, header, state, columns, context)
             return
         layout = RowLayout((Part(0, _fields(state)),), columns - {KEY_GROUP_COLUMN})
-        found = self._locate(split.handle, header, name, context)
+        found = self.locate(self._snapshot, split.handle, header, name, context)
         entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = found.starts, found.ends
         yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
@@ -152,7 +152,7 @@ class OperatorStateReader:
     ) -> Iterator[pa.RecordBatch]:
         layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns - {KEY_GROUP_COLUMN})
         decoder = layout.decoder(self._options.decode)
-        found = self._locate(split.handle, header, state.name, context)
+        found = self.locate(self._snapshot, split.handle, header, state.name, context)
         for start, end in zip(found.starts, found.ends, strict=True):
             source = DataInput(found.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)
@@ -162,8 +162,12 @@ class OperatorStateReader:
                 raise source.corrupt(f"{end - decoder.position} bytes are left over behind the last entry", decoder.position)
         yield from decoder.finish()
 
-    def _locate(self, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str) -> _StateBytes:
-        stream = self._snapshot.open(handle.stream, where)
+    @classmethod
+    def locate(
+        cls, snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+    ) -> _StateBytes:
+        """Where one subtask's elements of a state lie."""
+        stream = snapshot.open(handle.stream, where)
         every = sorted({o for s in handle.states for o in s.offsets})
         offsets = [o for s in handle.states if s.name == name for o in s.offsets]
         if not offsets:
@@ -176,15 +180,16 @@ class OperatorStateReader:
         if header.compressed:
             # The snappy stream begins behind the header, and the first element a stream identifier later.
             data = stream.read(header.size, stream.size - header.size)
-            return self._locate_compressed(data, every, offsets, handle, header, name, where)
+            return cls._locate_compressed(data, every, offsets, handle, header, name, where)
         following = dict(zip(every, [*every[1:], stream.size], strict=True))
         first, last = min(offsets), max(following[o] for o in offsets)
         return _StateBytes(
             view(stream.read(first, last - first)), first, [o - first for o in offsets], [following[o] - first for o in offsets]
         )
 
+    @classmethod
     def _locate_compressed(
-        self,
+        cls,
         data: memoryview,
         every: list[int],
         offsets: list[int],
@@ -200,7 +205,7 @@ class OperatorStateReader:
         """
         plain = snappy.decompress(data, where)
         try:
-            return self._count_through(plain, header.size, handle, header, name, where)
+            return cls._count_through(plain, header.size, handle, header, name, where)
         except StateProcessorError:
             chunks = snappy.chunk_positions(data, where)
             if not all(o - header.size in chunks for o in every):
@@ -248,3 +253,19 @@ class OperatorStateReader:
                     f"{split.context}: its copy of the broadcast state {self._state.name!r} differs from that of "
                     f"subtask {splits[0].subtask}; every subtask should hold the same"
                 )
+
+
+def raw_elements(snapshot: Snapshot, split: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The elements of a list state in one subtask as bytes, back to back, and where each begins; the last bound is the end.
+
+    Of broadcast state there is one element: the number of entries, then keys and values.
+    """
+    header = operator_header(snapshot, split.handle, split.context)
+    meta = header.state(name)
+    if meta is None:
+        return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    found = OperatorStateReader.locate(snapshot, split.handle, header, name, f"{split.context}, state {name!r}")
+    starts, ends = np.array(found.starts, dtype=np.int64), np.array(found.ends, dtype=np.int64)
+    pieces = [found.buffer[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
+    data = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint8)
+    return data, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)])
