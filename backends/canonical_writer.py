@@ -80,7 +80,8 @@ class KeyedStateFileWriter:
         OptionError
             If key groups or states come out of order.
         """
-        data = np.frombuffer(memoryview(blob).toreadonly(), dtype=np.uint8)
+        data = np.frombuffer(blob, dtype=np.uint8)
+        data.flags.writeable = False
         if not len(data):
             return
         if key_group not in self._key_groups:
@@ -150,7 +151,7 @@ class KeyedStateFileWriter:
         where = f"{self._context}state {name!r}, key group {key_group}"
         if status == framing.BAD_FRAME:
             return OptionError(f"{where}: byte {position} of a blob is not the begin of a framed entry")
-        entry = self._describe(memoryview(data), position, state_id)
+        entry = self._describe(data.data, position, state_id)
         if status == framing.DUPLICATE:
             return InvalidRowError(f"{where}: {entry} occurs more than once; a state holds one value for it")
         return InvalidRowError(f"{where}: {entry} is of another key group; its bytes and its row disagree")

@@ -54,7 +54,7 @@ class FramedSource(KeyedStateSource, Protocol):
     """A source whose entries have lengths."""
 
     def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
-        """A state's entries: their bytes, the offset of those in the file, and lines as in :mod:`~state_processor.backends.framing`."""
+        """A state's entries: their bytes, the offset of those in the file, and lines as the kernels of framing give them."""
 
 
 class Captured(TypeSerializer):
@@ -107,8 +107,9 @@ def captured(state: StateDescription) -> StateDescription:
     value = capture(state.value)
     if isinstance(state.value, TimerSerializer):
         value = TimerSerializer(Captured(state.value.key), Captured(state.value.namespace))
-    parts = {role: capture(getattr(state, role)) for role in ("key", "namespace", "map_key")}
-    return replace(state, value=value, **parts)
+    return replace(
+        state, key=capture(state.key), namespace=capture(state.namespace), map_key=capture(state.map_key), value=value
+    )
 
 
 @dataclass(frozen=True)

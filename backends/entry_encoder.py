@@ -164,7 +164,7 @@ def to_blobs(
     parallelism: int,
     max_parallelism: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Stretches of bytes (lines of begin, end and number of entries, adjacent to one another), each of one key group, as blobs."""
+    """Adjacent stretches of bytes (lines of begin, end and number of entries), each of one key group, as blobs."""
     kept = spans[:, 2] > 0
     spans, groups = spans[kept], groups[kept]
     first = 0

@@ -68,7 +68,8 @@ def _lombok(fields: Sequence[_Field]) -> Hashes:
 
 
 def _exclusive_or(fields: Sequence[_Field]) -> Hashes:
-    return np.bitwise_xor.reduce([f.hashes for f in fields])
+    code: Hashes = np.bitwise_xor.reduce([f.hashes for f in fields])
+    return code
 
 
 def _rotated(h: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
@@ -130,7 +131,7 @@ class LearnedHash:
     rules
         All rules that agree with every key seen.
     max_parallelism
-        Of the operator that is written; where rules differ in a hash but not in the key group, it does not matter which is right.
+        Of the operator that is written; where rules differ in a hash but not in the key group, either will do.
     """
 
     serializer: PojoSerializer

@@ -46,7 +46,10 @@ _BOXED: Final = {
 
 
 def _no_key(serializer: TypeSerializer) -> UnsupportedFormatError:
-    return UnsupportedFormatError(f"{serializer}: the hashCode of an array is that of the object in memory; Flink refuses arrays as keys, and they have no key groups")
+    return UnsupportedFormatError(
+        f"{serializer}: the hashCode of an array is that of the object in memory; Flink refuses arrays as keys, and they have "
+        "no key groups"
+    )
 
 
 class SimpleArraySerializer(SimpleSerializer):

@@ -111,7 +111,8 @@ def polynomial(parts: Sequence[Hashes], start: int, factor: int = 31) -> Hashes:
 
 def fold_long(bits: npt.NDArray[np.int64]) -> Hashes:
     """``Long.hashCode``: both halves, exclusive or."""
-    return (bits ^ (bits >> 32)).astype(np.int32)
+    folded: Hashes = (bits ^ (bits >> 32)).astype(np.int32)
+    return folded
 
 
 def _numbers(name: str, array: pa.Array) -> Hashes:

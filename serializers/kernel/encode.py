@@ -58,7 +58,7 @@ def _copy(source, begin, end, out, pos):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _same(arena, begin, size, consts, at):  # type: ignore[no-untyped-def]
-    for i in range(size):
+    for i in range(size):  # noqa: SIM110
         if arena[begin + i] != consts[at + i]:
             return False
     return True
