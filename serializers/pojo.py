@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -149,7 +149,7 @@ class PojoSerializer(TypeSerializer):
         if flags == _NULL:
             return None
         if flags == _EXACT:
-            return PojoValue(self.class_name, {name: f.read(source) for name, f in self._flagged})
+            return PojoValue(self.class_name, self._read_fields(source))
         value = self._subclass(flags, source, start).read(source)
         if value is None:
             raise source.corrupt(f"a null inside a subclass of {self.class_name}", start)
@@ -161,10 +161,22 @@ class PojoSerializer(TypeSerializer):
         if flags == _NULL:
             return
         if flags == _EXACT:
-            for _, field in self._flagged:
-                field.skip(source)
+            self._skip_fields(source)
             return
         self._subclass(flags, source, start).skip(source)
+
+    def _read_fields(self, source: DataInput) -> dict[str, Any]:
+        return {name: f.read(source) for name, f in self._flagged}
+
+    def _skip_fields(self, source: DataInput) -> None:
+        for _, field in self._flagged:
+            field.skip(source)
+
+    def _emit_fields(self, builder: DecodeBuilder, column_of: Callable[[str], Column]) -> None:
+        """The instructions for the fields; ``column_of`` finds a field's column."""
+        for field in self.fields:
+            with builder.field(field.name):
+                field.flagged.emit(builder, column_of(field.name))
 
     def _subclass(self, flags: int, source: DataInput, start: int) -> PojoSerializer:
         """The serializer of the subclass that the bytes name."""
@@ -278,9 +290,7 @@ class PojoSerializer(TypeSerializer):
         head = builder.op(ops.POJO, column, first, *nulls, 0, 0, len(variants))
         if not self._has_subclasses:
             builder.op(ops.VALID, column)
-            for number, field in enumerate(self.fields):
-                with builder.field(field.name):
-                    field.flagged.emit(builder, column.child(number))
+            self._emit_fields(builder, column.named)
             builder.patch(head, 3, builder.here)
             return
         types, places = self._layout(builder.options)
@@ -348,12 +358,8 @@ class PojoSerializer(TypeSerializer):
         """One class's values: its fields, and nulls for those of the others."""
         builder.op(ops.VALID, column)
         builder.text(column.named(CLASS_FIELD), pojo.class_name)
-        taken = {CLASS_FIELD}
-        for field in pojo.fields:
-            place = places[number, field.name]
-            taken.add(place)
-            with builder.field(field.name):
-                field.flagged.emit(builder, column.named(place))
+        taken = {CLASS_FIELD, *(places[number, field.name] for field in pojo.fields)}
+        pojo._emit_fields(builder, lambda name: column.named(places[number, name]))
         builder.fill_nulls(*(column.named(name) for name in types if name not in taken))
 
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -30,6 +30,7 @@ VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 """The Flink versions that the Java sources are written for."""
 
 _JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB are in flink-dist
+_LIBRARIES = ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime")
 
 # The rights that Flink's own start scripts give the JVM (env.java.opts.all in its default configuration).
 _OPENED = (
@@ -54,16 +55,32 @@ def jars(version: str) -> list[Path]:
     Raises:
         FlinkError: pip could not fetch the package, or it holds no flink-dist.
     """
-    lib = CACHE / "flink" / version / "lib"
+    lib = _jars(version, "lib", _JARS)
+    if not any(jar.name.startswith("flink-dist") for jar in lib):
+        raise FlinkError(f"apache-flink-libraries {version} holds no flink-dist jar")
+    return lib
+
+
+def libraries(version: str) -> list[Path]:
+    """Return the jars of Flink's libraries (table API, pattern matching, Scala), which few tests need beside :func:`jars`.
+
+    Raises:
+        FlinkError: pip could not fetch the package.
+    """
+    return _jars(version, "libraries", _LIBRARIES)
+
+
+def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:
+    """Return the package's jars of these names, which are kept in a folder of their own."""
+    lib = CACHE / "flink" / version / folder
     if not lib.is_dir():
+        CACHE.mkdir(exist_ok=True)
         with _appearing(lib) as target, tempfile.TemporaryDirectory(dir=CACHE) as downloads:
             options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
             pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
             _call(pip, f"fetching Flink {version}")
             (package,) = Path(downloads).iterdir()
-            _unpack_jars(package, target)
-            if not any(target.glob("flink-dist*.jar")):
-                raise FlinkError(f"{package.name} holds no flink-dist jar")
+            _unpack_jars(package, target, names)
     return sorted(lib.glob("*.jar"))
 
 
@@ -89,7 +106,15 @@ def classes(version: str) -> Path:
     return target
 
 
-def run(version: str, main: str, arguments: Sequence[str] = (), *, heap: str = "1g", timeout: float = 600) -> str:
+def run(
+    version: str,
+    main: str,
+    arguments: Sequence[str] = (),
+    *,
+    heap: str = "1g",
+    timeout: float = 600,
+    class_path: Sequence[Path] = (),
+) -> str:
     """Run one of our main classes in a JVM of its own and return what it printed.
 
     Args:
@@ -98,11 +123,12 @@ def run(version: str, main: str, arguments: Sequence[str] = (), *, heap: str = "
         arguments: its command line.
         heap: the JVM's largest heap, as ``-Xmx`` takes it.
         timeout: seconds after which the JVM is killed.
+        class_path: jars beside :func:`jars`.
 
     Raises:
         FlinkError: it ended with an error or not in time; the message holds its output.
     """
-    path = _class_path([classes(version), *jars(version)])
+    path = _class_path([classes(version), *jars(version), *class_path])
     command = [_tool("java"), *_JVM_FLAGS, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path, f"{PACKAGE}.{main}", *arguments]
     return _call(command, f"{main} on Flink {version}", timeout=timeout)
 
@@ -190,10 +216,10 @@ def _text(entry: Any) -> str:
     return json.dumps(entry, sort_keys=True, ensure_ascii=False)
 
 
-def _unpack_jars(package: Path, target: Path) -> None:
+def _unpack_jars(package: Path, target: Path, names: tuple[str, ...]) -> None:
     def wanted(name: str) -> bool:
         path = PurePosixPath(name)
-        return path.parent.name == "lib" and path.suffix == ".jar" and path.name.startswith(_JARS)
+        return path.parent.name == "lib" and path.suffix == ".jar" and path.name.startswith(names)
 
     if package.suffix == ".whl":
         with zipfile.ZipFile(package) as wheel:
