@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends import handles as h
+from state_processor.backends.catalog_schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA
 from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.schema_text import schema_text
@@ -29,61 +30,6 @@ from state_processor.serializers.errors import UnknownSerializerError, Unsupport
 
 RAW_KEYED: Final = "RAW_KEYED"
 RAW_OPERATOR: Final = "RAW_OPERATOR"
-
-OPERATORS_SCHEMA: Final = pa.schema(
-    [
-        ("checkpoint_id", pa.int64()),
-        ("operator_name", pa.string()),
-        ("operator_uid", pa.string()),
-        ("operator_uid_hash", pa.string()),
-        ("operator_parallelism", pa.int32()),
-        ("operator_max_parallelism", pa.int32()),
-        ("operator_subtask_state_count", pa.int32()),
-        ("operator_coordinator_state_size_in_bytes", pa.int64()),
-        ("operator_total_size_in_bytes", pa.int64()),
-    ]
-)
-
-STATES_SCHEMA: Final = pa.schema(
-    [
-        ("operator_uid", pa.string()),
-        ("operator_uid_hash", pa.string()),
-        ("state_name", pa.string()),
-        ("state_kind", pa.string()),
-        ("key_type", pa.string()),
-        ("namespace_type", pa.string()),
-        ("value_type", pa.string()),
-        ("map_key_type", pa.string()),
-        ("ttl", pa.bool_()),
-        ("backend", pa.string()),
-        ("size_in_bytes", pa.int64()),
-        ("spark_schema", pa.string()),
-    ]
-)
-
-HANDLES_SCHEMA: Final = pa.schema(
-    [
-        ("operator_name", pa.string()),
-        ("operator_uid", pa.string()),
-        ("operator_uid_hash", pa.string()),
-        ("subtask", pa.int32()),
-        ("slot", pa.string()),
-        ("handle_type", pa.string()),
-        ("part", pa.string()),
-        ("stream_type", pa.string()),
-        ("path", pa.string()),
-        ("inline", pa.bool_()),
-        ("offset", pa.int64()),
-        ("size_in_bytes", pa.int64()),
-        ("key_group_start", pa.int32()),
-        ("key_group_end", pa.int32()),
-        ("state_names", pa.list_(pa.string())),
-        ("local_name", pa.string()),
-        ("checkpoint_id", pa.int64()),
-        ("backend_id", pa.string()),
-        ("handle_id", pa.string()),
-    ]
-)
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",

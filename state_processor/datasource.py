@@ -1,7 +1,8 @@
 """The formats ``flink-savepoint`` and ``flink-savepoint-metadata`` of Spark's Python Data Source API.
 
 ``schema()``, ``reader()`` and ``partitions()`` run in a Python worker on the driver, ``read()`` in workers on executors. Spark
-pickles the reader before it asks for partitions, so what planning finds travels with the partitions, once for each.
+pickles the reader before it asks for partitions, so what planning finds travels with the partitions, once for each. Each of these
+workers is a new process that imports this module: what decodes is imported only where something is decoded.
 """
 
 from __future__ import annotations
@@ -10,21 +11,24 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualNullSafe, EqualTo, Filter, In, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from state_processor.backends.layouts import KEY
-from state_processor.backends.state_access import StateReader
+from state_processor.backends.catalog_schemas import SCHEMAS
 from state_processor.options import SourceOptions
-from state_processor.projection import Projection
-from state_processor.sources import TABLES, ProjectedReader, find_reader, open_source, splits_of, takes_keys
+
+if TYPE_CHECKING:
+    from state_processor.backends.state_access import StateReader
+    from state_processor.sources import ProjectedReader
 
 SAVEPOINT_FORMAT: Final = "flink-savepoint"
 METADATA_FORMAT: Final = "flink-savepoint-metadata"
+
+KEY: Final = "key"
 
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_()})
@@ -81,6 +85,8 @@ class FlinkSavepointDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the state, as the snapshot describes them."""
+        from state_processor.sources import find_reader
+
         return spark_schema(find_reader(SourceOptions.parse(self.options)).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -114,10 +120,7 @@ class FlinkSavepointMetadataDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table."""
-        from state_processor.backends import catalog
-
-        options = SourceOptions.parse(self.options)
-        return spark_schema(getattr(catalog, f"{options.table.upper()}_SCHEMA"))
+        return spark_schema(SCHEMAS[SourceOptions.parse(self.options).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table."""
@@ -162,6 +165,8 @@ class SavepointStateReader(DataSourceReader):
 
     @cached_property
     def _reader(self) -> StateReader:
+        from state_processor.sources import find_reader
+
         return find_reader(self._options)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -169,6 +174,9 @@ class SavepointStateReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Parts of similar size; small ones are read together."""
+        from state_processor.projection import Projection
+        from state_processor.sources import ProjectedReader, splits_of
+
         splits = splits_of(self._reader, self._options)
         reader = ProjectedReader(self._reader, Projection(self._reader.schema, arrow_schema_of(self._schema)))
         return [StatePartition(reader, group) for group in grouped(splits, self._options.split_bytes)]
@@ -195,6 +203,8 @@ class KeyFilteringStateReader(SavepointStateReader):
         return filters
 
     def _has_plain_key(self) -> bool:
+        from state_processor.sources import takes_keys
+
         schema, asked = self._reader.schema, arrow_schema_of(self._schema)
         return (
             takes_keys(self._reader)
@@ -235,6 +245,9 @@ class SavepointTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The whole table."""
+        from state_processor.projection import Projection
+        from state_processor.sources import TABLES, open_source
+
         table = TABLES[self._options.table](open_source(self._options))
         projection = Projection(table.schema, arrow_schema_of(self._schema))
         for batch in table.to_batches():
