@@ -399,10 +399,13 @@ def open_key_groups(
 
 def _looks_like_heap(stream: StateStream, handle: h.KeyGroupsStateHandle, canonical: CanonicalSource) -> bool:
     offsets = handle.offsets.to_numpy()
-    if not len(offsets) or offsets.min() <= 0 or offsets[0] + 4 > stream.size:
+    if not len(offsets) or offsets.min() <= 0 or offsets[0] + 6 > stream.size:
         return False
     first = handle.key_groups.start
-    if int.from_bytes(stream.read(int(offsets[0]), 4), "big") != first:
+    start = stream.read(int(offsets[0]), 6)
+    if int.from_bytes(start[:4], "big") != first:
         return False
     # The number of a small key group may as well be state id 0 and the upper half of a large key's length.
-    return not canonical.is_well_formed(h.KeyGroupRange(first, first))
+    key_size = int.from_bytes(start[2:], "big")
+    may_be_key = 0 < key_size < stream.size - offsets[0]
+    return not (may_be_key and canonical.is_well_formed(h.KeyGroupRange(first, first)))

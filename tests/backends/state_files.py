@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cramjam
+
 from state_processor.backends import handles as h
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
@@ -94,11 +95,11 @@ class StateFile:
 
 
 def _laid_out(header: bytes, key_groups: h.KeyGroupRange, blocks: Mapping[int, bytes]) -> StateFile:
-    data, offsets = header, []
+    data, offsets = bytearray(header), []
     for group in key_groups:
         offsets.append(len(data) if group in blocks else 0)
         data += blocks.get(group, b"")
-    return StateFile(data, key_groups, tuple(offsets))
+    return StateFile(bytes(data), key_groups, tuple(offsets))
 
 
 def canonical(
@@ -112,16 +113,16 @@ def canonical(
     blocks = {}
     for group, states in entries.items():
         present = [(state, found) for state, found in states.items() if found]
-        block = struct.pack(">H", present[0][0])
+        block = bytearray(struct.pack(">H", present[0][0]))
         for at, (_, found) in enumerate(present):
             for i, (key, value) in enumerate(found):
                 framed = bytearray(group.to_bytes(prefix, "big") + key)
                 last = i == len(found) - 1
                 framed[0] |= 0x80 if last else 0
-                block += struct.pack(">i", len(framed)) + bytes(framed) + struct.pack(">i", len(value)) + value
+                block += struct.pack(">i", len(framed)) + framed + struct.pack(">i", len(value)) + value
                 if last:
                     block += struct.pack(">H", present[at + 1][0]) if at + 1 < len(present) else END_OF_KEY_GROUP
-        blocks[group] = snappy(block) if compressed else block
+        blocks[group] = snappy(bytes(block)) if compressed else bytes(block)
     return _laid_out(header, h.KeyGroupRange(*key_groups), blocks)
 
 

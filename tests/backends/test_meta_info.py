@@ -5,10 +5,10 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from state_processor.backends import meta_info as mi
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-
 from tests.backends.state_files import (
     INT,
     LONG,
