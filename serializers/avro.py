@@ -19,6 +19,7 @@ from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 AVRO_SNAPSHOT: Final = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
@@ -73,6 +74,9 @@ class AvroSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self.type.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self.type.emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._snapshot or AvroSerializerSnapshot(AVRO_SNAPSHOT, None, self.class_name, self.schema.text)

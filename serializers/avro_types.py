@@ -25,7 +25,7 @@ from state_processor.serializers.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.binary_format import decimal_operands, to_decimal
 from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.logical_types import DecimalType
 from state_processor.serializers.options import DecodeOptions
@@ -44,6 +44,7 @@ from state_processor.serializers.temporal import (
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 _NANOS: Final = 1_000_000_000
@@ -111,6 +112,9 @@ class AvroBytes(AvroType):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
+
 
 class AvroString(AvroType):
     """``string``: an int length and UTF-8."""
@@ -135,6 +139,9 @@ class AvroString(AvroType):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.UTF8, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.UTF8, column)
 
     def hash_code(self, value: str) -> int:
         return hashing.of_units(struct.unpack(f"{len(value.encode())}b", value.encode()))
@@ -197,6 +204,11 @@ class AvroEnum(AvroType):
         first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
         builder.op(ops.ENUM, column, first, len(symbols))
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        symbols = [s.encode() for s in self.symbols]
+        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
+        builder.op(encode_ops.ENUM, column, first, len(symbols))
+
     def hash_code(self, value: str) -> int:
         return self.symbols.index(value)
 
@@ -246,6 +258,10 @@ class AvroArray(AvroType):
         with builder.blocks(column):
             self.items.emit(builder, column.child(0))
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.BLOCKS), builder.field("element"):
+            self.items.emit_encode(builder, column.child(0))
+
     def hash_code(self, value: Sequence[Any]) -> int:
         return hashing.of_units((self.items.hash_code(v) for v in value), start=1)
 
@@ -277,6 +293,12 @@ class AvroMap(AvroArray):
         with builder.blocks(column):
             self._key.emit(builder, column.child(0))
             self.items.emit(builder, column.child(1))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.BLOCKS):
+            self._key.emit_encode(builder, column.child(0))
+            with builder.field("value"):
+                self.items.emit_encode(builder, column.child(1))
 
     def hash_code(self, value: Any) -> int:
         raise UnsupportedFormatError("the hashCode of an Avro map depends on the class that held it: it can't be a part of a key")
@@ -375,6 +397,17 @@ class AvroUnion(AvroType):
         for jump in jumps:
             builder.patch(jump, 0, builder.here)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if self.is_struct or not self.others or self.null < 0:
+            builder.prepare(self, column)
+            return
+        with builder.unless(encode_ops.SKIP_NULL, column):
+            builder.bytes(self.others[0].to_bytes(4, "big"))
+            self.branches[self.others[0]].emit_encode(builder, column)
+            end = builder.op(encode_ops.JUMP)
+        builder.bytes(self.null.to_bytes(4, "big"))
+        builder.patch(end, 0, builder.here)
+
     def hash_code(self, value: Any) -> int:
         branch, content = self.branch_of(value)
         return 0 if branch == self.null else self.branches[branch].hash_code(content)
@@ -413,6 +446,12 @@ class AvroRecord(AvroType):
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
                 field.emit(builder, column.child(number))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        for name, field in self.fields.items():
+            with builder.field(name):
+                field.emit_encode(builder, column.named(name))
 
     def hash_code(self, value: Mapping[str, Any]) -> int:
         return hashing.of_units((f.hash_code(value[n]) for n, f in self.fields.items() if n not in self.unordered), start=1)

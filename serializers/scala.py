@@ -39,6 +39,7 @@ from state_processor.serializers.structs import (
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 SCALA: Final = "org.apache.flink.api.scala.typeutils."
@@ -229,9 +230,18 @@ class OptionSerializer(NestedSerializer):
     def present(self, value: Some | None, options: DecodeOptions) -> Any:
         return None if value is None else self.element.present(value.value, options)
 
+    def accept(self, value: Any) -> Some | None:
+        if value is None:
+            return None
+        return Some(self.element.accept(value.value if isinstance(value, Some) else value))
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=False):
             self.element.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=False):
+            self.element.emit_encode(builder, column)
 
     def hash_code(self, value: Some | None) -> int:
         return _NONE_HASH if value is None else product_hash([scala_hash(self.element, value.value)])

@@ -86,18 +86,13 @@ def check_payloads(serializer: TypeSerializer, payloads: Sequence[bytes], option
     return values
 
 
-def _accepts(serializer: TypeSerializer) -> bool:
-    kind = type(serializer)
-    return kind.accept is not TypeSerializer.accept or kind.present is TypeSerializer.present
-
-
 def check_encoding(serializer: TypeSerializer, shown: Sequence[Any], options: DecodeOptions = PLAIN) -> None:
     """The kernel writes a column as Python does, and what is written shows as the same column again.
 
     Where a column does not tell all (both sides of an Either are null, …) both refuse. Times of values with TTL are no part of
     the column that is written.
     """
-    if options.ttl or not _accepts(serializer):
+    if options.ttl:
         return
     told: list[tuple[Any, bytes]] = []
     for value in shown:
