@@ -1,6 +1,6 @@
 """Ask real Flink for its verdicts on the pairs of types of ``tests/serializers/compatibility_table.py``.
 
-``python tests/interop/compatibility.py`` writes the golden data in ``tests/fixtures/compatibility`` anew: for each version of Flink
+``python tests/interop/compatibility.py`` writes ``tests/fixtures/compatibility`` anew: for each version of Flink
 the snapshots that it writes for every type, and its verdicts.
 """
 
