@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32
 
 # Fields of the result of a check
@@ -28,7 +28,7 @@ CROWDED: Final = 4
 _FIRST_SLOTS: Final = 1 << 10
 
 
-@njit(cache=True)
+@kernel
 def _mixed(x):  # type: ignore[no-untyped-def]
     x ^= x >> np.uint64(32)
     x *= np.uint64(0xD6E8FEB86659FD93)
@@ -37,7 +37,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(32))
 
 
-@njit(cache=True)
+@kernel
 def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
     """128 bits of a key: two keys of one state with the same ones are taken to be the same key."""
     one = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - begin)
@@ -56,7 +56,7 @@ def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
     return one | np.uint64(1), two
 
 
-@njit(cache=True)
+@kernel
 def insert(seen, one, two):  # type: ignore[no-untyped-def]
     """Whether a fingerprint was new; an empty slot holds two zeros, which no fingerprint does."""
     mask = len(seen) - 1
@@ -70,7 +70,7 @@ def insert(seen, one, two):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def rehash(old, new):  # type: ignore[no-untyped-def]
     """Move all fingerprints into a larger table."""
     for i in range(len(old)):
@@ -78,7 +78,7 @@ def rehash(old, new):  # type: ignore[no-untyped-def]
             insert(new, old[i, 0], old[i, 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-untyped-def]
     """Step through framed entries from ``result[POSITION]`` on, up to the end or to the first that is wrong.
 
@@ -126,7 +126,7 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     result[SEEN] = used
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no-untyped-def]
     """Frame raw entries (lines of key begin, key end, value begin, value end) into ``out``, which has room for all.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 
 ENTRY_FIELDS: Final = 5
@@ -39,7 +39,7 @@ BAD_KEY_GROUP: Final = 5
 BAD_END: Final = 6
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, table):  # type: ignore[no-untyped-def]
     """Index the entries of one state in a window of a canonical file.
 
@@ -137,7 +137,7 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, tab
     walk[NEEDED] = needed
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def keep_keys(buf, table, found, keys, bounds):  # type: ignore[no-untyped-def]
     """Move the entries whose key part starts with one of ``keys`` to the front of the table; how many they are.
 

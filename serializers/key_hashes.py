@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.composite import ROW_KIND_FIELD, ROW_KINDS, NullableSerializer, RowSerializer, TupleSerializer
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.kernel.compiler import allocating_kernel
 from state_processor.serializers.kernel.encode_input import conform
 from state_processor.serializers.kernel.encode_program import UNWRITABLE
 from state_processor.serializers.kernel.encode_text import code_point, utf8_size
@@ -139,7 +139,7 @@ def _strings(array: pa.Array) -> Hashes:
     return codes
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
     """``String.hashCode`` of UTF-8 texts: over UTF-16 units."""
     for row in range(len(codes)):

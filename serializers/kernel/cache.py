@@ -14,8 +14,12 @@ from typing import Final
 _STAMP: Final = "kernels.stamp"
 
 
+_FOLDERS: Final = (".", "..", "../../backends")
+"""Where functions are compiled that call kernels, seen from here."""
+
+
 def discard_stale_kernels(folder: Path = Path(__file__).parent) -> None:
-    """Delete compiled kernels that were made from other sources than the present ones.
+    """Delete compiled kernels, and what else was compiled with them, that were made from other sources than the present ones.
 
     Where the folder can't be written, Numba keeps its results elsewhere and nothing happens.
     """
@@ -25,7 +29,8 @@ def discard_stale_kernels(folder: Path = Path(__file__).parent) -> None:
     with suppress(OSError):
         if (compiled / _STAMP).is_file() and (compiled / _STAMP).read_text() == stamp:
             return
-        for stale in compiled.glob("*.nb[ic]"):
-            stale.unlink(missing_ok=True)
+        for other in _FOLDERS:
+            for stale in (folder / other / "__pycache__").glob("*.nb[ic]"):
+                stale.unlink(missing_ok=True)
         compiled.mkdir(exist_ok=True)
         (compiled / _STAMP).write_text(stamp)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.decode_binary import binary
 from state_processor.serializers.kernel.memory import (
     load_be_i16,
@@ -58,7 +58,7 @@ RESULT_FIELDS: Final = 6
 _MIN_I64: Final = -(2**63)
 
 
-@njit(cache=True)
+@allocating_kernel
 def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """A ``BigInteger`` or ``BigDecimal``: the new position and 0, or the status that stops the run.
 
@@ -102,7 +102,7 @@ def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
     return pos, ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _varint(buf, pos, end):  # type: ignore[no-untyped-def]
     """An unsigned LEB128 of at most five bytes and the position after it, which is -1 where it is damaged."""
     value = np.int64(0)
@@ -117,7 +117,7 @@ def _varint(buf, pos, end):  # type: ignore[no-untyped-def]
     return value, -1
 
 
-@njit(cache=True)
+@kernel
 def _string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Flink's string: the new position and 0, or the status that stops the run."""
     units, after = _varint(buf, pos, end)
@@ -146,7 +146,7 @@ def _string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyp
     return after, ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignore[no-untyped-def]
     """Where the program of a subclass starts and the position of its own flags; -1 for a class not described."""
     if flags == 8:
@@ -175,7 +175,7 @@ def _pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignor
     return -1, pos
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, regs, arena, cols, result):  # type: ignore[no-untyped-def]
     """Decode up to ``rows`` rows and describe in ``result`` how it ended.
 

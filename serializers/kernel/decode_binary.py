@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.memory import (
     load_be_i32,
     load_be_i64,
@@ -46,7 +46,7 @@ _DAY_MS: Final = 86400000
 _ARRAY: Final = 5  # registers of an array: begin, end, count left, index, position
 
 
-@njit(cache=True)
+@kernel
 def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
     """Bytes of the UTF-8 sequence at ``pos``; negative for the longest beginning of one that is cut or wrong."""
     lead = buf[pos]
@@ -74,7 +74,7 @@ def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
     return size if size else -1
 
 
-@njit(cache=True)
+@kernel
 def _put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
     """Text in UTF-8, U+FFFD for what is none, as Java reads it; 0, or the status that stops the run."""
     end = pos + size
@@ -120,7 +120,7 @@ def _put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
     return ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
     """Where the value lies that a slot points to and its size, which is -1 where that is not inside of the region."""
     size = load_i32(buf, slot)
@@ -130,7 +130,7 @@ def _pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
     return begin + offset, size
 
 
-@njit(cache=True)
+@kernel
 def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
     """As :func:`_pointed`, for values of which up to seven bytes lie in the slot itself."""
     mark = np.int64(buf[slot + 7])
@@ -140,7 +140,7 @@ def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
     return _pointed(buf, slot, begin, end)
 
 
-@njit(cache=True)
+@kernel
 def _put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
     """A decimal of 128 bits below a power of ten, in two halves; 0, or the status that stops the run."""
     over_high, over_low = high, low
@@ -163,7 +163,7 @@ def _put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: i
     return ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low):  # type: ignore[no-untyped-def]
     """The same for big-endian bytes in two's complement."""
     if size < 1 or size > 16:
@@ -176,7 +176,7 @@ def _put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low):
     return _put_decimal(arena, cols, col, high, low, limit_high, limit_low)
 
 
-@njit(cache=True)
+@kernel
 def _put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-untyped-def]
     """Milliseconds and nanoseconds of the millisecond; 0, or the status that stops the run."""
     if nano < 0 or nano > 999999:
@@ -198,7 +198,7 @@ def _put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-u
     return ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
     """Milliseconds of the day; 0, or the status that stops the run."""
     if ms < 0 or ms >= _DAY_MS:
@@ -212,7 +212,7 @@ def _put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
     return ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value from its slot, which lies inside of its region; 0, or the status that stops the run."""
     slot = regs[prog[pc, 3]] + prog[pc, 4]
@@ -241,7 +241,7 @@ def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped
     return _put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, 6], prog[pc, 7])
 
 
-@njit(cache=True)
+@kernel
 def _open_array(buf, regs, reg, width):  # type: ignore[no-untyped-def]
     """Set the registers of an array whose region is known; its number of elements, or -1 where they don't fit."""
     begin = regs[reg]
@@ -260,7 +260,7 @@ def _open_array(buf, regs, reg, width):  # type: ignore[no-untyped-def]
     return count
 
 
-@njit(cache=True)
+@kernel
 def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untyped-def]
     """Set the registers of a map's keys and values; their number, or -1 where they don't fit or differ."""
     begin = regs[reg]
@@ -278,7 +278,7 @@ def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untype
     return count if count == _open_array(buf, regs, reg + 2 + _ARRAY, value_width) else np.int64(-1)
 
 
-@njit(cache=True)
+@kernel
 def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """Begin or go on with an array or a map: whether to jump to the target, and the status."""
     reg = prog[pc, 2]
@@ -306,7 +306,7 @@ def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-u
     return (left == 0) == begins, ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """Begin or go on with a list that has a bit mask: whether to jump to the target, the position, and the status."""
     reg = prog[pc, 2]
@@ -328,7 +328,7 @@ def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignor
     return (regs[reg] == 0) == (op == ops.MASKED), pos, ops.OK
 
 
-@njit(cache=True)
+@kernel
 def _value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value outside of binary rows: the new position and 0, or the status that stops the run."""
     fixed = prog[pc, 5] != 0
@@ -360,7 +360,7 @@ def _value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-un
     return after, _put_decimal_bytes(buf, pos + 4, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
 
 
-@njit(cache=True)
+@kernel
 def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     """Where a variant's value and dictionary lie, the position after it, and 0 or the status that stops the run."""
     if op == ops.SLOT_VARIANT:
@@ -381,7 +381,7 @@ def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     return at, size, at + size, names, at + size + names, ops.OK
 
 
-@njit(cache=True)
+@kernel
 def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
     """Run instructions up to the first one before ``REGION``: its index, the position, the status, the column without room.
 

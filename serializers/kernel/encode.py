@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from state_processor.serializers.kernel import encode_ops as ops
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.encode_columns import DATA, LEVEL, VALIDITY, VAR
 from state_processor.serializers.kernel.encode_text import code_point, put_string, put_varint, utf8_size
 from state_processor.serializers.kernel.memory import (
@@ -43,20 +43,20 @@ _MIN_I32: Final = -(2**31)
 _LARGEST_FIXED: Final = 16
 
 
-@njit(cache=True)
+@kernel
 def _is_null(arena, cols, col, slot):  # type: ignore[no-untyped-def]
     validity = cols[col, VALIDITY]
     return validity >= 0 and arena[validity + slot] == 0
 
 
-@njit(cache=True)
+@kernel
 def _copy(source, begin, end, out, pos):  # type: ignore[no-untyped-def]
     for i in range(begin, end):
         out[pos + i - begin] = source[i]
     return pos + end - begin
 
 
-@njit(cache=True)
+@kernel
 def _same(arena, begin, size, consts, at):  # type: ignore[no-untyped-def]
     for i in range(size):  # noqa: SIM110
         if arena[begin + i] != consts[at + i]:
@@ -64,7 +64,7 @@ def _same(arena, begin, size, consts, at):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def _named(arena, begin, end, aux, first, rows, at, size, consts):  # type: ignore[no-untyped-def]
     """The number of the row of names (offset in field ``at``, size in field ``size``) that a text equals, or -1."""
     for r in range(rows):
@@ -73,7 +73,7 @@ def _named(arena, begin, end, aux, first, rows, at, size, consts):  # type: igno
     return -1
 
 
-@njit(cache=True)
+@kernel
 def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx, out, pos):  # type: ignore[no-untyped-def]
     """A row's bit mask: two bits of the kind where rows have one, then a bit for each null field; -1 for an unknown kind."""
     for i in range((kind_bits + rows + 7) // 8):
@@ -97,7 +97,7 @@ def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx
     return pos + (kind_bits + rows + 7) // 8
 
 
-@njit(cache=True)
+@kernel
 def _temporal(op, value, null, out, pos):  # type: ignore[no-untyped-def]
     """A date or time from days or microseconds; the offset after it, or -1 where milliseconds can't hold it."""
     if op == ops.LOCAL_DATE or op == ops.LOCAL_DATE_TIME:
@@ -147,7 +147,7 @@ def _temporal(op, value, null, out, pos):  # type: ignore[no-untyped-def]
     return pos + 8
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop, regs, out, entries, result):  # type: ignore[no-untyped-def]
     """Write the rows ``order[at:]`` and describe in ``result`` how it ended.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.memory import load_i64, store_i64
 
 
-@njit(cache=True)
+@kernel
 def put_varint(out, pos, value):  # type: ignore[no-untyped-def]
     """An unsigned LEB128; at most five bytes for an int."""
     while value >= 0x80:
@@ -19,7 +19,7 @@ def put_varint(out, pos, value):  # type: ignore[no-untyped-def]
     return pos + 1
 
 
-@njit(cache=True)
+@kernel
 def utf8_size(lead):  # type: ignore[no-untyped-def]
     """Bytes of the code point that begins with ``lead``."""
     if lead < 0x80:
@@ -29,7 +29,7 @@ def utf8_size(lead):  # type: ignore[no-untyped-def]
     return 3 if lead < 0xF0 else 4
 
 
-@njit(cache=True)
+@kernel
 def code_point(text, at, size):  # type: ignore[no-untyped-def]
     """The code point of ``size`` bytes at ``at``."""
     lead = np.int64(text[at])
@@ -41,7 +41,7 @@ def code_point(text, at, size):  # type: ignore[no-untyped-def]
     return code
 
 
-@njit(cache=True)
+@kernel
 def count_units(text, begin, end):  # type: ignore[no-untyped-def]
     """UTF-16 units of UTF-8 text."""
     units = 0
@@ -52,7 +52,7 @@ def count_units(text, begin, end):  # type: ignore[no-untyped-def]
     return units
 
 
-@njit(cache=True)
+@kernel
 def put_string(text, begin, end, lengths_start_at, out, pos):  # type: ignore[no-untyped-def]
     """Flink's string: length and units as varints; the offset after it, or -1 without room."""
     size = end - begin

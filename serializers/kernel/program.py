@@ -15,7 +15,6 @@ from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD, Column, ColumnTree
 from state_processor.serializers.options import DecodeOptions
 
-
 CONTEXT: Final = 0
 """The register with the number that the caller gives for rows that come without entries (their key group)."""
 

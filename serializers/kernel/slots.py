@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba import njit
-
 from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.memory import load_i32, store_i16, store_i32, store_i64
 from state_processor.serializers.kernel.text import INSTANT_SIZE, put_instant
 
@@ -35,7 +34,7 @@ _FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's times
 _LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
 
 
-@njit(cache=True)
+@kernel
 def put_offset(arena, cols, col, end):  # type: ignore[no-untyped-def]
     """Close a slot of a text, bytes or list column; False without room."""
     n = cols[col, COUNT]
@@ -46,7 +45,7 @@ def put_offset(arena, cols, col, end):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def put_fixed(arena, cols, col, value):  # type: ignore[no-untyped-def]
     """Append a number to a column of any fixed width; False without room."""
     n = cols[col, COUNT]
@@ -65,20 +64,20 @@ def put_fixed(arena, cols, col, value):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def room(cols, col, size):  # type: ignore[no-untyped-def]
     """Whether a text column can take another slot of at most ``size`` bytes."""
     return cols[col, COUNT] < cols[col, CAPACITY] and cols[col, VAR_SIZE] + size <= cols[col, VAR_CAPACITY]
 
 
-@njit(cache=True)
+@kernel
 def end_text(arena, cols, col, out):  # type: ignore[no-untyped-def]
     """Close a slot whose bytes end at ``out``; room was checked before."""
     cols[col, VAR_SIZE] = out - cols[col, VAR]
     put_offset(arena, cols, col, cols[col, VAR_SIZE])
 
 
-@njit(cache=True)
+@kernel
 def put_bytes(arena, cols, col, source, pos, size):  # type: ignore[no-untyped-def]
     """Append a slot with a copy of bytes; False without room."""
     if not room(cols, col, size):
@@ -90,7 +89,7 @@ def put_bytes(arena, cols, col, source, pos, size):  # type: ignore[no-untyped-d
     return True
 
 
-@njit(cache=True)
+@kernel
 def put_null(arena, cols, col):  # type: ignore[no-untyped-def]
     """Append a null slot to one column; False without room."""
     n = cols[col, COUNT]
@@ -109,7 +108,7 @@ def put_null(arena, cols, col):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True)
+@kernel
 def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
     """Append a null slot to each column of a range of the null table; the first column without room, or -1."""
     for i in range(first, last):
@@ -118,7 +117,7 @@ def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True)
+@kernel
 def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
     """A point in time as microseconds; 0, or the status that stops the run."""
     if mode == 0 and nano % 1000 != 0:
@@ -130,7 +129,7 @@ def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untype
     return ops.FULL
 
 
-@njit(cache=True)
+@kernel
 def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
     """A point in time as text; 0, or the status that stops the run."""
     if not room(cols, col, INSTANT_SIZE):
@@ -140,7 +139,7 @@ def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-
     return ops.OK
 
 
-@njit(cache=True)
+@kernel
 def put_time_of(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
     """A point in time as UTC text or as microseconds; 0, or the status that stops the run."""
     if mode == 1:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.memory import load_i64, store_i64
 
 INSTANT_SIZE: Final = 40
@@ -20,7 +20,7 @@ TIME_SIZE: Final = 20
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 
 
-@njit(cache=True)
+@kernel
 def put_code_point(arena, out, code):  # type: ignore[no-untyped-def]
     """One Unicode code point as UTF-8, at most four bytes."""
     if code < 0x80:
@@ -42,7 +42,7 @@ def put_code_point(arena, out, code):  # type: ignore[no-untyped-def]
     return out + 4
 
 
-@njit(cache=True)
+@kernel
 def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
     """``units`` UTF-16 code units, each a varint (Flink's ``StringValue``), as UTF-8: at most three bytes a unit.
 
@@ -100,7 +100,7 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
     return pos, out
 
 
-@njit(cache=True)
+@kernel
 def put_padded(arena, out, value, width):  # type: ignore[no-untyped-def]
     """A number that is not negative, with leading zeros up to ``width`` digits."""
     digits = 1
@@ -115,13 +115,13 @@ def put_padded(arena, out, value, width):  # type: ignore[no-untyped-def]
     return out + digits
 
 
-@njit(cache=True)
+@kernel
 def decimal_size(size):  # type: ignore[no-untyped-def]
     """Digits, sign and point included, that a two's complement number of ``size`` bytes needs at most as plain digits."""
     return size * 5 // 2 + 4
 
 
-@njit(cache=True)
+@allocating_kernel
 def put_integer(buf, pos, size, arena, out):  # type: ignore[no-untyped-def]
     """A two's complement big-endian number of ``size`` > 0 bytes as decimal digits (``BigInteger.toString``)."""
     negative = buf[pos] >= 0x80
@@ -174,13 +174,13 @@ def put_integer(buf, pos, size, arena, out):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@kernel
 def decimal_text_size(size, scale):  # type: ignore[no-untyped-def]
     """Bytes that :func:`put_decimal` needs at most: plain notation occurs only where the scale adds six zeros or less."""
     return decimal_size(size) + 24
 
 
-@njit(cache=True)
+@kernel
 def put_decimal(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-def]
     """Unscaled number and scale as ``BigDecimal.toString`` prints them, scientific notation included."""
     start = out
@@ -218,7 +218,7 @@ def put_decimal(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-d
     return put_padded(arena, out + 2, abs(exponent), 1)
 
 
-@njit(cache=True)
+@kernel
 def days_from_civil(year, month, day):  # type: ignore[no-untyped-def]
     """Days since 1970-01-01 of a date in the proleptic Gregorian calendar."""
     year -= month <= 2
@@ -229,7 +229,7 @@ def days_from_civil(year, month, day):  # type: ignore[no-untyped-def]
     return era * 146097 + day_of_era - 719468
 
 
-@njit(cache=True)
+@kernel
 def civil_from_days(days):  # type: ignore[no-untyped-def]
     """Year, month and day of a number of days since 1970-01-01: the inverse of :func:`days_from_civil`."""
     days += 719468
@@ -243,7 +243,7 @@ def civil_from_days(days):  # type: ignore[no-untyped-def]
     return year_of_era + era * 400 + (month <= 2), month, day
 
 
-@njit(cache=True)
+@kernel
 def put_date(arena, out, year, month, day):  # type: ignore[no-untyped-def]
     """``LocalDate.toString``: four digits of year at least, ``+`` before more, ``-`` before negative ones."""
     if year < 0:
@@ -259,7 +259,7 @@ def put_date(arena, out, year, month, day):  # type: ignore[no-untyped-def]
     return put_padded(arena, out + 1, day, 2)
 
 
-@njit(cache=True)
+@kernel
 def put_time(arena, out, hour, minute, second, nano, always_seconds):  # type: ignore[no-untyped-def]
     """``LocalTime.toString``: seconds left out where they are zero (unless asked for), a fraction of 3, 6 or 9 digits."""
     out = put_padded(arena, out, hour, 2)
@@ -278,7 +278,7 @@ def put_time(arena, out, hour, minute, second, nano, always_seconds):  # type: i
     return out
 
 
-@njit(cache=True)
+@kernel
 def put_instant(arena, out, seconds, nano):  # type: ignore[no-untyped-def]
     """``Instant.toString``: date, ``T``, time with seconds, ``Z``."""
     days = seconds // 86400

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
 from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64
 from state_processor.serializers.kernel.slots import (
     VAR,
@@ -42,7 +42,7 @@ _INSTANT_MIN: Final = -31557014167219200
 _INSTANT_MAX: Final = 31556889864403199
 
 
-@njit(cache=True)
+@kernel
 def put_day(arena, cols, col, days, mode):  # type: ignore[no-untyped-def]
     """A day as days since 1970 or as text; 0, or the status that stops the run."""
     if mode == _TEXT:
@@ -56,7 +56,7 @@ def put_day(arena, cols, col, days, mode):  # type: ignore[no-untyped-def]
     return ops.OK if put_fixed(arena, cols, col, days) else ops.FULL
 
 
-@njit(cache=True)
+@kernel
 def _is_date(year, month, day):  # type: ignore[no-untyped-def]
     if year > 999999999 or year < -999999999 or month < 1 or month > 12 or day < 1:
         return False
@@ -66,7 +66,7 @@ def _is_date(year, month, day):  # type: ignore[no-untyped-def]
     return day <= (30 if month == 4 or month == 6 or month == 9 or month == 11 else 31)
 
 
-@njit(cache=True)
+@kernel
 def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 8 > end:
         return pos, ops.TRUNCATED
@@ -92,7 +92,7 @@ def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no
     return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
 
 
-@njit(cache=True)
+@kernel
 def _with_nanos(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 12 > end:
         return pos, ops.TRUNCATED
@@ -117,7 +117,7 @@ def _with_nanos(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignor
     return pos, put_time_of(arena, cols, col, whole, nano, mode)
 
 
-@njit(cache=True)
+@kernel
 def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     size = 6 if op == ops.LOCAL_DATE else (7 if op == ops.LOCAL_TIME else 13)
     if pos + size > end:
@@ -164,7 +164,7 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
     return at, ops.OK
 
 
-@njit(cache=True)
+@kernel
 def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """One date or time: the new position and 0, or the status that stops the run.
 
@@ -178,7 +178,7 @@ def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[n
     return _millis(op, mode, of_utc, buf, pos, end, arena, cols, col)
 
 
-@njit(cache=True)
+@kernel
 def epoch(ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """A count of days or of parts of a second, never null (Avro): the new position and 0, or the status that stops the run."""
     mode = ins[2]
