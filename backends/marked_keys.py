@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit
 
 from state_processor.backends.entry_encoder import KEY, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.backends.entry_framing import fingerprint, insert, rehash
@@ -23,6 +22,7 @@ from state_processor.backends.states import VALUE as VALUE_KIND
 from state_processor.backends.states import StateDescription
 from state_processor.serializers.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.streaming import VoidNamespaceSerializer
 
@@ -113,7 +113,7 @@ class MarkedKeys:
         return kept[: _sift(entries, self._skips[state_id], lengths, self._seen, kept)]
 
 
-@njit(cache=True, nogil=True)
+@allocating_kernel
 def _index(data, prefix):  # type: ignore[no-untyped-def]
     """Begin and end of each key behind its key group."""
     count = 0
@@ -132,7 +132,7 @@ def _index(data, prefix):  # type: ignore[no-untyped-def]
     return keys
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _mark(data, keys, seen):  # type: ignore[no-untyped-def]
     """Put keys into the set; returns how many are new."""
     added = 0
@@ -143,7 +143,7 @@ def _mark(data, keys, seen):  # type: ignore[no-untyped-def]
     return added
 
 
-@njit(cache=True)
+@kernel
 def _contains(seen, one, two):  # type: ignore[no-untyped-def]
     mask = len(seen) - 1
     slot = np.int64(two & np.uint64(mask))
@@ -154,7 +154,7 @@ def _contains(seen, one, two):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _sift(data, skip, lengths, seen, kept):  # type: ignore[no-untyped-def]
     """Copy the entries whose key does not begin with a marked one, ``skip`` bytes from its start; returns the bytes of them."""
     size = 0
