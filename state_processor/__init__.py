@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from state_processor import arrow, errors
+    from state_processor import arrow, errors, pyflink
     from state_processor.errors import (
         CorruptSnapshotError,
         InvalidRowError,
@@ -37,7 +37,7 @@ try:
 except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0"
 
-_MODULES = ("arrow", "errors")
+_MODULES = ("arrow", "errors", "pyflink")
 _ERRORS = (
     "CorruptSnapshotError",
     "InvalidRowError",
@@ -91,6 +91,7 @@ __all__ = [
     "WriteSummary",
     "arrow",
     "errors",
+    "pyflink",
     "register",
 ]
 

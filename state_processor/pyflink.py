@@ -1,0 +1,90 @@
+"""Values in the state of PyFlink jobs.
+
+PyFlink keeps every value as bytes that its Python workers wrote, in states called ``python-state-`` and the name that the job
+gave: values, reducing and aggregating states as a list of one element, maps with bytes for keys. A snapshot does not tell the
+type; who knows it from the job's state descriptor decodes with it.
+
+Examples
+--------
+>>> import state_processor as sp
+>>> sp.pyflink.decode(bytes.fromhex("0000000000000015"), sp.Types.LONG())
+21
+>>> sp.pyflink.state_name("count")
+'python-state-count'
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+
+from state_processor.serializers.arrays import BytesSerializer
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.python_coders import python_coder
+
+
+def state_name(name: str) -> str:
+    """The name under which a snapshot has the state that a PyFlink job calls ``name``."""
+    return f"python-state-{name}"
+
+
+def decode(data: bytes, value_type: TypeSerializer) -> Any:
+    """One value.
+
+    Parameters
+    ----------
+    data
+        The bytes of a state: a value, an element, a map's key or value.
+    value_type
+        The type that the job's state descriptor has, from :class:`~state_processor.Types`. ``Types.PICKLED_BYTE_ARRAY()``, which
+        is PyFlink's default, gives the pickle's bytes.
+
+    Returns
+    -------
+    Any
+        Rows and tuples as dictionaries, maps as lists of pairs, as in columns.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        The bytes are not those of a value of the type.
+    UnsupportedFormatError
+        PyFlink has no such type.
+    """
+    coder = python_coder(value_type)
+    return coder.present(coder.deserialize(bytes(data)), DecodeOptions())
+
+
+def encode(value: Any, value_type: TypeSerializer) -> bytes:
+    """The inverse of :func:`decode`."""
+    coder = python_coder(value_type)
+    return coder.serialize(coder.accept(value))
+
+
+def decode_column(column: pa.Array | pa.ChunkedArray, value_type: TypeSerializer) -> pa.Array:
+    """A column of bytes, such as ``list_value``, as a column of values; nulls stay null."""
+    coder, options = python_coder(value_type), DecodeOptions()
+    values = (None if data is None else coder.present(coder.deserialize(data), options) for data in column.to_pylist())
+    return pa.array(values, coder.arrow_type(options))
+
+
+def load_pickle(data: bytes) -> Any:
+    """The Python object of a pickled value.
+
+    .. warning:: Loading a pickle runs code that stands in it. Nothing else in this library ever does; call this only for
+       savepoints that nobody but people you trust could have written.
+
+    Raises
+    ------
+    UndecodableValueError
+        It is no pickle, or needs modules that are not here (``cloudpickle``, the job's own).
+    """
+    content = BytesSerializer().deserialize(bytes(data))
+    try:
+        return pickle.loads(content)
+    except Exception as error:
+        raise UndecodableValueError(f"the pickle of {len(content)} bytes can't be loaded: {error!r}") from error
