@@ -172,7 +172,8 @@ def _sift(data, skip, lengths, seen, kept):  # type: ignore[no-untyped-def]
                 found = True
                 break
         if not found:
-            kept[size : size + after - pos] = data[pos:after]
-            size += after - pos
+            for i in range(pos, after):
+                kept[size] = data[i]
+                size += 1
         pos = after
     return size

@@ -89,12 +89,7 @@ class OperatorStateFileWriter:
             If a key or value is none of the state's type, or a key occurs twice.
         """
         state = self._state(name)
-        assert state.key is not None
-        assert state.value is not None
-        where = f"{self._context}state {name!r}"
-        _check_keys(state.key, keys, where)
-        encoded = _encode({"key": state.key, "value": state.value}, {"key": keys, "value": values}, where)
-        self.add_broadcast_bytes(name, len(encoded), encoded.data)
+        self.add_broadcast_bytes(name, len(keys), encode_broadcast(state, keys, values, f"{self._context}state {name!r}"))
 
     def add_broadcast_bytes(self, name: str, count: int, data: npt.NDArray[np.uint8]) -> None:
         """Write broadcast state as the bytes of its keys and values, back to back."""
@@ -149,6 +144,20 @@ def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.
     builder.op(ops.ROW_END)
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     return ColumnEncoder(builder.build(), context).encode(batch)
+
+
+def encode_broadcast(state: StateDescription, keys: pa.Array, values: pa.Array, context: str) -> npt.NDArray[np.uint8]:
+    """Keys and values of broadcast state, back to back.
+
+    Raises
+    ------
+    InvalidRowError
+        If a key or value is none of the state's type, or a key occurs twice.
+    """
+    assert state.key is not None
+    assert state.value is not None
+    _check_keys(state.key, keys, context)
+    return _encode({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
 
 
 def _check_keys(serializer: TypeSerializer, keys: pa.Array, context: str) -> None:

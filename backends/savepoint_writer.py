@@ -15,8 +15,10 @@ from state_processor.backends.key_groups import check_parallelism, range_of_subt
 from state_processor.backends.metadata import (
     LAYOUTS,
     CheckpointMetadata,
+    MasterState,
     OperatorState,
     OperatorSubtaskState,
+    read_metadata,
     write_metadata,
 )
 from state_processor.backends.operator_id import operator_id
@@ -143,6 +145,7 @@ def commit_savepoint(
     *,
     version: int = WIDEST_VERSION,
     checkpoint_id: int = 1,
+    master_states: Sequence[MasterState] = (),
 ) -> CheckpointMetadata:
     """Write ``_metadata``: from then on the directory is a savepoint.
 
@@ -157,6 +160,8 @@ def commit_savepoint(
         Of ``_metadata``; see :func:`metadata_version`.
     checkpoint_id
         The number of the checkpoint; Flink goes on counting from it.
+    master_states
+        State of hooks of the checkpoint coordinator.
 
     Raises
     ------
@@ -169,8 +174,13 @@ def commit_savepoint(
         twice = next(i for i in ids if ids.count(i) > 1)
         raise OptionError(f"operator {twice} is written twice")
     properties = savepoint_properties() if LAYOUTS[version].properties else None
-    metadata = CheckpointMetadata(version, checkpoint_id, states, (), properties)
-    staging.commit(write_metadata(metadata), set(_files(states)))
+    metadata = CheckpointMetadata(version, checkpoint_id, states, tuple(master_states), properties)
+    files = set(_files(states))
+    replaced = staging.present_metadata()
+    staging.commit(write_metadata(metadata), files)
+    if replaced is not None:
+        for name in set(_files(read_metadata(replaced).operators)) - files:
+            staging.remove(name)
     return metadata
 
 
@@ -179,6 +189,19 @@ def _files(states: Sequence[OperatorState]) -> Iterator[str]:
     for state in states:
         for subtask in state.subtasks:
             for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator):
-                stream = getattr(handle, "stream", None)
-                if isinstance(stream, h.RelativeFileStateHandle):
-                    yield stream.path
+                for stream in _streams(handle):
+                    if isinstance(stream, h.RelativeFileStateHandle):
+                        yield stream.path
+
+
+def _streams(handle: h.KeyedStateHandle | h.OperatorStateHandle | None) -> Iterator[h.StreamStateHandle]:
+    if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+        yield handle.meta
+        yield from (file.stream for file in handle.files)
+    elif isinstance(handle, h.ChangelogStateBackendHandle):
+        for part in (*handle.materialized, *handle.changes):
+            yield from _streams(part)
+    elif isinstance(handle, h.ChangelogFileStateHandle):
+        yield from (stream for _, stream in handle.streams)
+    elif handle is not None and not isinstance(handle, h.InMemoryChangelogStateHandle):
+        yield handle.stream

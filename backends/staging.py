@@ -47,11 +47,14 @@ class Staging:
         Names this write: letters and digits, different from those of other writes into the directory.
     storage
         Access to files.
+    replaces
+        Whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``.
     """
 
     directory: str
     token: str
     storage: Storage = field(default_factory=Storage)
+    replaces: bool = False
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
@@ -71,8 +74,8 @@ class Staging:
             If it can't be made.
         """
         filesystem, path = self._inner("")
-        if self.storage.exists(self._path(METADATA_FILE)):
-            raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or remove it")
+        if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
+            raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or overwrite it")
         try:
             filesystem.create_dir(path, recursive=True)
         except OSError as problem:
@@ -143,7 +146,7 @@ class Staging:
         OptionError
             If somebody else has written a savepoint here meanwhile.
         """
-        if self.storage.exists(self._path(METADATA_FILE)):
+        if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
             raise OptionError(f"{self.directory} has been filled with another savepoint meanwhile")
         self.remove_all_but(names)
         if not Location.parse(self.directory).is_local:
@@ -155,6 +158,11 @@ class Staging:
             sink.write(metadata)
         filesystem, path = self._inner(name)
         filesystem.move(path, self._inner(METADATA_FILE)[1])
+
+    def present_metadata(self) -> memoryview | None:
+        """``_metadata`` of the savepoint that is there."""
+        path = self._path(METADATA_FILE)
+        return self.storage.read_all(path) if self.storage.is_file(path) else None
 
     def _path(self, name: str) -> str:
         return str(Location.parse(self.directory).joined(name))

@@ -9,7 +9,14 @@ from state_processor.backends import meta_info as mi
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import StateDescription, describe_keyed, operator_label, state_variants
+from state_processor.backends.states import (
+    StateDescription,
+    describe_keyed,
+    describe_operator_state,
+    operator_header,
+    operator_label,
+    subtask_label,
+)
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 
@@ -46,11 +53,11 @@ class BaseOperator:
         for handle in self.handles:
             header = handle.open(self.snapshot).header
             if key is not None and header.key.to_bytes() != key.to_bytes():
-                raise self._differs("keys", handle)
+                raise self._differs("keys", handle.context)
             key = key or header.key
             for meta in header.states:
                 if meta.name in states and _bytes(meta) != _bytes(states[meta.name]):
-                    raise self._differs(f"state {meta.name!r}", handle)
+                    raise self._differs(f"state {meta.name!r}", handle.context)
                 states.setdefault(meta.name, meta)
         return None if key is None else mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(states.values()))
 
@@ -61,10 +68,31 @@ class BaseOperator:
         return {} if header is None else {m.name: describe_keyed(header, m) for m in header.states}
 
     @cached_property
+    def operator_metas(self) -> dict[str, mi.StateMetaInfo]:
+        """List, union and broadcast states as they are registered.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If subtasks register a state differently.
+        """
+        states: dict[str, mi.StateMetaInfo] = {}
+        for subtask in self.operator.subtasks:
+            handle = subtask.managed_operator
+            if handle is None or not handle.states:
+                continue
+            context = subtask_label(self.operator, subtask)
+            header = operator_header(self.snapshot, handle, context)
+            for meta in (*header.lists, *header.broadcasts):
+                if meta.name in states and _bytes(meta) != _bytes(states[meta.name]):
+                    raise self._differs(f"state {meta.name!r}", context)
+                states.setdefault(meta.name, meta)
+        return states
+
+    @cached_property
     def operator_states(self) -> dict[str, StateDescription]:
         """List, union and broadcast states by name."""
-        variants = state_variants(self.snapshot, self.operator)
-        return {name: found[0] for name, found in variants.items() if not found[0].is_keyed}
+        return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -81,9 +109,9 @@ class BaseOperator:
         """Whether all keyed state lies in canonical files, which can be copied."""
         return all(isinstance(k.handle, h.KeyGroupsStateHandle) and k.handle.is_savepoint and not k.raw for k in self.handles)
 
-    def _differs(self, what: str, handle: KeyedHandle) -> UnsupportedFormatError:
+    def _differs(self, what: str, context: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(
-            f"{handle.context}: {what} registered with another serializer than in other subtasks; "
+            f"{context}: {what} registered with another serializer than in other subtasks; "
             f"the bytes of {operator_label(self.operator)} can't be moved between them"
         )
 

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from state_processor.backends import meta_info as mi
+from state_processor.backends.entry_encoder import KeyHash
+from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.states import StateDescription
 from state_processor.base_operator import BaseOperator
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.write_tasks import Marks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-ALL_STATES: Final = None
-
 
 @dataclass(frozen=True)
 class RowSource:
     """Rows for keyed states: for each state by name, which columns become what (the encoder's names to those of the rows).
 
-    ``marks``: entries of the base with the same keys give way. A source without value columns only removes.
+    ``marks`` tells which entries of the base give way, see :class:`~state_processor.write_tasks.StateColumns`.
     """
 
     frame: DataFrame
     columns: Mapping[str, Mapping[str, str]]
-    marks: bool = False
+    marks: Marks = ""
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """Keys to remove, in column ``key``, from one state or from all."""
+    """Keys to remove from one state, or from all; ``columns`` as for :class:`RowSource`, without a value."""
 
     frame: DataFrame
-    key: str
+    columns: Mapping[str, str]
     state: str | None
 
 
@@ -65,6 +65,10 @@ class OperatorDraft:
         Keys to remove from what the base has.
     operator_states
         List, union and broadcast states that are written from rows.
+    hashing
+        ``hashCode`` of keys, where their serializer does not know it.
+    renamed
+        The identifier that it gets.
     """
 
     identifier: OperatorIdentifier
@@ -77,6 +81,8 @@ class OperatorDraft:
     sources: list[RowSource] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     operator_states: dict[str, tuple[StateDescription, DataFrame]] = field(default_factory=dict)
+    hashing: KeyHash | tuple[HashRule, ...] | None = None
+    renamed: OperatorIdentifier | None = None
 
     @property
     def label(self) -> str:
@@ -111,6 +117,33 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: state {state.name!r} is written twice")
         self.added[state.name] = state
 
+    def add_operator_state(self, state: StateDescription, frame: DataFrame) -> None:
+        """A list, union or broadcast state that rows will fill.
+
+        Raises
+        ------
+        OptionError
+            If it was added before.
+        """
+        if state.name in self.added or state.name in self.operator_states:
+            raise OptionError(f"{self.label}: state {state.name!r} is written twice")
+        self.operator_states[state.name] = (state, frame)
+
+    def keeps(self, name: str) -> bool:
+        """Whether a state of the base is taken over."""
+        return name not in self.removed and name not in self.added and name not in self.operator_states
+
+    @property
+    def final_identifier(self) -> OperatorIdentifier:
+        """The identifier that the operator has in the new savepoint."""
+        return self.renamed or self.identifier
+
+    @property
+    def final_names(self) -> tuple[str, ...]:
+        """The states that the operator has in the new savepoint."""
+        kept = tuple(n for n in self.base.state_names if self.keeps(n)) if self.base is not None else ()
+        return (*kept, *self.added, *self.operator_states)
+
     def keyed(self, name: str) -> StateDescription:
         """A keyed state of the base, to be patched.
 
@@ -120,7 +153,7 @@ class OperatorDraft:
             If the base has none of that name.
         """
         states = self.base.keyed_states if self.base is not None else {}
-        left = {n: s for n, s in states.items() if n not in self.removed}
+        left = {n: s for n, s in states.items() if self.keeps(n)}
         if name not in left:
             raise NotFoundError.naming_nearest(f"keyed state (in {self.label})", name, left)
         return left[name]
@@ -183,7 +216,7 @@ class OperatorDraft:
         """Keyed states of the base whose entries are carried over."""
         if self.base is None:
             return ()
-        return tuple(n for n in self.base.keyed_states if n not in self.removed and n not in self.added)
+        return tuple(n for n in self.base.keyed_states if self.keeps(n))
 
     def header(self) -> mi.KeyedHeader | None:
         """The header of the keyed state files to write; ``None`` without keyed states."""

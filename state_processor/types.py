@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, temporal
+from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, streaming, temporal
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 
@@ -233,6 +233,18 @@ class Types:
     def NULLABLE(inner_type: TypeSerializer) -> TypeSerializer:
         """A type whose serializer does not know null, wrapped in Flink's ``NullableSerializer``."""
         return composite.NullableSerializer(inner_type)
+
+    # Namespaces of window state
+
+    @staticmethod
+    def TIME_WINDOW() -> TypeSerializer:
+        """Flink's ``TimeWindow``: the namespace of time and session windows."""
+        return streaming.TimeWindowSerializer()
+
+    @staticmethod
+    def GLOBAL_WINDOW() -> TypeSerializer:
+        """Flink's ``GlobalWindow``."""
+        return streaming.GlobalWindowSerializer()
 
     # The user's own classes
 

@@ -18,6 +18,7 @@ from state_processor.write_tasks import MESSAGES, PHASED_BLOBS, InSubtask, Subta
 
 _BLOB_SCHEMA: Final = spark_schema(PHASED_BLOBS)
 _MESSAGE_SCHEMA: Final = spark_schema(MESSAGES)
+_COPY_TASKS: Final = 256
 _RAISED: Final = re.compile(r"^state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
 _JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace|\n)")
 
@@ -27,9 +28,19 @@ def encode_rows(frame: DataFrame, task: Any) -> DataFrame:
     return frame.mapInArrow(task, _BLOB_SCHEMA)
 
 
-def run_parts(spark: SparkSession, count: int, task: Any) -> DataFrame:
-    """Pass 1 without rows: ``task`` is given the numbers of the parts, one part in each of ``count`` partitions."""
+def encode_parts(spark: SparkSession, count: int, task: Any) -> DataFrame:
+    """Pass 1 over parts of a base: ``task`` is given their numbers, one in each of ``count`` partitions."""
     return spark.range(0, count, 1, count).mapInArrow(task, _BLOB_SCHEMA)
+
+
+def run_parts(spark: SparkSession, count: int, task: Any) -> dict[int, Any]:
+    """What ``task`` has to tell of each part, by number; small parts share a task."""
+    if not count:
+        return {}
+    tasks = min(count, _COPY_TASKS)
+    with our_errors():
+        messages = spark.range(0, count, 1, tasks).mapInArrow(task, _MESSAGE_SCHEMA).collect()
+    return {m.subtask: pickle.loads(m.handle) for m in messages}
 
 
 def write_subtasks(

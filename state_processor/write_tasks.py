@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 from uuid import uuid4
 
 import numpy as np
@@ -21,15 +21,24 @@ import pyarrow as pa
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
-from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, KeyedStateEncoder, KeyHash
+from state_processor.backends.carry import KeyedCarrier
+from state_processor.backends.copied_subtasks import copy_subtask
+from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.key_groups import range_of_subtask
+from state_processor.backends.keyed_reader import KeyedSplit
 from state_processor.backends.marked_keys import MarkedKeys, MarkerEncoder
+from state_processor.backends.metadata import OperatorSubtaskState
+from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.staging import FileSink, Staging
 from state_processor.backends.states import StateDescription, describe_keyed
 from state_processor.options import import_serializers
 from state_processor.serializers.errors import MissingFileError, OptionError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import written_by_flink
+
+if TYPE_CHECKING:
+    from state_processor.serializers.pojo import PojoSerializer
 
 MARKERS: Final = 0
 """The phase of keys whose entries of the base are left out."""
@@ -54,6 +63,7 @@ _BATCH_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 1 << 20
 
 Batches = Iterable[pa.RecordBatch]
+Marks = Literal["", "keys", "entries"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ class KeyedTarget:
         Of the operator.
     serializers
         Modules to import, which register serializers of the user's own.
+    hashing
+        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
     """
 
     operator_id: str
@@ -81,6 +93,7 @@ class KeyedTarget:
     parallelism: int
     max_parallelism: int
     serializers: tuple[str, ...] = ()
+    hashing: KeyHash | tuple[HashRule, ...] | None = None
 
     def open_header(self) -> mi.KeyedHeader:
         """The header with its serializers."""
@@ -93,6 +106,14 @@ class KeyedTarget:
         """The states by their ids."""
         header = self.open_header()
         return tuple(describe_keyed(header, meta) for meta in header.states)
+
+    @property
+    def key_hash(self) -> KeyHash | None:
+        """The function that gives ``hashCode`` of a column of keys, if the serializer does not."""
+        if not isinstance(self.hashing, tuple):
+            return self.hashing
+        key = self.open_header().key.restore_serializer()
+        return LearnedHash(cast("PojoSerializer", key), self.hashing, self.max_parallelism)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "states"}
@@ -109,13 +130,14 @@ def header_bytes(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
 class StateColumns:
     """From which columns of the rows a state is written.
 
-    ``columns`` maps the names that :mod:`~state_processor.backends.entry_encoder` knows to columns. With ``marks``, entries of
-    the base with the same key (and namespace) give way, also where the value is null.
+    ``columns`` maps the names that :mod:`~state_processor.backends.entry_encoder` knows to columns. ``marks`` tells which
+    entries of the base give way: none, those of the same ``keys`` (also where the value is null), or the same ``entries`` of a
+    map.
     """
 
     state_id: int
     columns: Mapping[str, str]
-    marks: bool = False
+    marks: Marks = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +147,6 @@ class EncodeRows:
     target: KeyedTarget
     states: tuple[StateColumns, ...]
     last_access: int = 0
-    key_hash: KeyHash | None = None
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The blobs of a task's rows."""
@@ -142,19 +163,24 @@ class EncodeRows:
         options: dict[str, Any] = {
             "max_parallelism": t.max_parallelism,
             "parallelism": t.parallelism,
-            "key_hash": self.key_hash,
+            "key_hash": t.key_hash,
             "context": t.label,
         }
-        entries = None
-        if set(schema.names) - {KEY}:
-            entries = KeyedStateEncoder(t.states[state.state_id], state.state_id, schema, last_access=self.last_access, **options)
-        markers = MarkerEncoder(t.states[state.state_id], state.state_id, schema, **options) if state.marks else None
+        description = t.states[state.state_id]
+        entries = markers = None
+        if set(schema.names) - {KEY, *NAMESPACES}:
+            entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
+        if state.marks == "keys":
+            markers = MarkerEncoder(description, state.state_id, schema, **options)
 
         def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             if markers is not None:
                 yield from (in_phase(blobs, MARKERS) for blobs in markers.encode(rows))
             if entries is not None:
-                yield from (in_phase(blobs, NEW) for blobs in entries.encode(rows))
+                for blobs in entries.encode(rows):
+                    if state.marks == "entries":
+                        yield in_phase(blobs, MARKERS)
+                    yield in_phase(blobs, NEW)
 
         return encode
 
@@ -184,6 +210,49 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.concat_batches(batches)
+
+
+@dataclass(frozen=True)
+class CarryEntries:
+    """Pass 1 over the base: entries of keyed states as they are. Rows are the numbers of ``parts``.
+
+    Parameters
+    ----------
+    target
+        The operator to write.
+    snapshot
+        The base, as it travels to tasks.
+    parts
+        Key groups of handles.
+    states
+        The states to take over: name in the base, and id in the target.
+    old_max_parallelism
+        Of the operator in the base.
+    """
+
+    target: KeyedTarget
+    snapshot: Snapshot
+    parts: tuple[KeyedSplit, ...]
+    states: tuple[tuple[str, int], ...]
+    old_max_parallelism: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The blobs of the parts that are named."""
+        t = self.target
+        import_serializers(t.serializers)
+        carrier = KeyedCarrier(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
+        for number in numbers(batches):
+            part = self.parts[number]
+            source = part.handle.open(self.snapshot)
+            for name, state_id in self.states:
+                for blobs in carrier.blobs(source, name, state_id, part.key_groups):
+                    yield in_phase(blobs, CARRIED)
+
+
+def numbers(batches: Batches) -> Iterator[int]:
+    """The values of the first column."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
 
 
 @dataclass(frozen=True)
@@ -217,6 +286,8 @@ class new_file:  # noqa: N801 - used like a function
     """A new file of a write; it goes away again on failure, and where the write was given up or done without this task."""
 
     def __init__(self, staging: Staging, operator_id: str, what: str, subtask: int) -> None:
+        if not staging.is_open():
+            raise MissingFileError(f"{staging.directory}: the write that this task belongs to is over")
         self._staging = staging
         self.sink = staging.open(staging.file_name(operator_id, what, subtask, uuid4().hex[:8]))
 
@@ -230,6 +301,35 @@ class new_file:  # noqa: N801 - used like a function
         self._staging.remove(self.sink.name)
         if kind is None:
             raise MissingFileError(f"{self._staging.directory}: the write that this task belongs to is over")
+
+
+@dataclass(frozen=True)
+class CopyPart:
+    """A subtask of an operator that is taken over file by file."""
+
+    operator_id: str
+    label: str
+    subtask: OperatorSubtaskState
+
+
+@dataclass(frozen=True)
+class CopySubtasks:
+    """Copies the files of subtasks; rows are the numbers of ``parts``. Gives :data:`MESSAGES`, by the number of the part."""
+
+    snapshot: Snapshot
+    staging: Staging
+    parts: tuple[CopyPart, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """A message for each part."""
+        for number in numbers(batches):
+            part = self.parts[number]
+
+            def open_sink(what: str, part: CopyPart = part) -> new_file:
+                return new_file(self.staging, part.operator_id, what, part.subtask.index)
+
+            copied = copy_subtask(part.subtask, self.snapshot, open_sink, f"{part.label}, subtask {part.subtask.index}")
+            yield message(number, copied, 0)
 
 
 class SubtaskWriter(Protocol):
@@ -249,10 +349,13 @@ class InSubtask:
         """One message."""
         subtask = _partition()
         handle, entries = self.write(subtask, blobs)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([subtask], pa.int32()), pa.array([pickle.dumps(handle)], pa.binary()), pa.array([entries], pa.int64())],
-            schema=MESSAGES,
-        )
+        yield message(subtask, handle, entries)
+
+
+def message(subtask: int, handle: Any, entries: int) -> pa.RecordBatch:
+    """A row of :data:`MESSAGES`."""
+    row = {"subtask": subtask, "handle": pickle.dumps(handle), "entries": entries}
+    return pa.RecordBatch.from_pylist([row], schema=MESSAGES)
 
 
 def _partition() -> int:

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
-from typing import Any, Final, cast
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from state_processor.backends.entry_encoder import KEY, NAMESPACES, TIMESTAMP, VALUE
+from state_processor.backends.entry_encoder import KEY, NAMESPACES, TIMESTAMP, KeyHash
+from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.key_groups import check_parallelism
-from state_processor.backends.metadata import OperatorState
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.savepoint_writer import WIDEST_VERSION, commit_savepoint, metadata_version
 from state_processor.backends.shapes import LAST_ACCESS
-from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.staging import Staging
-from state_processor.backends.states import StateDescription
+from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
+from state_processor.backends.storage import Location
+from state_processor.base_operator import BaseOperator
 from state_processor.datasource import arrow_schema_of
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
-from state_processor.operator_draft import OperatorDraft, RowSource
+from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
+from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged, quoted
 from state_processor.options import import_serializers
+from state_processor.row_shapes import context_columns, shaped_rows
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue
-from state_processor.write_job import encode_rows, write_subtasks
-from state_processor.write_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes, now_millis
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
@@ -38,7 +40,7 @@ _DEFAULT_MAX_PARALLELISM: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
-    """What was written of one operator."""
+    """What was written of one operator: ``entries`` counts what was written entry by entry, ``carried`` operators are copies."""
 
     uid: str | None
     uid_hash: str
@@ -47,6 +49,14 @@ class OperatorSummary:
     states: tuple[str, ...]
     entries: int
     size_in_bytes: int
+    carried: bool
+
+    @classmethod
+    def of(cls, written: WrittenOperator) -> OperatorSummary:
+        """The summary of an operator."""
+        o = written.operator
+        sizes = (o.parallelism, o.max_parallelism)
+        return cls(o.uid, o.operator_id, *sizes, written.states, written.entries, o.state_size, written.carried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +69,7 @@ class WriteSummary:
 
     @property
     def entries(self) -> int:
-        """Entries of keyed state in all operators."""
+        """Entries of state that were written one by one, in all operators."""
         return sum(o.entries for o in self.operators)
 
     @property
@@ -95,6 +105,10 @@ class SavepointWriter:
         self._flink_version = flink_version
         self._serializers = serializers
         self._drafts: dict[str, OperatorDraft] = {}
+        for operator in snapshot.metadata.operators if snapshot is not None else ():
+            identifier = OperatorIdentifier(operator.uid, operator.operator_id)
+            assert snapshot is not None
+            self._drafts[operator.operator_id] = OperatorDraft(identifier, BaseOperator(snapshot, operator))
 
     @classmethod
     def new(
@@ -130,6 +144,45 @@ class SavepointWriter:
         import_serializers(serializers)
         return cls(spark, None, max_parallelism, flink_version, tuple(serializers))
 
+    @classmethod
+    def from_existing(
+        cls,
+        spark: SparkSession,
+        path: str | PathLike[str],
+        flink_version: str | None = None,
+        *,
+        path_mapping: Mapping[str, str] | None = None,
+        serializers: Sequence[str] = (),
+    ) -> SavepointWriter:
+        """A savepoint that starts as a copy of another, or of a checkpoint (Flink: ``fromExistingSavepoint``).
+
+        What is not changed is taken over byte for byte, coordinator state included; keyed state of other formats than the
+        canonical one is framed anew. The new savepoint refers to no file of the old one, which is only read.
+
+        Parameters
+        ----------
+        spark, serializers
+            As for :meth:`new`.
+        path
+            Directory of the savepoint or checkpoint, or its ``_metadata``.
+        flink_version
+            The oldest Flink to restore the new savepoint; by default the format of the base.
+        path_mapping
+            Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
+
+        Raises
+        ------
+        NotASnapshotError
+            There is no snapshot.
+        CorruptSnapshotError
+            ``_metadata`` is damaged.
+        """
+        metadata_version(flink_version)
+        import_serializers(serializers)
+        snapshot = open_snapshot(fspath(path), path_mapping)
+        largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=_DEFAULT_MAX_PARALLELISM)
+        return cls(spark, snapshot, largest, flink_version, tuple(serializers))
+
     def with_keyed_state(
         self,
         uid: Uid,
@@ -138,6 +191,7 @@ class SavepointWriter:
         key_type: TypeSerializer | None = None,
         states: Mapping[str, StateSpec | TypeSerializer] | None = None,
         parallelism: int | None = None,
+        key_hash: KeyHash | HashRule | None = None,
     ) -> SavepointWriter:
         """Keyed states from a table: one row per key, one column per state.
 
@@ -159,6 +213,10 @@ class SavepointWriter:
             columns are value states of the types that they suggest.
         parallelism
             Number of subtasks, and files, of the operator. It does not bind the job that restores it.
+        key_hash
+            Java's ``hashCode`` of keys of a class whose own code computes it: a function from a ``pyarrow.Array`` of keys to
+            ``numpy.int32``, or a :class:`~state_processor.backends.hash_rules.HashRule`. An operator of the base needs none:
+            its keys tell.
 
         Raises
         ------
@@ -174,13 +232,146 @@ class SavepointWriter:
             reserved = {key, LAST_ACCESS, *NAMESPACES}
             states = {n: inferred_type(schema.field(n).type, f"column {n!r}") for n in schema.names if n not in reserved}
         key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
-        columns = {}
         for name, given in states.items():
             state = as_spec(name, given).describe(name, key_serializer)
             _require(schema, name, draft.label)
             draft.add(state)
-            columns[name] = {KEY: key, VALUE: name} | _context_columns(state, schema)
+        columns = {n: context_columns(draft.added[n], schema) | {KEY: key, "value": n} for n in states}
         draft.sources.append(RowSource(df, columns))
+        if key_hash is not None:
+            draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
+        self._set_parallelism(draft, parallelism)
+        return self
+
+    def update_keyed_state(self, uid: Uid, state: str, df: DataFrame, key: str = KEY) -> SavepointWriter:
+        """Change a keyed state of the base for some keys; all other keys and states stay as they are, byte for byte.
+
+        Parameters
+        ----------
+        uid, state
+            The state.
+        df
+            Rows of the shape that reading the state gives: ``key`` and ``value`` (or a column named like the state); lists also
+            as ``list_index`` and ``list_value``, maps as ``map_key`` and ``map_value``; ``window`` or ``namespace`` where the
+            state has one. What a row says replaces what the key had; a null removes it. Rows with ``map_key`` replace single
+            entries of a map.
+        key
+            The column of the key.
+
+        Raises
+        ------
+        NotFoundError
+            The base has no such state.
+        InvalidRowError
+            If a column is missing or of a type that does not fit.
+        """
+        draft = self._existing(uid)
+        description = draft.keyed(state)
+        frame, columns, marks = shaped_rows(df, arrow_schema_of(df.schema), description, key)
+        self._give_way(draft, [state], frame, columns)
+        draft.sources.append(RowSource(frame, {state: columns}, marks))
+        return self
+
+    def delete_keys(self, uid: Uid, keys_df: DataFrame, state: str | None = None, key: str | None = None) -> SavepointWriter:
+        """Remove what a keyed operator holds for some keys.
+
+        Parameters
+        ----------
+        uid
+            The operator.
+        keys_df
+            The keys; with a column ``window`` or ``namespace``, of these only.
+        state
+            The state to remove them from; ``None`` for all keyed states, timers included.
+        key
+            The column of the key; by default the only column, or ``key``.
+
+        Raises
+        ------
+        NotFoundError
+            The base has no such operator or state.
+        """
+        draft = self._existing(uid)
+        schema = arrow_schema_of(keys_df.schema)
+        column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
+        _require(schema, column, draft.label)
+        columns = {KEY: column}
+        if state is not None:
+            columns |= context_columns(draft.keyed(state), schema)
+            columns.pop(LAST_ACCESS, None)
+        self._give_way(draft, draft.carried_names() if state is None else [state], keys_df, columns)
+        draft.deletions.append(Deletion(keys_df, columns, state))
+        return self
+
+    def with_list_state(
+        self, uid: Uid, name: str, df: DataFrame, type: TypeSerializer | None = None, parallelism: int | None = None
+    ) -> SavepointWriter:
+        """A list of operator state, which is dealt out to the subtasks (Flink: ``getListState``).
+
+        Parameters
+        ----------
+        uid, name
+            The operator, and the state. One that the base has is replaced.
+        df
+            The elements: a column ``value``, or the only one.
+        type
+            The type of the elements; by default what the column's type suggests.
+        parallelism
+            As for :meth:`with_keyed_state`.
+        """
+        return self._with_list(uid, name, df, type, OPERATOR_LIST, parallelism)
+
+    def with_union_state(
+        self, uid: Uid, name: str, df: DataFrame, type: TypeSerializer | None = None, parallelism: int | None = None
+    ) -> SavepointWriter:
+        """A list of operator state of which every subtask gets all (Flink: ``getUnionListState``).
+
+        Parameters are those of :meth:`with_list_state`.
+        """
+        return self._with_list(uid, name, df, type, UNION_LIST, parallelism)
+
+    def with_broadcast_state(
+        self,
+        uid: Uid,
+        name: str,
+        df: DataFrame,
+        key_type: TypeSerializer | None = None,
+        value_type: TypeSerializer | None = None,
+        parallelism: int | None = None,
+    ) -> SavepointWriter:
+        """Broadcast state, of which every subtask has a copy; it has to fit in memory (Flink: ``getBroadcastState``).
+
+        Parameters
+        ----------
+        uid, name
+            The operator, and the state. One that the base has is replaced.
+        df
+            Columns ``key`` and ``value``.
+        key_type, value_type
+            Their types; by default what the columns' types suggest.
+        parallelism
+            As for :meth:`with_keyed_state`.
+        """
+        draft = self._draft(uid)
+        schema = arrow_schema_of(df.schema)
+        for column in ("key", "value"):
+            _require(schema, column, draft.label)
+        key = key_type or inferred_type(schema.field("key").type, "column 'key'")
+        value = value_type or inferred_type(schema.field("value").type, "column 'value'")
+        draft.add_operator_state(StateDescription(name, BROADCAST, key, value=value), df.select("key", "value"))
+        self._set_parallelism(draft, parallelism)
+        return self
+
+    def _with_list(
+        self, uid: Uid, name: str, df: DataFrame, type_: TypeSerializer | None, kind: str, parallelism: int | None
+    ) -> SavepointWriter:
+        draft = self._draft(uid)
+        schema = arrow_schema_of(df.schema)
+        column = schema.names[0] if len(schema.names) == 1 else "value"
+        _require(schema, column, draft.label)
+        value = type_ or inferred_type(schema.field(column).type, f"column {column!r}")
+        frame = df.select(f.col(quoted(column)).alias("value"))
+        draft.add_operator_state(StateDescription(name, kind, value=value), frame)
         self._set_parallelism(draft, parallelism)
         return self
 
@@ -216,10 +407,83 @@ class SavepointWriter:
         for domain, service in sorted(tuple(r) for r in tagged.select(*defaults).distinct().collect()):
             queue = timer_queue(service, domain, key_serializer, namespace)
             draft.add(queue)
-            columns = {KEY: key, TIMESTAMP: TIMESTAMP} | _context_columns(queue, schema)
+            columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
             rows = tagged.where((f.col("domain") == domain) & (f.col("service") == service))
             draft.sources.append(RowSource(rows, {queue.name: columns}))
         self._set_parallelism(draft, parallelism)
+        return self
+
+    def remove_operator(self, uid: Uid) -> SavepointWriter:
+        """Leave out an operator of the base, or one that was added.
+
+        Raises
+        ------
+        NotFoundError
+            There is none.
+        """
+        draft = self._existing(uid)
+        del self._drafts[draft.identifier.uid_hash]
+        return self
+
+    def remove_state(self, uid: Uid, name: str) -> SavepointWriter:
+        """Leave out one state of an operator of the base; its other states stay as they are, byte for byte.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator or state.
+        """
+        self._existing(uid).remove(name)
+        return self
+
+    def change_operator_identifier(self, old: Uid, new: Uid) -> SavepointWriter:
+        """Give an operator another uid; all its state goes with it, that of its coordinator too.
+
+        The change applies at the end: other methods go on to name the operator as before.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator.
+        """
+        self._existing(old).renamed = OperatorIdentifier.of(new)
+        return self
+
+    def with_parallelism(self, uid: Uid, parallelism: int) -> SavepointWriter:
+        """Distribute an operator's state over another number of subtasks.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator.
+        OptionError
+            If it is more than the max parallelism.
+        """
+        draft = self._existing(uid)
+        check_parallelism(parallelism, draft.final_max_parallelism)
+        draft.parallelism = parallelism
+        return self
+
+    def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
+        """Change the number of key groups of all operators: every key gets its key group anew, timers too.
+
+        Flink itself can't: the max parallelism of a job is fixed by its first checkpoint.
+
+        Raises
+        ------
+        OptionError
+            If it is less than the parallelism of an operator, or no possible number.
+        """
+        check_parallelism(1, max_parallelism)
+        for draft in self._drafts.values():
+            if draft.final_parallelism > max_parallelism:
+                raise OptionError(
+                    f"{draft.label} has parallelism {draft.final_parallelism}, more than {max_parallelism}; change it first, "
+                    "by with_parallelism"
+                )
+        for draft in self._drafts.values():
+            draft.max_parallelism = max_parallelism
+        self._max_parallelism = max_parallelism
         return self
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> WriteSummary:
@@ -232,70 +496,107 @@ class SavepointWriter:
         path
             The directory of the new savepoint: a path or URL that driver and executors can reach.
         overwrite
-            Whether a savepoint that is there may be replaced.
+            Whether a savepoint that is there may be replaced; it stays until the new one is complete. The base can't be.
 
         Raises
         ------
         OptionError
-            If there is a savepoint already.
+            If there is a savepoint already, or nothing to write.
         InvalidRowError
             If a row can't become state: the message names operator, state, key, and what is wrong.
         """
-        staging = Staging(fspath(path), uuid4().hex[:16])
+        drafts = list(self._drafts.values())
+        self._check(drafts)
+        staging = Staging(fspath(path), uuid4().hex[:16], replaces=overwrite)
+        if self._snapshot is not None and same_directory(self._snapshot.directory, staging.directory):
+            raise OptionError(f"{path} is the savepoint to start from, which is never changed; write to another directory")
         staging.prepare()
         try:
-            operators, counts = [], {}
-            for draft in self._drafts.values():
-                operator, counts[operator.operator_id] = self._write_operator(draft, staging)
-                operators.append(operator)
-            version = metadata_version(self._flink_version)
-            metadata = commit_savepoint(staging, operators, version=version)
+            copies = copy_unchanged(self._spark, drafts, staging)
+            written = [
+                OperatorJob(self._spark, staging, draft, self._flink_major, self._serializers).run(copies) for draft in drafts
+            ]
+            base = self._snapshot.metadata if self._snapshot is not None else None
+            metadata = commit_savepoint(
+                staging,
+                [w.operator for w in written],
+                version=self._version,
+                checkpoint_id=base.checkpoint_id if base is not None else 1,
+                master_states=base.master_states if base is not None else (),
+            )
         except BaseException:
             staging.abort()
             raise
-        return WriteSummary(staging.directory, metadata.checkpoint_id, tuple(_summary(o, 0, ()) for o in metadata.operators))
+        return WriteSummary(staging.directory, metadata.checkpoint_id, tuple(map(OperatorSummary.of, written)))
 
-    def _write_operator(self, draft: OperatorDraft, staging: Staging) -> tuple[NewOperator, int]:
-        parallelism, max_parallelism = draft.final_parallelism, draft.final_max_parallelism
-        header = draft.header()
-        subtasks: dict[int, SubtaskHandles] = {}
-        if header is not None:
-            target = KeyedTarget(
-                draft.identifier.uid_hash,
-                draft.label,
-                header_bytes(header),
-                2,
-                parallelism,
-                max_parallelism,
-                self._serializers,
-            )
-            ids = {meta.name: i for i, meta in enumerate(header.states)}
-            blobs = []
-            for source in draft.sources:
-                states = tuple(StateColumns(ids[n], dict(c), source.marks) for n, c in source.columns.items())
-                needed = dict.fromkeys(c for s in states for c in s.columns.values())
-                task = EncodeRows(target, states, now_millis())
-                blobs.append(encode_rows(source.frame.select(*(f"`{c}`" for c in needed)), task))
-            for subtask, (handle, _) in write_subtasks(blobs, parallelism, WriteKeyedState(target, staging)).items():
-                subtasks[subtask] = SubtaskHandles(keyed=handle)
-        identifier = draft.identifier
-        return NewOperator(identifier.uid_hash, parallelism, max_parallelism, subtasks, uid=identifier.uid), 0
+    @property
+    def _version(self) -> int:
+        if self._flink_version is not None or self._snapshot is None:
+            return metadata_version(self._flink_version)
+        return max(self._snapshot.metadata.version, WIDEST_VERSION)
+
+    @property
+    def _flink_major(self) -> int:
+        if self._snapshot is not None:
+            return self._snapshot.flink_major
+        return int(self._flink_version.split(".")[0]) if self._flink_version is not None else 2
+
+    def _check(self, drafts: Sequence[OperatorDraft]) -> None:
+        if not drafts:
+            raise OptionError("there is no operator to write; add state first")
+        taken: dict[str, OperatorDraft] = {}
+        for draft in drafts:
+            check_parallelism(draft.final_parallelism, draft.final_max_parallelism)
+            other = taken.setdefault(draft.final_identifier.uid_hash, draft)
+            if other is not draft:
+                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
 
     def _draft(self, uid: Uid) -> OperatorDraft:
+        """The draft of an operator, which may be new."""
         identifier = OperatorIdentifier.of(uid)
         draft = self._drafts.get(identifier.uid_hash)
         if draft is None:
             draft = OperatorDraft(identifier, None, max_parallelism=self._max_parallelism)
             self._drafts[identifier.uid_hash] = draft
+        elif draft.identifier.uid is None:
+            draft.identifier = identifier
         return draft
 
-    def _set_parallelism(self, draft: OperatorDraft, parallelism: int | None) -> None:
+    def _existing(self, uid: Uid) -> OperatorDraft:
+        identifier = OperatorIdentifier.of(uid)
+        if identifier.uid_hash not in self._drafts:
+            raise NotFoundError.naming_nearest("operator", str(identifier), [str(d.identifier) for d in self._drafts.values()])
+        return self._draft(uid)
+
+    @staticmethod
+    def _give_way(draft: OperatorDraft, states: Sequence[str], frame: DataFrame, columns: Mapping[str, str]) -> None:
+        """Of rows that were given before, take away those that later ones are about: what is said last counts."""
+        names = [n for n in columns if n in (KEY, *NAMESPACES, "map_key")]
+        for i, source in enumerate(draft.sources):
+            if not source.marks or not set(source.columns) & set(states):
+                continue
+            (given,) = source.columns.values()
+            shared = [n for n in names if n in given]
+            later = frame.select(*(f.col(quoted(columns[n])).alias(f"_later_{n}") for n in shared))
+            same = [f.col(quoted(given[n])) == f.col(f"_later_{n}") for n in shared]
+            draft.sources[i] = replace(source, frame=source.frame.join(later, same, "left_anti"))
+
+    @staticmethod
+    def _set_parallelism(draft: OperatorDraft, parallelism: int | None) -> None:
         if parallelism is None:
             return
         check_parallelism(parallelism, draft.final_max_parallelism)
         if draft.parallelism not in (None, parallelism):
             raise OptionError(f"{draft.label}: parallelism {draft.parallelism} before, {parallelism} now")
         draft.parallelism = parallelism
+
+
+def same_directory(one: str, other: str) -> bool:
+    """Whether two paths or URLs lead to the same directory."""
+    locations = [Location.parse(p) for p in (one, other)]
+    if all(location.is_local for location in locations):
+        return len({os.path.realpath(location.path) for location in locations}) == 1
+    return len({(location.scheme, location.authority, location.path.rstrip("/")) for location in locations}) == 1
 
 
 def _require(schema: pa.Schema, column: str, label: str) -> None:
@@ -307,19 +608,3 @@ def _inferred_key(schema: pa.Schema, key: str, draft: OperatorDraft) -> TypeSeri
     if draft.key is not None or (draft.base is not None and draft.base.key is not None):
         return None
     return inferred_type(schema.field(key).type, f"column {key!r}")
-
-
-def _context_columns(state: StateDescription, schema: pa.Schema) -> dict[str, str]:
-    """Columns that say more than the value: the namespace, the time of last access."""
-    names: list[str] = []
-    if not state.in_void_namespace:
-        names += [n for n in NAMESPACES if n in schema.names]
-    if state.has_ttl and LAST_ACCESS in schema.names:
-        names.append(LAST_ACCESS)
-    return {n: n for n in names}
-
-
-def _summary(operator: OperatorState, entries: int, states: tuple[str, ...]) -> OperatorSummary:
-    return OperatorSummary(
-        operator.uid, operator.operator_id, operator.parallelism, operator.max_parallelism, states, entries, operator.state_size
-    )

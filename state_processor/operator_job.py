@@ -1,0 +1,324 @@
+"""From the draft of an operator to its files: which jobs run, and what becomes of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from state_processor.backends.entry_encoder import KEY, KeyHash
+from state_processor.backends.hash_rules import HashRule, learn_hash_rule
+from state_processor.backends.keyed import ScanRequest
+from state_processor.backends.keyed_reader import plan_splits
+from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.operator_state import OperatorSplit, raw_elements
+from state_processor.backends.operator_writer import encode_broadcast
+from state_processor.backends.registration import operator_header, register
+from state_processor.backends.rows import KEY_GROUP_COLUMN
+from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles
+from state_processor.backends.staging import Staging
+from state_processor.backends.states import BROADCAST, StateDescription, subtask_label
+from state_processor.backends.task_state import snapshot_for_tasks
+from state_processor.operator_draft import OperatorDraft
+from state_processor.operator_state_tasks import (
+    BroadcastBytes,
+    CarryElements,
+    EncodeElements,
+    OperatorTarget,
+    WriteOperatorState,
+)
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.key_hashes import hash_codes
+from state_processor.serializers.options import DecodeOptions
+from state_processor.write_job import encode_parts, encode_rows, run_parts, write_subtasks
+from state_processor.write_tasks import (
+    CarryEntries,
+    CopyPart,
+    CopySubtasks,
+    EncodeRows,
+    KeyedTarget,
+    StateColumns,
+    WriteKeyedState,
+    header_bytes,
+    now_millis,
+)
+
+_SAMPLED_KEYS: Final = 100_000
+_LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
+
+Copies = Mapping[tuple[str, int], OperatorSubtaskState]
+"""What was taken over file by file, by operator id and subtask."""
+
+
+@dataclass(frozen=True)
+class WrittenOperator:
+    """An operator of the new savepoint, and how many entries were written anew."""
+
+    operator: OperatorState
+    entries: int
+    states: tuple[str, ...]
+    carried: bool
+
+
+def copy_unchanged(spark: SparkSession, drafts: Sequence[OperatorDraft], staging: Staging) -> dict[tuple[str, int], Any]:
+    """Copy the files of everything that stays as it is, of all operators, in one job."""
+    parts: list[CopyPart] = []
+    snapshot = None
+    for draft in drafts:
+        if draft.base is None or draft.changes_parallelism:
+            continue
+        snapshot = draft.base.snapshot
+        old = draft.base.operator
+        parts += [CopyPart(old.operator_id, draft.label, _unchanged(draft, s)) for s in old.subtasks]
+    if snapshot is None:
+        return {}
+    copied = run_parts(spark, len(parts), CopySubtasks(snapshot_for_tasks(snapshot), staging, tuple(parts)))
+    return {(parts[i].operator_id, state.index): state for i, state in copied.items()}
+
+
+def _unchanged(draft: OperatorDraft, subtask: OperatorSubtaskState) -> OperatorSubtaskState:
+    """A subtask without what is written anew."""
+    assert draft.base is not None
+    if draft.changes_keyed:
+        has_timers = any(k.raw and k.subtask == subtask.index for k in draft.base.handles)
+        subtask = replace(subtask, managed_keyed=None, raw_keyed=None if has_timers else subtask.raw_keyed)
+    if draft.changes_operator_state:
+        subtask = replace(subtask, managed_operator=None)
+    return subtask
+
+
+class OperatorJob:
+    """Writes one operator.
+
+    Parameters
+    ----------
+    spark, staging
+        With what, and where.
+    draft
+        The operator.
+    flink_major
+        The major version of the Flink that the new serializers are for.
+    serializers
+        Modules that tasks import.
+    """
+
+    def __init__(
+        self, spark: SparkSession, staging: Staging, draft: OperatorDraft, flink_major: int, serializers: tuple[str, ...]
+    ) -> None:
+        self._spark = spark
+        self._staging = staging
+        self._draft = draft
+        self._flink_major = flink_major
+        self._serializers = serializers
+        self._parallelism = draft.final_parallelism
+
+    def run(self, copies: Copies) -> WrittenOperator:
+        """Write what changed, and put it together with the copies of what did not."""
+        draft = self._draft
+        if not draft.is_changed:
+            return self._carried(copies)
+        self._check_raw()
+        keyed = self._write_keyed() if draft.changes_keyed else {}
+        operator = self._write_operator_state() if draft.changes_operator_state else {}
+        subtasks = {}
+        for index in range(self._parallelism):
+            copy = copies.get((draft.identifier.uid_hash, index), OperatorSubtaskState(index))
+            subtasks[index] = SubtaskHandles(
+                keyed=keyed[index][0] if index in keyed else copy.managed_keyed,
+                operator=operator[index][0] if index in operator else copy.managed_operator,
+                raw_keyed=copy.raw_keyed,
+                raw_operator=copy.raw_operator,
+            )
+        base = draft.base.operator if draft.base is not None else None
+        new = NewOperator(
+            draft.final_identifier.uid_hash,
+            self._parallelism,
+            draft.final_max_parallelism,
+            subtasks,
+            base.coordinator_state if base is not None else None,
+            draft.final_identifier.uid,
+            base.name if base is not None else None,
+        )
+        entries = sum(count for _, count in (*keyed.values(), *operator.values()))
+        return WrittenOperator(new.to_state(), entries, draft.final_names, carried=False)
+
+    def _carried(self, copies: Copies) -> WrittenOperator:
+        draft = self._draft
+        assert draft.base is not None
+        old = draft.base.operator
+        subtasks = tuple(copies[(old.operator_id, s.index)] for s in old.subtasks)
+        identifier = draft.final_identifier
+        new = replace(old, subtasks=subtasks, operator_id=identifier.uid_hash, uid=identifier.uid)
+        return WrittenOperator(new, 0, draft.final_names, carried=True)
+
+    def _check_raw(self) -> None:
+        """Raw state has no form that could be dealt out anew."""
+        draft = self._draft
+        if draft.base is None or not draft.changes_parallelism:
+            return
+        timers = {k.subtask for k in draft.base.handles if k.raw}
+        for subtask in draft.base.operator.subtasks:
+            raw_keyed = subtask.raw_keyed is not None and subtask.index not in timers
+            if raw_keyed or subtask.raw_operator is not None:
+                raise UnsupportedFormatError(
+                    f"{draft.label}, subtask {subtask.index} has raw state, which only its own code can distribute anew; "
+                    "keep the operator's parallelism and max parallelism"
+                )
+
+    # Keyed state
+
+    def _write_keyed(self) -> dict[int, tuple[Any, int]]:
+        draft = self._draft
+        header = draft.header()
+        if header is None:
+            return {}
+        target = KeyedTarget(
+            draft.identifier.uid_hash,
+            draft.label,
+            header_bytes(header),
+            self._flink_major,
+            self._parallelism,
+            draft.final_max_parallelism,
+            self._serializers,
+            self._hashing(header.key.restore_serializer()),
+        )
+        ids = {meta.name: i for i, meta in enumerate(header.states)}
+        blobs = [self._rows(target, ids, i) for i in range(len(draft.sources))]
+        blobs += [self._deletions(target, ids, i) for i in range(len(draft.deletions))]
+        carried = tuple((name, ids[name]) for name in draft.carried_names())
+        if carried and draft.base is not None and draft.base.handles:
+            parts = tuple(plan_splits(draft.base.handles))
+            snapshot = snapshot_for_tasks(draft.base.snapshot)
+            carry = CarryEntries(target, snapshot, parts, carried, draft.base.operator.max_parallelism)
+            blobs.append(encode_parts(self._spark, len(parts), carry))
+        return write_subtasks(blobs, self._parallelism, WriteKeyedState(target, self._staging))
+
+    def _rows(self, target: KeyedTarget, ids: Mapping[str, int], index: int) -> DataFrame:
+        source = self._draft.sources[index]
+        states = tuple(StateColumns(ids[n], dict(c), source.marks) for n, c in source.columns.items() if n in ids)
+        return _encoded(source.frame, EncodeRows(target, states, now_millis()))
+
+    def _deletions(self, target: KeyedTarget, ids: Mapping[str, int], index: int) -> DataFrame:
+        deletion = self._draft.deletions[index]
+        names = [deletion.state] if deletion.state is not None else list(self._draft.carried_names())
+        states = tuple(StateColumns(ids[n], dict(deletion.columns), "keys") for n in names if n in ids)
+        return _encoded(deletion.frame, EncodeRows(target, states))
+
+    def _hashing(self, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
+        """How to hash keys; learned from the keys of the base where it is the code of a class."""
+        draft = self._draft
+        base = draft.base
+        moves = base is not None and base.operator.max_parallelism != draft.final_max_parallelism
+        if draft.hashing is not None or base is None or not (draft.sources or draft.deletions or moves):
+            return draft.hashing
+        keys, groups = self._sample(key)
+        try:
+            hash_codes(key, keys.slice(0, 1))
+        except UnsupportedFormatError:
+            rule = learn_hash_rule(key, keys, groups, base.operator.max_parallelism, draft.final_max_parallelism)
+            return rule.rules
+        return None
+
+    def _sample(self, key: TypeSerializer) -> tuple[pa.Array, Any]:
+        """Keys of the base with their key groups, from the first handles."""
+        keys: list[pa.Array] = []
+        groups: list[pa.Array] = []
+        for batch in self._keys():
+            keys.append(batch.column(KEY))
+            groups.append(batch.column(KEY_GROUP_COLUMN))
+            if sum(map(len, keys)) >= _SAMPLED_KEYS:
+                break
+        all_keys = pa.chunked_array(keys, key.arrow_type(_LOSSLESS)).combine_chunks()
+        return all_keys, np.asarray(pa.chunked_array(groups, pa.int32()))
+
+    def _keys(self) -> Iterator[pa.RecordBatch]:
+        base = self._draft.base
+        assert base is not None
+        for handle in base.handles:
+            source = handle.open(base.snapshot)
+            for meta in source.header.states:
+                wanted = frozenset({KEY, KEY_GROUP_COLUMN})
+                yield from source.scan(ScanRequest(meta.name, wanted, _LOSSLESS, handle.key_groups))
+
+    # Operator state
+
+    def _write_operator_state(self) -> dict[int, tuple[Any, int]]:
+        draft = self._draft
+        metas = {n: m for n, m in draft.base.operator_metas.items() if draft.keeps(n)} if draft.base is not None else {}
+        kept = tuple(metas)
+        metas |= {name: register(state) for name, (state, _) in draft.operator_states.items()}
+        if not metas:
+            return {}
+        header = operator_header(list(metas.values()))
+        target = OperatorTarget(
+            draft.identifier.uid_hash, draft.label, header_bytes(header), self._flink_major, self._parallelism, self._serializers
+        )
+        ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
+        blobs: list[DataFrame] = []
+        broadcasts: list[BroadcastBytes] = []
+        for name, (state, frame) in draft.operator_states.items():
+            if state.kind == BROADCAST:
+                broadcasts.append(_broadcast(state, ids[name], frame, draft.label))
+            else:
+                blobs.append(encode_rows(frame, EncodeElements(target, ids[name])))
+        self._carry_operator_state(target, ids, kept, blobs, broadcasts)
+        return write_subtasks(blobs, self._parallelism, WriteOperatorState(target, self._staging, tuple(broadcasts)))
+
+    def _carry_operator_state(
+        self,
+        target: OperatorTarget,
+        ids: Mapping[str, int],
+        kept: Sequence[str],
+        blobs: list[DataFrame],
+        broadcasts: list[BroadcastBytes],
+    ) -> None:
+        base = self._draft.base
+        if base is None or not kept:
+            return
+        splits = tuple(
+            OperatorSplit(s.managed_operator, s.index, subtask_label(base.operator, s))
+            for s in base.operator.subtasks
+            if s.managed_operator is not None
+        )
+        lists = []
+        for name in kept:
+            if base.operator_states[name].kind != BROADCAST:
+                lists.append((name, ids[name]))
+                continue
+            held = next(s for s in splits if any(m.name == name for m in s.handle.states))
+            data, _ = raw_elements(base.snapshot, held, name)
+            if len(data):
+                count = int.from_bytes(data[:4].tobytes(), "big")
+                broadcasts.append(BroadcastBytes(ids[name], count, data[4:].tobytes()))
+        if lists and splits:
+            stays = base.operator.parallelism == self._parallelism
+            carry = CarryElements(target, snapshot_for_tasks(base.snapshot), splits, tuple(lists), stays)
+            blobs.append(encode_parts(self._spark, len(splits), carry))
+
+
+def _encoded(frame: DataFrame, task: EncodeRows) -> DataFrame:
+    """Pass 1 over the columns that it needs."""
+    needed = dict.fromkeys(c for s in task.states for c in s.columns.values())
+    return encode_rows(frame.select(*(f.col(quoted(c)) for c in needed)), task)
+
+
+def quoted(column: str) -> str:
+    """The name of a column as Spark takes it, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _broadcast(state: StateDescription, state_id: int, frame: DataFrame, label: str) -> BroadcastBytes:
+    table = frame.toArrow().combine_chunks()
+    if not table.num_rows:
+        return BroadcastBytes(state_id, 0, b"")
+    keys, values = (table.column(i).combine_chunks() for i in (0, 1))
+    nulls = keys.null_count
+    if nulls:
+        raise InvalidRowError(f"{label}, state {state.name!r}: {nulls} of the keys are null")
+    return BroadcastBytes(state_id, len(keys), encode_broadcast(state, keys, values, f"{label}, state {state.name!r}").tobytes())
