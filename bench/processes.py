@@ -57,8 +57,8 @@ def _stat(pid: int) -> list[str] | None:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"pyspark" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0", 3)[2]
-    except (OSError, IndexError):
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
         return False
 
 
