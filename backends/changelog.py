@@ -18,6 +18,7 @@ from state_processor.backends import changelog_log as log
 from state_processor.backends import framing, layouts, shapes
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
+from state_processor.backends.evolution import evolved
 from state_processor.backends.keyed import Block, CanonicalSource, HeapSource, KeyedStateSource, ScanRequest, decode_framed, view
 from state_processor.backends.rocksdb import RocksDbSource
 from state_processor.backends.rows import RowLayout, suffix_size
@@ -82,13 +83,13 @@ class ChangelogSource:
         state = self.describe(request.name)
         if state is None:
             return
-        layout = self.layout(state, request.columns)
+        layout = self.layout(evolved(state, request.types), request.columns)
         groups = self._handle.key_groups.intersect(request.key_groups)
         changed = sorted(k for k in self._log.of(request.name) if k in groups)
         names = layout.schema(request.options).names
         for untouched in _between(groups, changed):
             for source in self._materialized:
-                part = ScanRequest(request.name, request.columns, request.options, untouched, request.keys)
+                part = ScanRequest(request.name, request.columns, request.options, untouched, request.keys, request.types)
                 yield from (_as_framed(b, state, names) for b in source.scan(part))
         context = f"{self._context}, state {request.name!r}, changelog"
         blocks = (self._replayed(state, key_group, request.keys) for key_group in changed)

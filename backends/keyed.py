@@ -16,6 +16,7 @@ import pyarrow as pa
 from state_processor.backends import framing, layouts, snappy
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
+from state_processor.backends.evolution import WantedTypes, evolved
 from state_processor.backends.rows import RowDecoder, RowLayout
 from state_processor.backends.states import StateDescription, describe_keyed
 from state_processor.backends.stream import StateStream
@@ -63,6 +64,8 @@ class ScanRequest:
         The key groups to read.
     keys
         Serialized keys to keep; ``None`` keeps all. Formats without lengths ignore it: filter on the key's bytes.
+    types
+        The types that columns are wanted in, where not in those that were written.
     """
 
     name: str
@@ -70,6 +73,7 @@ class ScanRequest:
     options: DecodeOptions
     key_groups: h.KeyGroupRange
     keys: tuple[bytes, ...] | None = None
+    types: WantedTypes = ()
 
 
 class KeyedStateSource(Protocol):
@@ -184,7 +188,7 @@ class CanonicalSource(_KeyGroupsSource):
         state = self.describe(request.name)
         if state is None:
             return
-        layout = self.layout(state, request.columns)
+        layout = self.layout(evolved(state, request.types), request.columns)
         context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
         blocks = self.blocks(request.name, request.key_groups)
         keys = None if state.is_timer else request.keys  # a timer starts with its time
@@ -320,7 +324,7 @@ class HeapSource(_KeyGroupsSource):
         state = self.describe(request.name)
         if state is None:
             return
-        layout = self.layout(state, request.columns)
+        layout = self.layout(evolved(state, request.types), request.columns)
         decoder = layout.decoder(request.options)
         context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
         for section in self.sections(request.name, request.key_groups):

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from state_processor.backends import handles as h
 from state_processor.backends import layouts, shapes
+from state_processor.backends.evolution import WantedTypes, evolved
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.keyed import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import OperatorState
@@ -94,6 +95,7 @@ class KeyedStateReader:
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
+        states = [evolved(s, options.types) for s in states]
         self._state = states[0]
         self._options = options
         self._variants = tuple(dict.fromkeys(states))
@@ -131,6 +133,7 @@ class KeyedStateReader:
         state = source.describe(self._state.name)
         if state is None:
             return
+        state = evolved(state, self._options.types)
         options = with_keys_of(state, self._options, split.key_groups, self._operator.max_parallelism)
         for batch in read_state(source, state, options, split.key_groups):
             yield self._finished(batch, split.handle.subtask)
@@ -224,7 +227,7 @@ def read_state(
     if key_bytes or options.keys is not None or (nested and state.kind == MAP):
         columns.add(KEY_BYTES_COLUMN)
     keys = serialized_keys(state, options.keys) if options.keys is not None else None
-    request = ScanRequest(state.name, frozenset(columns), options.decode, key_groups, keys)
+    request = ScanRequest(state.name, frozenset(columns), options.decode, key_groups, keys, options.types)
     batches = _filter_keys(source.scan(request), keys)
     if state.kind == LIST:
         batches = (_shape_list(b, state, options) for b in batches)
@@ -372,8 +375,22 @@ class OperatorReader:
         beside = {n: v for n, v in variants.items() if v[0].is_keyed and v[0].kind not in TIMERS and v[0].in_void_namespace}
         if not beside:
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
-        self._readers = {n: KeyedStateReader(snapshot, operator, v, self._options) for n, v in beside.items()}
         self._columns = _column_names(beside)
+        self._types = self._types_of_states(options)
+        self._readers = {
+            n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
+        }
+
+    def _types_of_states(self, options: ReadOptions) -> dict[str, WantedTypes]:
+        """The wanted types of each state: a column here is the value there."""
+        known = {layouts.KEY, *self._columns.values()}
+        for column, _ in options.types:
+            if column not in known:
+                raise OptionError(f"a type is given for the column {column!r}, which is not there: {', '.join(sorted(known))}")
+        return {
+            n: tuple((layouts.VALUE if c == own else c, t) for c, t in options.types if c in (layouts.KEY, own))
+            for n, own in self._columns.items()
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
@@ -405,7 +422,8 @@ class OperatorReader:
             state = source.describe(name)
             if state is None:
                 continue
-            options = replace(self._options, metadata=self._metadata)
+            options = replace(self._options, metadata=self._metadata, types=self._types[name])
+            state = evolved(state, options.types)
             options = with_keys_of(state, options, key_groups, self._operator.max_parallelism)
             batches = list(read_state(source, state, options, key_groups, key_bytes=True))
             if batches:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
 from state_processor.backends import shapes, snappy
+from state_processor.backends.evolution import evolved
 from state_processor.backends.framing import ENTRY_FIELDS
 from state_processor.backends.keyed import RowSite, decode_framed, view
 from state_processor.backends.metadata import OperatorState
@@ -79,6 +80,7 @@ class OperatorStateReader:
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
+        states = [evolved(s, options.types) for s in states]
         self._state = states[0]
         self._variants = tuple(dict.fromkeys(states))
         self._options = options
@@ -135,7 +137,7 @@ class OperatorStateReader:
         meta = header.state(name)
         if meta is None:
             raise CorruptSnapshotError(f"{split.context}: state {name!r} has offsets, but the file does not register it")
-        state = describe_operator_state(meta)
+        state = evolved(describe_operator_state(meta), self._options.types)
         stream = self._snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         if state.kind == BROADCAST:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from state_processor.backends.evolution import WantedTypes
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.options import DecodeOptions, Nanos
 
@@ -31,6 +32,8 @@ class ReadOptions:
         Flink's ``NeverReturnExpired`` does.
     schema
         Columns and types to deliver instead of those that the snapshot describes.
+    types
+        Types that columns are read in by Flink's rules for state that evolves.
     """
 
     flatten: bool = True
@@ -41,6 +44,7 @@ class ReadOptions:
     ttl_ms: int | None = None
     as_of_ms: int | None = None
     schema: pa.Schema | None = None
+    types: WantedTypes = ()
 
     def __post_init__(self) -> None:
         if self.ttl_ms is not None and self.ttl_ms <= 0:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from state_processor.backends import handles as h
 from state_processor.backends import layouts
 from state_processor.backends import meta_info as mi
+from state_processor.backends.evolution import evolved
 from state_processor.backends.keyed import Block, ScanRequest, decode_framed, prefix_size
 from state_processor.backends.rocksdb_store import Store, open_store
 from state_processor.backends.rows import RowLayout
@@ -70,7 +71,7 @@ class RocksDbSource:
         state = self.describe(request.name)
         if state is None:
             return
-        layout = self.layout(state, request.columns)
+        layout = self.layout(evolved(state, request.types), request.columns)
         context = f"{self._context}, state {request.name!r}, {self._store.description}"
         keys = None if state.is_timer else request.keys  # a timer starts with its time
         yield from decode_framed(layout, request.options, context, self.blocks(request.name, request.key_groups, keys))

@@ -506,7 +506,8 @@ def _nested_verdict(what: str, written: TypeSerializerSnapshot, wanted: TypeSeri
     verdict = written.resolve_schema_compatibility(wanted)
     if verdict.is_incompatible:
         names = f"{_type_name(written)} was written, {_type_name(wanted)} is wanted"
-        return SchemaCompatibility.incompatible(f"{what}: {names} ({verdict.reason})")
+        inside = f" ({verdict.reason})" if written.class_name == wanted.class_name else ""
+        return SchemaCompatibility.incompatible(f"{what}: {names}{inside}")
     return verdict
 
 

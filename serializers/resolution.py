@@ -7,7 +7,8 @@ kernel runs it as any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -15,7 +16,12 @@ import pyarrow as pa
 from state_processor.serializers.arrays import GenericArraySerializer
 from state_processor.serializers.avro import AvroSerializer
 from state_processor.serializers.avro_resolution import AvroResolution
-from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+)
 from state_processor.serializers.basic import CharSerializer, NumberSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.compatibility import Verdict
@@ -325,25 +331,51 @@ class EvolvedAvroSerializer(TypeSerializer):
         raise _reads_only(self)
 
 
-# Names that snapshots leave out
+# Types that travel
 
 
-def row_names(serializer: TypeSerializer) -> list[Sequence[str] | None]:
-    """The field names of all rows in a tree of serializers, from the outermost on: snapshots don't hold them."""
-    own = [serializer.names] if isinstance(serializer, RowSerializer) else []
-    return own + [names for child in children(serializer) for names in row_names(child)]
+@dataclass(frozen=True, slots=True)
+class PortableType:
+    """A type as bytes, which can be pickled: the snapshot of its serializer, and the names of rows' fields, which it lacks.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot as Flink frames it.
+    rows
+        The field names of all rows in the type, from the outermost on; ``None`` for rows without names.
+    """
+
+    snapshot: bytes
+    rows: tuple[tuple[str, ...] | None, ...] = ()
+
+    @classmethod
+    def of(cls, serializer: TypeSerializer) -> PortableType:
+        """That of a serializer."""
+        return cls(serializer.snapshot().to_bytes(), tuple(r.names for r in _rows(serializer)))
+
+    def restore(self) -> TypeSerializer:
+        """The serializer.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the bytes are no snapshot.
+        UnknownSerializerError
+            If its class is not registered here.
+        """
+        source = DataInput(self.snapshot, "type")
+        serializer = read_versioned_snapshot(source).restore_serializer()
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over after a type")
+        for row, names in zip(_rows(serializer), self.rows, strict=False):
+            row.names = names
+        return serializer
 
 
-def with_row_names(serializer: TypeSerializer, names: Sequence[Sequence[str] | None]) -> TypeSerializer:
-    """A serializer that was restored from a snapshot, its rows given the names that :func:`row_names` told of the original."""
-    left = iter(names)
-
-    def name(part: TypeSerializer) -> None:
-        if isinstance(part, RowSerializer):
-            own = next(left, None)
-            part.names = None if own is None else tuple(own)
-        for child in children(part):
-            name(child)
-
-    name(serializer)
-    return serializer
+def _rows(serializer: TypeSerializer) -> Iterator[RowSerializer]:
+    """All rows in a tree of serializers, parents before their children."""
+    if isinstance(serializer, RowSerializer):
+        yield serializer
+    for child in children(serializer):
+        yield from _rows(child)

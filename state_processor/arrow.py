@@ -28,11 +28,11 @@ from state_processor.options import SourceOptions, import_serializers, read_opti
 from state_processor.projection import Projection, overridden
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.resolution import PortableType
 from state_processor.sources import find_reader
 
 Path: TypeAlias = str | PathLike[str]
-ArrowSchema: TypeAlias = pa.Schema | Mapping[str, pa.DataType | TypeSerializer]
+ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]
 
 SNAPSHOTS_SCHEMA: Final = pa.schema(
     [
@@ -83,6 +83,9 @@ def read_state(
         Lists and maps as a row per element (``list_index``, ``list_value``; ``map_key``, ``map_value``), or one row per key.
     metadata
         Adds ``_key_group``, ``_subtask`` and ``_last_access`` (time of the last access, of states with TTL).
+        A type of :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
+        restored in by Flink's rules: fields that are gone are left out, new ones have Java's default value (0, false, null),
+        Avro goes by the reader's schema.
     keys
         Read only these keys; only the key groups that hold them are opened.
     nanos
@@ -111,10 +114,15 @@ def read_state(
     OptionError
         An argument makes no sense.
     """
-    reading = read_options(flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of)
+    types, schema = evolving_types(schema)
+    reading = read_options(
+        flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of, types=types
+    )
     options = SourceOptions(
         path=fspath(path),
         operator=OperatorIdentifier.of(uid),
+    StateMigrationError
+        Flink would not restore the state in a type of ``schema``; the message names the field and both types.
         state=state,
         kind=kind,
         read=reading,
@@ -122,7 +130,7 @@ def read_state(
         serializers=tuple(serializers),
     )
     reader = find_reader(options)
-    wanted = reader.schema if schema is None else arrow_schema(schema, reader.schema, reading.decode)
+    wanted = reader.schema if schema is None else arrow_schema(schema, reader.schema)
     return _batches(reader, Projection(reader.schema, wanted))
 
 
@@ -136,7 +144,17 @@ def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordB
         yield pa.RecordBatch.from_pylist([], projection.schema)
 
 
-def arrow_schema(schema: ArrowSchema, given: pa.Schema, options: DecodeOptions) -> pa.Schema:
+def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:
+    """The columns that a schema wants in types of Flink, and the schema without them."""
+    if isinstance(schema, TypeSerializer):
+        return {"value": PortableType.of(schema)}, None
+    if not isinstance(schema, Mapping):
+        return {}, schema
+    types = {name: PortableType.of(t) for name, t in schema.items() if isinstance(t, TypeSerializer)}
+    return types, {name: t for name, t in schema.items() if name not in types}
+
+
+def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], given: pa.Schema) -> pa.Schema:
     """The schema to deliver from what a user passes as ``schema``.
 
     Raises
@@ -148,11 +166,10 @@ def arrow_schema(schema: ArrowSchema, given: pa.Schema, options: DecodeOptions) 
         return schema
     if not isinstance(schema, Mapping):
         raise OptionError(f"schema={schema!r}: a pyarrow.Schema, or a mapping of column names to types, is wanted")
-    types = {n: t.arrow_type(options) if isinstance(t, TypeSerializer) else t for n, t in schema.items()}
-    for name, data_type in types.items():
+    for name, data_type in schema.items():
         if not isinstance(data_type, pa.DataType):
             raise OptionError(f"schema: the type of {name!r} is {data_type!r}; a type of Types or of pyarrow is wanted")
-    return overridden(given, types)
+    return overridden(given, dict(schema))
 
 
 def read_timers(

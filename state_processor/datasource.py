@@ -61,6 +61,9 @@ class FlinkSavepointDataSource(DataSource):
         Gives rows a first field ``row_kind``.
     ttl, asOf
         Leave out what was not accessed for this ISO-8601 duration at this time (ISO text, or epoch milliseconds).
+    types
+        JSON object: types that columns are read in by Flink's rules for state that evolves, as serializer snapshots; made by
+        the ``schema`` argument of ``SavepointReader``.
     pathMapping
         JSON object: recorded prefix to present prefix, where files of a moved checkpoint are not found by themselves.
     splitSize : 96m

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -20,6 +21,7 @@ from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.options import Nanos
+from state_processor.serializers.resolution import PortableType
 
 _NANOS: Final = ("error", "truncate", "string")
 _KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST")
@@ -40,6 +42,7 @@ def read_options(
     row_kind: bool = False,
     ttl: str | timedelta | None = None,
     as_of: str | int | datetime | None = None,
+    types: Mapping[str, PortableType] | None = None,
 ) -> ReadOptions:
     """Keyword arguments of reading, checked.
 
@@ -60,6 +63,7 @@ def read_options(
         row_kind=row_kind,
         ttl_ms=None if ttl is None else duration_ms(ttl),
         as_of_ms=None if as_of is None else instant_ms(as_of),
+        types=tuple((types or {}).items()),
     )
 
 
@@ -202,6 +206,21 @@ def _path_mapping(name: str, text: str) -> dict[str, str]:
 
 def _size(name: str, text: str) -> int:
     match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip().lower())
+def _types(name: str, text: str) -> dict[str, PortableType]:
+    types = {}
+    for column, given in _json(dict, '{"value": {"snapshot": "<base64>", "rows": []}}')(name, text).items():
+        try:
+            rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
+            types[column] = PortableType(b64decode(given["snapshot"], validate=True), rows)
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise OptionError(f"option {name}, column {column!r}: {given!r} describes no type ({error})") from error
+    return types
+
+
+def _types_text(types: Mapping[str, PortableType]) -> str:
+    return json.dumps({c: {"snapshot": b64encode(t.snapshot).decode(), "rows": t.rows} for c, t in types.items()})
+
+
     if match is None or not int(match[1]):
         raise OptionError(f"option {name}={text!r}: a size is wanted, such as 64m or 67108864")
     return int(match[1]) * _SIZE_UNITS[match[2]]
@@ -249,6 +268,7 @@ _OPTIONS: Final = (
     _Option("asOf", "as_of", lambda _, text: text, lambda value: str(instant_ms(value)), of_reading=True),
     _Option("pathMapping", "path_mapping", _path_mapping, json.dumps),
     _Option("splitSize", "split_size", _size),
+    _Option("types", "types", _types, _types_text, of_reading=True),
     _Option("serializers", "serializers", _modules, ",".join),
     _Option("pushdown", "pushdown", _boolean),
 )

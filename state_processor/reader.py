@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
-from state_processor.arrow import arrow_schema
+from state_processor.arrow import arrow_schema, evolving_types
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.source_splits import read_source_splits
 from state_processor.backends.state_access import KEYED_KIND, TIMER_KIND
@@ -33,14 +33,14 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.streaming import TtlSerializer
+from state_processor.serializers.streaming import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.sources import find_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Uid: TypeAlias = str | OperatorIdentifier
-Schema: TypeAlias = StructType | str | pa.Schema | Mapping[str, pa.DataType | DataType | TypeSerializer]
+Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
 
 
 class SavepointReader:
@@ -140,7 +140,10 @@ class SavepointReader:
         schema
             Columns to deliver, in this order and with these types (a ``StructType``, DDL text, or ``pyarrow.Schema``), or a
             mapping of column names to types that changes only those. Types may be wider than the snapshot's; numbers that come
-            as text may be asked for as ``decimal(p,s)``. A value that does not fit fails the read.
+            as text may be asked for as ``decimal(p,s)``. A value that does not fit fails the read. A type of
+            :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
+            restored in by Flink's rules: fields that are gone are left out, new ones have Java's default value (0, false,
+            null), Avro goes by the reader's schema.
         flatten
             Lists as ``key, list_index, list_value`` and maps as ``key, map_key, map_value``, one row per element; ``False`` gives
             one row per key with an array or map. Whole operators are never flattened.
@@ -171,6 +174,8 @@ class SavepointReader:
     def read_window_state(
         self,
         uid: Uid,
+        StateMigrationError
+            Flink would not restore the state in a type of ``schema``; the message names the field and both types.
         state: str = "window-contents",
         *,
         schema: Schema | None = None,
@@ -307,10 +312,11 @@ class SavepointReader:
     def _read(self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, **reading: Any) -> DataFrame:
         identifier = OperatorIdentifier.of(uid)
         named = {"uid": identifier.uid} if identifier.uid is not None else {"uid_hash": identifier.uid_hash}
-        options = self._options(**named, state=state, kind=kind, **reading)
+        types, schema = evolving_types(schema)
+        options = self._options(**named, state=state, kind=kind, types=types or None, **reading)
         parsed = SourceOptions.parse(options | {"path": self.path})
         given = find_reader(parsed, self._snapshot).schema
-        wanted = spark_schema(given) if schema is None else _wanted(schema, given, parsed)
+        wanted = spark_schema(given) if schema is None else _wanted(schema, given)
         Projection(given, arrow_schema_of(wanted))  # what can't be converted is an error now, and not in a task
         return self._spark.read.format(SAVEPOINT_FORMAT).options(**options).schema(wanted).load(self.path)
 
@@ -318,7 +324,7 @@ class SavepointReader:
         return option_strings(**arguments, path_mapping=self._path_mapping or None, serializers=self._serializers or None)
 
 
-def _wanted(schema: Schema, given: pa.Schema, options: SourceOptions) -> StructType:
+def _wanted(schema: Schema, given: pa.Schema) -> StructType:
     """What a user passes as ``schema``, in Spark's terms."""
     if isinstance(schema, StructType):
         return schema
@@ -329,7 +335,7 @@ def _wanted(schema: Schema, given: pa.Schema, options: SourceOptions) -> StructT
         return parsed
     if isinstance(schema, Mapping):
         types = {n: _arrow_type(t) if isinstance(t, DataType) else t for n, t in schema.items()}
-        return spark_schema(arrow_schema(types, given, options.read.decode))
+        return spark_schema(arrow_schema(types, given))
     if isinstance(schema, pa.Schema):
         return spark_schema(schema)
     raise OptionError(f"schema={schema!r}: a StructType, DDL text, pyarrow.Schema, or mapping of names to types is wanted")
@@ -351,10 +357,15 @@ def _verdicts(state: StateDescription, new_type: TypeSerializer) -> Iterator[Sch
     elif state.kind == "LIST" and isinstance(new_type, ListSerializer):
         wanted = new_type.element
     written = state.value
-    if isinstance(written, TtlSerializer) and not isinstance(wanted, TtlSerializer):
-        written = written.value
     assert written is not None
-    yield written.snapshot().resolve_schema_compatibility(wanted)
+    if isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
+        yield written.snapshot().resolve_schema_compatibility(wanted)
+    elif isinstance(written, TtlSerializer):  # the new type says nothing of time-to-live: it stays
+        yield written.value.snapshot().resolve_schema_compatibility(wanted)
+    else:
+        yield TtlAwareSerializerSnapshot.of(written.snapshot()).resolve_schema_compatibility(
+            TtlAwareSerializerSnapshot.of(wanted.snapshot())
+        )
 
 
 __all__ = ["SavepointReader"]

@@ -136,7 +136,7 @@ def test_schema_of_arrow() -> None:
 
 
 def test_schema_of_types() -> None:
-    (batch,) = sp.arrow.read_state(TYPES_PATH, "types", "int", schema={"key": sp.Types.LONG(), "value": pa.float64()})
+    (batch,) = sp.arrow.read_state(TYPES_PATH, "types", "int", schema={"key": pa.int64(), "value": pa.float64()})
     assert batch.schema == pa.schema([("key", pa.int64()), ("value", pa.float64())])
     assert dict(zip(*(c.to_pylist() for c in batch.columns), strict=True)) == expected_values(TYPES, "types", "int")
 

@@ -95,7 +95,7 @@ def test_schemas(orders: SavepointReader, schema: Any) -> None:
 
 
 def test_schema_of_types(orders: SavepointReader, spark: SparkSession) -> None:
-    frame = SavepointReader.read(spark, TYPES_PATH).read_keyed_state("types", "int", schema={"value": Types.LONG()})
+    frame = SavepointReader.read(spark, TYPES_PATH).read_keyed_state("types", "int", schema={"value": LongType()})
     assert [f.dataType.simpleString() for f in frame.schema] == ["int", "bigint"]
     assert frame.schema["value"].dataType == LongType()
     assert frame.where("key = 0").collect() == [(0, -(2**31))]
