@@ -122,7 +122,7 @@ class HashRule:
 
 @dataclass(frozen=True)
 class LearnedHash:
-    """The ``hashCode`` of a class, as far as its keys tell: what :class:`~…entry_encoder.KeyedStateEncoder` takes as ``key_hash``.
+    """The ``hashCode`` of a class, as far as its keys tell: what ``KeyedStateEncoder`` takes as ``key_hash``.
 
     Parameters
     ----------

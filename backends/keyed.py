@@ -251,7 +251,7 @@ class _Plain:
     """Bytes in memory, read like a stream."""
 
     def __init__(self, data: Buffer) -> None:
-        self._data = memoryview(data)
+        self._data = data.data
 
     def read(self, offset: int, length: int) -> memoryview:
         """See :meth:`StateStream.read`."""

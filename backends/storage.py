@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow.fs as pafs
+
 from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
 
 if TYPE_CHECKING:
@@ -358,7 +359,8 @@ class StoredFile:
             )
         data = file.read(offset, length)
         if len(data) < length:
-            raise MissingFileError(f"{_of(self._context)}{self.path} ends at {offset + len(data)}: it has shrunk while it was read")
+            end = offset + len(data)
+            raise MissingFileError(f"{_of(self._context)}{self.path} ends at {end}: it has shrunk while it was read")
         return data
 
 

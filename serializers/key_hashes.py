@@ -120,7 +120,7 @@ def _numbers(name: str, array: pa.Array) -> Hashes:
         array = array.fill_null(False if name == "BOOLEAN" else 0)
     values = array.to_numpy(zero_copy_only=False)
     if name in _INTEGERS:
-        return values.astype(np.int32)
+        return np.asarray(values, dtype=np.int32)
     if name == "LONG":
         return fold_long(values)
     if name == "BOOLEAN":

@@ -91,8 +91,8 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     found = _REGISTERED.get(class_name)
     if found is None and version == _ADAPTER_VERSION:
         raise UnknownSerializerError(
-            f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose content "
-            "only that class knows. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
+            f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose "
+            "content only that class knows. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
         )
     if found is None:
         raise UnknownSerializerError(

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def _plain(value: Any) -> Any:
             return "NaN"
         return ("-" if value < 0 else "") + "Infinity" if math.isinf(value) else value
     if isinstance(value, datetime):
-        return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z") if value.tzinfo else value.isoformat()
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z") if value.tzinfo else value.isoformat()
     if isinstance(value, date):
         return value.isoformat()
     return value
@@ -125,7 +125,8 @@ def _struct(actual: dict[str, Any], expected: Any) -> Any:
         return as_expected(present[0], expected) if len(present) == 1 else actual
     if "fields" in expected and "kind" in expected:
         fields = [v for n, v in actual.items() if n != "row_kind"]
-        paired = zip(fields, expected["fields"], strict=True) if len(fields) == len(expected["fields"]) else ((f, None) for f in fields)
+        like = expected["fields"] if len(fields) == len(expected["fields"]) else [None] * len(fields)
+        paired = zip(fields, like, strict=True)
         return {"kind": actual.get("row_kind"), "fields": [as_expected(v, e) for v, e in paired]}
     if expected.keys() <= {"left", "right"}:
         side = next(iter(expected))

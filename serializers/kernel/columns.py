@@ -43,7 +43,8 @@ class Column:
         """A struct's field by name; discarded columns have all of them."""
         if self.index < 0:
             return self
-        return self.children[self.type.get_field_index(name)]
+        index: int = self.type.get_field_index(name)
+        return self.children[index]
 
     def find(self, name: str) -> Column | None:
         """A struct's field by name; ``None`` where it has none of that name."""
@@ -98,7 +99,8 @@ class ColumnTree:
 
     def root(self, name: str) -> Column:
         """The column of a field of the schema."""
-        return self.roots[self.schema.get_field_index(name)]
+        index: int = self.schema.get_field_index(name)
+        return self.roots[index]
 
 
 class Arena:

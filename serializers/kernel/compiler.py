@@ -12,12 +12,14 @@ from typing import Any
 
 from numba import njit
 
+_compile: Any = njit  # whose stubs lack the option that turns reference counts off
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that makes no arrays. It must not return one either: views of its arguments are not kept alive."""
-    return njit(cache=True, nogil=True, _nrt=False)(function)
+    return _compile(cache=True, nogil=True, _nrt=False)(function)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that makes arrays."""
-    return njit(cache=True, nogil=True, _nrt=True)(function)
+    return _compile(cache=True, nogil=True, _nrt=True)(function)

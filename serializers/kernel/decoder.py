@@ -183,7 +183,7 @@ class ColumnDecoder:
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
         problem = ops.MESSAGES[status]
         if status == ops.BAD_TAG:
-            problem += f": {_undescribed_class(DataInput(memoryview(buffer), where, position))}"
+            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}"
         return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
 
 
