@@ -1,0 +1,160 @@
+"""Real Flink restores what SavepointWriter wrote from DataFrames, and finds every entry."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flink
+import pytest
+
+import state_processor as sp
+from state_processor.backends.snapshot_dir import open_snapshot
+from state_processor.backends.states import StateDescription, find_operator, operator_states
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FIXTURES = flink.ROOT / "tests" / "fixtures"
+KINDS = {"VALUE": sp.ValueState, "REDUCING": sp.ReducingState, "AGGREGATING": sp.AggregatingState, "LIST": sp.ListState}
+
+pytestmark = pytest.mark.interop
+
+
+def fixture(version: str, name: str) -> tuple[str, dict[str, Any]]:
+    directory = FIXTURES / version / name
+    expected = json.loads((directory / "expected.json").read_text("utf-8"))
+    return str(directory / expected["snapshot_dir"]), expected
+
+
+def spec(state: StateDescription) -> Any:
+    """What a user would write for a state."""
+    value = state.value.value if state.has_ttl else state.value
+    namespace = None if state.in_void_namespace else state.namespace
+    options = {"ttl": state.has_ttl, "namespace": namespace}
+    if state.kind == "MAP":
+        return sp.MapState(state.map_key, value, **options)
+    return KINDS[state.kind](value, **options)
+
+
+def bootstrap(spark: SparkSession, source: str, expected: dict[str, Any], target: Path, parallelism: int) -> None:
+    """A new savepoint from the DataFrames of all states of another."""
+    snapshot, reader = open_snapshot(source), sp.SavepointReader.read(spark, source)
+    writer = sp.SavepointWriter.new(spark, expected["max_parallelism"], expected["flink_version"])
+    for operator in expected["operators"]:
+        uid = operator["uid"]
+        states = operator_states(snapshot, find_operator(snapshot, uid)).values()
+        for state in states:
+            if state.is_timer:
+                continue
+            if state.kind == "BROADCAST":
+                df = reader.read_broadcast_state(uid, state.name)
+                writer.with_broadcast_state(uid, state.name, df, state.key, state.value, parallelism)
+            elif state.kind == "UNION_LIST":
+                writer.with_union_state(uid, state.name, reader.read_union_state(uid, state.name), state.value, parallelism)
+            elif state.kind == "OPERATOR_LIST":
+                writer.with_list_state(uid, state.name, reader.read_list_state(uid, state.name), state.value, parallelism)
+            else:
+                df = rows(reader, uid, state.name).withColumnRenamed("value", state.name)
+                writer.with_keyed_state(uid, df, "key", state.key, {state.name: spec(state)}, parallelism)
+        timers = [state for state in states if state.is_timer]
+        if timers:
+            namespace = None if timers[0].in_void_namespace else timers[0].namespace
+            writer.with_timers(uid, reader.read_timers(uid), key_type=timers[0].key, namespace=namespace)
+    writer.write(target)
+
+
+def rows(reader: sp.SavepointReader, uid: str, state: str) -> DataFrame:
+    return reader.read_keyed_state(uid, state, flatten=False, nanos="string", row_kind=True)
+
+
+def patch(spark: SparkSession, source: str, expected: dict[str, Any], target: Path) -> dict[str, Any]:
+    """Changes to the orders of a shop, and what Flink has to find then."""
+    reader = sp.SavepointReader.read(spark, source)
+    writer = sp.SavepointWriter.from_existing(spark, source)
+    total = spark.createDataFrame([("amelia", 1), ("newcomer", 2), ("anders", None)], "key string, value bigint")
+    writer.update_keyed_state("orders", "total", total)
+    items = spark.createDataFrame([("anders", "teapot", 99)], "key string, map_key string, map_value bigint")
+    writer.update_keyed_state("orders", "items", items)
+    history = spark.createDataFrame([("bela", 1, "second"), ("bela", 0, "first")], "key string, list_index int, list_value string")
+    writer.update_keyed_state("orders", "history", history)
+    profiles = reader.read_keyed_state("orders", "profile").where("key = 'anders'")
+    moved = profiles.selectExpr("key", "named_struct({}) as value".format(_with_name(profiles, "Andreas")))
+    writer.update_keyed_state("orders", "profile", moved)
+    writer.delete_keys("orders", spark.createDataFrame([("clara",)], "key string"))
+    writer.delete_keys("orders", spark.createDataFrame([("chidi",)], "key string"), state="history")
+    writer.remove_state("orders", "session")
+    writer.with_list_state("catalog", "pending", spark.createDataFrame([("restock all",)], "value string"), sp.Types.STRING())
+    writer.change_operator_identifier("catalog", "catalogue")
+    writer.write(target)
+    return patched(expected)
+
+
+def _with_name(profiles: DataFrame, name: str) -> str:
+    fields = profiles.schema["value"].dataType.names
+    return ", ".join(f"'{f}', " + (f"'{name}'" if f == "name" else f"value.{f}") for f in fields)
+
+
+def patched(expected: dict[str, Any]) -> dict[str, Any]:
+    wanted = copy.deepcopy(expected)
+    orders, catalog = wanted["operators"]
+    orders["states"] = [s for s in orders["states"] if s["name"] != "session"]
+    states = {s["name"]: s for s in orders["states"]}
+    for state in states.values():
+        state["entries"] = [e for e in state["entries"] if e["key"] != "clara"]
+    values = {name: {e["key"]: e["value"] for e in states[name]["entries"]} for name in ("total", "items", "history", "profile")}
+    values["total"] |= {"amelia": 1, "newcomer": 2}
+    del values["total"]["anders"]
+    values["items"]["anders"] = [[k, 99 if k == "teapot" else v] for k, v in values["items"]["anders"]]
+    values["history"]["bela"] = ["first", "second"]
+    del values["history"]["chidi"]
+    values["profile"]["anders"]["name"] = "Andreas"
+    for name, found in values.items():
+        states[name]["entries"] = [{"key": k, "value": v} for k, v in found.items()]
+    catalog["uid"] = "catalogue"
+    next(s for s in catalog["states"] if s["name"] == "pending")["entries"] = ["restock all"]
+    return wanted
+
+
+def everything(spark: SparkSession, version: str, directory: Path) -> Iterator[tuple[str, Path, dict[str, Any], int]]:
+    """Savepoints to restore: what they are, where, what is in them, and their max parallelism."""
+    for name in ("orders-hashmap-canonical", "types-hashmap-canonical", "windows-hashmap-canonical"):
+        source, expected = fixture(version, name)
+        target = directory / f"new-{name}"
+        bootstrap(spark, source, expected, target, 3)
+        yield f"bootstrapped {name}", target, expected, expected["max_parallelism"]
+    for name in ("orders-rocksdb-canonical", "orders-hashmap-native", "orders-rocksdb-native", "orders-rocksdb-incremental"):
+        source, expected = fixture(version, name)
+        target = directory / f"patched-{name}"
+        wanted = patch(spark, source, expected, target)
+        yield f"patched {name}", target, wanted, expected["max_parallelism"]
+    for name in ("types-hashmap-canonical", "windows-rocksdb-canonical"):
+        source, expected = fixture(version, name)
+        target = directory / f"rescaled-{name}"
+        writer = sp.SavepointWriter.from_existing(spark, source).with_max_parallelism(300)
+        for operator in expected["operators"]:
+            writer.with_parallelism(operator["uid"], 5)
+        writer.write(target)
+        yield f"300 key groups of {name}", target, expected, 300
+    source, expected = fixture(version, "orders-hashmap-canonical")
+    sp.SavepointWriter.from_existing(spark, source).write(directory / "copy")
+    yield "a copy", directory / "copy", expected, expected["max_parallelism"]
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_flink_finds_every_entry(spark: SparkSession, version: str, tmp_path: Path) -> None:
+    written = list(everything(spark, version, tmp_path))
+    requests = [
+        flink.request(expected["operators"], target, backend=backend, max_parallelism=max_parallelism)
+        for _, target, expected, max_parallelism in written
+        for backend in ("hashmap", "rocksdb")
+    ]
+    answers = iter(flink.restore(version, requests))
+    for what, _, expected, _ in written:
+        for backend in ("hashmap", "rocksdb"):
+            answer = next(answers)
+            assert "error" not in answer, f"{what}, {backend}: {answer['error'][:2000]}"
+            assert flink.entries(answer["operators"]) == flink.entries(expected["operators"]), f"{what}, {backend}"
