@@ -79,13 +79,13 @@ def read_state(
         What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``; ``None`` for any.
     schema
         Columns to deliver, in this order and with these types, or a mapping of column names to types to change only those.
+        A type of :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
+        restored in by Flink's rules: fields that are gone are left out, new ones have Java's default value (0, false, null),
+        Avro goes by the reader's schema.
     flatten
         Lists and maps as a row per element (``list_index``, ``list_value``; ``map_key``, ``map_value``), or one row per key.
     metadata
         Adds ``_key_group``, ``_subtask`` and ``_last_access`` (time of the last access, of states with TTL).
-        A type of :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
-        restored in by Flink's rules: fields that are gone are left out, new ones have Java's default value (0, false, null),
-        Avro goes by the reader's schema.
     keys
         Read only these keys; only the key groups that hold them are opened.
     nanos
@@ -111,6 +111,8 @@ def read_state(
         The path is no snapshot, or it is damaged.
     NotFoundError
         There is no such operator or state.
+    StateMigrationError
+        Flink would not restore the state in a type of ``schema``; the message names the field and both types.
     OptionError
         An argument makes no sense.
     """
@@ -121,8 +123,6 @@ def read_state(
     options = SourceOptions(
         path=fspath(path),
         operator=OperatorIdentifier.of(uid),
-    StateMigrationError
-        Flink would not restore the state in a type of ``schema``; the message names the field and both types.
         state=state,
         kind=kind,
         read=reading,

@@ -204,8 +204,6 @@ def _path_mapping(name: str, text: str) -> dict[str, str]:
     return cast("dict[str, str]", mapping)
 
 
-def _size(name: str, text: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip().lower())
 def _types(name: str, text: str) -> dict[str, PortableType]:
     types = {}
     for column, given in _json(dict, '{"value": {"snapshot": "<base64>", "rows": []}}')(name, text).items():
@@ -221,6 +219,8 @@ def _types_text(types: Mapping[str, PortableType]) -> str:
     return json.dumps({c: {"snapshot": b64encode(t.snapshot).decode(), "rows": t.rows} for c, t in types.items()})
 
 
+def _size(name: str, text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", text.strip().lower())
     if match is None or not int(match[1]):
         raise OptionError(f"option {name}={text!r}: a size is wanted, such as 64m or 67108864")
     return int(match[1]) * _SIZE_UNITS[match[2]]
@@ -266,9 +266,9 @@ _OPTIONS: Final = (
     _Option("rowKind", "row_kind", _boolean, of_reading=True),
     _Option("ttl", "ttl", lambda _, text: text, lambda value: duration_text(duration_ms(value)), of_reading=True),
     _Option("asOf", "as_of", lambda _, text: text, lambda value: str(instant_ms(value)), of_reading=True),
+    _Option("types", "types", _types, _types_text, of_reading=True),
     _Option("pathMapping", "path_mapping", _path_mapping, json.dumps),
     _Option("splitSize", "split_size", _size),
-    _Option("types", "types", _types, _types_text, of_reading=True),
     _Option("serializers", "serializers", _modules, ",".join),
     _Option("pushdown", "pushdown", _boolean),
 )

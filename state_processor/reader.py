@@ -163,6 +163,8 @@ class SavepointReader:
         ------
         NotFoundError
             There is no such operator or state, or it is of another kind; the message names the nearest.
+        StateMigrationError
+            Flink would not restore the state in a type of ``schema``; the message names the field and both types.
         OptionError
             An argument makes no sense.
         """
@@ -174,8 +176,6 @@ class SavepointReader:
     def read_window_state(
         self,
         uid: Uid,
-        StateMigrationError
-            Flink would not restore the state in a type of ``schema``; the message names the field and both types.
         state: str = "window-contents",
         *,
         schema: Schema | None = None,
