@@ -49,7 +49,7 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
     A surrogate without its partner has no UTF-8 form and becomes U+FFFD. Returns the input position after the text,
     or -1 where it ends too early or a unit does not fit 16 bits, and the output offset.
     """
-    high = np.int64(0)
+    high = 0
     i = 0
     while i < units:
         if pos + 8 <= len(buf) and high == 0:
@@ -90,7 +90,7 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
             out = put_code_point(arena, out, 0xFFFD)
             high = 0
         if 0xD800 <= unit < 0xDC00:
-            high = unit
+            high = int(unit)
         elif 0xDC00 <= unit < 0xE000:
             out = put_code_point(arena, out, 0xFFFD)
         else:
