@@ -86,11 +86,13 @@ class EnumeratorState:
 class Formats(Generic[T]):
     """The formats of one thing by version; where a version stands for several, they are tried in their order.
 
-    ``what`` names the thing and the connector in messages.
+    ``what`` names the thing and the connector in messages. ``usual`` is the version to write where none is named: the newest
+    that all of today's releases read, by default the newest of all.
     """
 
     what: str
     by_version: Mapping[int, Sequence[Format[T]]]
+    usual: int | None = None
 
     def read(self, written: Versioned, where: str) -> T:
         """The value, which has to fill the bytes.
@@ -111,8 +113,9 @@ class Formats(Generic[T]):
         return _read_whole(last, written.data, where)
 
     def write(self, value: T, version: int | None = None) -> Versioned:
-        """The bytes, in the newest version unless one is named."""
-        chosen = max(self.by_version) if version is None else version
+        """The bytes, in the usual version unless one is named."""
+        usual = max(self.by_version) if self.usual is None else self.usual
+        chosen = usual if version is None else version
         target = DataOutput()
         self._of(chosen, "writing")[0].write(value, target)
         return Versioned(chosen, target.to_bytes())
@@ -134,9 +137,18 @@ def _read_whole(known: Format[T], data: bytes, where: str) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """A connector: its name for users, the columns of its splits, and how its splits and its enumerator's state are written."""
+    """A connector: its name for users, the columns of its splits, and how its splits and its enumerator's state are written.
+
+    ``required`` are the columns that a split can't be without, ``required_of_readers`` those that it can't be without where a
+    reader has it. ``keeps_assigned``: the enumerator remembers what readers have.
+    ``complete`` fills in what follows from other columns.
+    """
 
     name: str
     fields: tuple[pa.Field, ...]
     splits: Formats[Values]
     enumerator: Formats[EnumeratorState]
+    required: tuple[str, ...] = ()
+    required_of_readers: tuple[str, ...] = ()
+    keeps_assigned: bool = False
+    complete: Callable[[Values], Values] = dict

@@ -35,6 +35,8 @@ HOSTS: Final = "hosts"
 READER_OFFSET: Final = "reader_offset"
 RECORDS: Final = "records_after_offset"
 
+_FOUND: Final = "paths found"
+_PENDING: Final = "paths of pending splits"
 _SPLIT_VERSION: Final = 1
 _MAGIC: Final = 0xDEADBEEF
 _NO_PORT: Final = -1
@@ -178,12 +180,15 @@ def _read_pending(source: DataInput) -> EnumeratorState:
     pending = {split.values[PATH] for split in splits}
     nothing = dict.fromkeys((SPLIT_ID, OFFSET, LENGTH, MODIFIED, FILE_SIZE, HOSTS, READER_OFFSET, RECORDS))
     done = (EnumeratedSplit(nothing | {PATH: path}, PROCESSED) for path in paths if path not in pending)
-    return EnumeratorState((*splits, *done), {PROCESSED: paths})
+    return EnumeratorState((*splits, *done), {_FOUND: paths, _PENDING: pending})
 
 
 def _write_pending(state: EnumeratorState, target: DataOutput) -> None:
     splits = [s for s in state.splits if s.assignment != PROCESSED]
-    paths = state.details.get(PROCESSED, [s.values[PATH] for s in state.splits if s.assignment == PROCESSED])
+    done = [s.values[PATH] for s in state.splits if s.assignment == PROCESSED]
+    shown = {*done, *state.details.get(_PENDING, ())}
+    known = [path for path in state.details.get(_FOUND, ()) if path in shown]
+    paths = [*known, *(path for path in done if path not in known)]
     for number in (_MAGIC, _SPLIT_VERSION, len(splits), len(paths)):
         _write_little(number, target)
     for data in (*(_SPLITS.write(s.values, _SPLIT_VERSION).data for s in splits), *(p.encode() for p in paths)):
@@ -205,6 +210,7 @@ FILE: Final = Connector(
     ),
     splits=_SPLITS,
     enumerator=Formats("enumerator of files", {1: (Format(_read_pending, _write_pending),)}),
+    required=(PATH,),
 )
 """``offset`` and ``length`` bound the region in bytes. Reading goes on at ``reader_offset``, after as many records from there as
 ``records_after_offset`` says; both are null where it has not begun.

@@ -193,7 +193,12 @@ KAFKA: Final = Connector(
             2: (Format(_read_v2, _write_v2),),
             3: (Format(_read_v3, _write_v3),),
         },
+        usual=2,
     ),
+    required=(TOPIC, PARTITION),
+    required_of_readers=(STARTING,),
+    keeps_assigned=True,
+    complete=lambda values: _partition(values[TOPIC], values[PARTITION]) | {n: v for n, v in values.items() if n != SPLIT_ID},
 )
 """``starting_offset`` is the next offset to read, ``stopping_offset`` the first one not to read, null where there is no end.
 

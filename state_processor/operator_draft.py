@@ -69,6 +69,8 @@ class OperatorDraft:
         ``hashCode`` of keys, where their serializer does not know it.
     renamed
         The identifier that it gets.
+    coordinator
+        The state of its coordinator, in place of that of the base.
     """
 
     identifier: OperatorIdentifier
@@ -83,6 +85,7 @@ class OperatorDraft:
     operator_states: dict[str, tuple[StateDescription, DataFrame]] = field(default_factory=dict)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     renamed: OperatorIdentifier | None = None
+    coordinator: bytes | None = None
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from state_processor.backends import handles as h
 from state_processor.backends.entry_encoder import KEY, KeyHash
 from state_processor.backends.hash_rules import HashRule, learn_hash_rule
 from state_processor.backends.keyed import ScanRequest
@@ -141,12 +142,18 @@ class OperatorJob:
             self._parallelism,
             draft.final_max_parallelism,
             subtasks,
-            base.coordinator_state if base is not None else None,
+            self._coordinator_state(),
             draft.final_identifier.uid,
             base.name if base is not None else None,
         )
         entries = sum(count for _, count in (*keyed.values(), *operator.values()))
         return WrittenOperator(new.to_state(), entries, draft.final_names, carried=False)
+
+    def _coordinator_state(self) -> h.ByteStreamStateHandle | None:
+        draft = self._draft
+        if draft.coordinator is not None:
+            return h.ByteStreamStateHandle(f"coordinator-{draft.final_identifier.uid_hash}", draft.coordinator)
+        return draft.base.operator.coordinator_state if draft.base is not None else None
 
     def _carried(self, copies: Copies) -> WrittenOperator:
         draft = self._draft

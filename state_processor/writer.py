@@ -19,6 +19,8 @@ from state_processor.backends.key_groups import check_parallelism
 from state_processor.backends.savepoint_writer import WIDEST_VERSION, commit_savepoint, metadata_version
 from state_processor.backends.shapes import LAST_ACCESS
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
+from state_processor.backends.source_splits import READER_STATE, source_state
+from state_processor.backends.splits_writer import written_source
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.backends.storage import Location
@@ -30,9 +32,11 @@ from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged, quoted
 from state_processor.options import import_serializers
 from state_processor.row_shapes import context_columns, shaped_rows
+from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue
+from state_processor.write_job import our_errors
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
@@ -361,6 +365,40 @@ class SavepointWriter:
         draft.add_operator_state(StateDescription(name, BROADCAST, key, value=value), df.select("key", "value"))
         self._set_parallelism(draft, parallelism)
         return self
+
+    def with_source_splits(self, uid: Uid, df: DataFrame, connector: str | None = None) -> SavepointWriter:
+        """The splits of a source: where its readers go on, and what its enumerator still has.
+
+        The table is the whole of them: a split that it lacks is forgotten. Splits of readers are in list state, which Flink deals
+        out anew; the enumerator's state follows from the table, so that no split is read twice.
+
+        Parameters
+        ----------
+        uid
+            The source. What the base has for it is replaced.
+        df
+            A row per split, in the columns that :meth:`SavepointReader.read_source_splits` gives. A row without ``subtask`` is
+            one that no reader has; without a column ``subtask``, readers have all. ``assignment``, ``version`` and ``raw`` may be
+            missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
+        connector
+            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where the base does not tell it. The enumerator's state of a
+            hybrid source stays as the base has it.
+
+        Raises
+        ------
+        OptionError
+            The connector has to be named, or its splits can't be written.
+        InvalidRowError
+            A row lacks a value, or has one that is none, or two rows are the same split.
+        """
+        draft = self._draft(uid)
+        base = source_state(draft.base.snapshot, draft.base.operator) if draft.base is not None else None
+        with our_errors():
+            rows = df.toArrow().to_pylist()
+        written = written_source(rows, base, connector)
+        elements = self._spark.createDataFrame([(element,) for element in written.elements], "value binary").coalesce(1)
+        draft.coordinator = written.coordinator
+        return self._with_list(uid, READER_STATE, elements, BytesSerializer(), OPERATOR_LIST, None)
 
     def _with_list(
         self, uid: Uid, name: str, df: DataFrame, type_: TypeSerializer | None, kind: str, parallelism: int | None

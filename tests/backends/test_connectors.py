@@ -54,7 +54,12 @@ KAFKA_ENUMERATORS = {
     0: struct.pack(">iiiii", 1, 0, 5, 1, len(KAFKA_SPLIT)) + KAFKA_SPLIT,
     1: struct.pack(">i", 1) + utf("orders") + struct.pack(">i", 3),
     2: struct.pack(">i", 2) + utf("orders") + struct.pack(">ii", 3, 0) + utf("orders") + struct.pack(">ii", 4, 1) + b"\0",
-    3: struct.pack(">iii", 1, 0, len(KAFKA_BOUNDED)) + KAFKA_BOUNDED + struct.pack(">i", 2) + b"\1",
+    3: struct.pack(">iii", 2, 0, len(KAFKA_SPLIT))
+    + KAFKA_SPLIT
+    + struct.pack(">ii", 0, len(KAFKA_BOUNDED))
+    + KAFKA_BOUNDED
+    + struct.pack(">i", 2)
+    + b"\1",
 }
 
 SPLITS: list[tuple[Connector, int, bytes, dict[str, Any]]] = [
@@ -210,7 +215,7 @@ def test_what_the_enumerator_of_kafka_keeps_by_version() -> None:
         0: [("orders-3", 1234, "ASSIGNED", 5)],
         1: [("orders-3", None, "ASSIGNED", None)],
         2: [("orders-3", None, "ASSIGNED", None), ("orders-4", None, "UNASSIGNED", None)],
-        3: [("orders-4", -2, "TOMBSTONED", None)],
+        3: [("orders-3", 1234, "ASSIGNED", None), ("orders-4", -2, "TOMBSTONED", None)],
     }
     assert (known[2].details, known[3].details) == ({"initial_discovery_finished": False}, {"initial_discovery_finished": True})
     for version, state in known.items():

@@ -12,16 +12,17 @@ import pytest
 from state_processor.backends import handles as h
 from state_processor.backends.connectors import Versioned
 from state_processor.backends.connectors_file import FILE
-from state_processor.backends.connectors_kafka import KAFKA
 from state_processor.backends.connectors_sequence import SEQUENCE
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.source_splits import CoordinatorState, read_source_splits, reader_elements, source_state
+from state_processor.backends.source_splits import CoordinatorState, SourceState, read_source_splits, source_state
+from state_processor.backends.splits_writer import WrittenSource, written_source
 from state_processor.backends.states import find_operator
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, NotFoundError, OptionError
+from state_processor.serializers.io import DataInput
 from tests import corpus
 from tests.backends import state_files as files
 from tests.backends.test_connectors import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT
@@ -47,10 +48,11 @@ def test_real_sequences_go_on_where_they_stopped(case: corpus.Case, operator: di
     assert emitted <= stopped  # a subtask may hold a second split, which it has not begun
     assert {row["assignment"] for row in rows} == {"ASSIGNED"}
     elements = [split.to_bytes() for _, split in source_state(snapshot, source).splits]
-    assert sorted(elements) == sorted(e for of_subtask in reader_elements("sequence", rows).values() for e in of_subtask)
+    written = written_source(rows, source_state(snapshot, source))
+    assert sorted(written.elements) == sorted(elements)
     coordinator = source.coordinator_state
     assert coordinator is not None
-    assert CoordinatorState.read(coordinator.data, "here").to_bytes() == coordinator.data
+    assert CoordinatorState.read(coordinator.data, "here").to_bytes() == written.coordinator == coordinator.data
 
 
 def list_state(name: str, serializer: TypeSerializer, elements: Sequence[Any], mode: int = 0) -> h.OperatorStreamStateHandle:
@@ -203,22 +205,131 @@ def test_what_flink_1_11_wrote_behind_the_enumerators_state_is_kept() -> None:
         CoordinatorState.read(b"\0\0\0\1" + data[4:], "here")
 
 
-def test_changed_rows_are_written_anew_and_others_as_they_were() -> None:
-    rows = rows_of(source([SPLIT, BOUNDED], enumerator=Versioned(3, KAFKA_ENUMERATORS[3])))
-    rows[0]["starting_offset"] = 5000
-    first, second = (Versioned.read(files_input(e)) for e in reader_elements("kafka", rows)[0])
-    assert KAFKA.splits.read(first, "here")["starting_offset"] == 5000
-    assert second == BOUNDED
-    old_format = rows_of(source([Versioned(1, old_file_split())], enumerator=None), "file")
-    assert reader_elements("file", old_format) == {0: [Versioned(1, old_file_split()).to_bytes()]}
+def state_of(operator: OperatorState) -> SourceState:
+    return source_state(files.snapshot(operator), operator)
+
+
+def written_again(operator: OperatorState, **changes: Any) -> tuple[WrittenSource, list[dict[str, Any]]]:
+    """What is written for a source's rows, and the rows, after a change to the first."""
+    rows = rows_of(operator)
+    rows[0] |= changes
+    return written_source(rows, state_of(operator)), rows
+
+
+def read_back(written: WrittenSource, connector: str) -> list[dict[str, Any]]:
+    assert written.coordinator is not None
+    splits = [Versioned.read(DataInput(e)) for e in written.elements]
+    return rows_of(source(splits, enumerator=CoordinatorState.read(written.coordinator, "here").enumerator), connector)
+
+
+SOURCES = {
+    **{
+        f"kafka-{version}": source([], [], [], [], [], [SPLIT], enumerator=Versioned(version, data))
+        for version, data in KAFKA_ENUMERATORS.items()
+    },
+    "file": source(
+        [Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN))], enumerator=Versioned(1, bytes.fromhex(FILE_PENDING))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["kafka-0", "kafka-1", "kafka-2", "kafka-3"])
+def test_rows_that_nobody_changed_give_the_bytes_that_were_there(name: str) -> None:
+    operator = SOURCES[name]
+    written, _ = written_again(operator)
+    assert operator.coordinator_state is not None
+    assert written.coordinator == operator.coordinator_state.data
+    assert written.elements == [SPLIT.to_bytes()]
+
+
+def test_a_split_that_enumerator_and_reader_have_is_the_readers_alone() -> None:
+    operator = SOURCES["file"]
+    written, rows = written_again(operator)
+    assert written.elements == [Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN)).to_bytes()]
+    assert written.coordinator is not None
+    enumerator = CoordinatorState.read(written.coordinator, "here").enumerator
+    state = FILE.enumerator.read(enumerator, "here")
+    assert [s.values["split_id"] for s in state.splits] == ["0000000001", None, None]
+    assert [s.values["path"] for s in state.splits[1:]] == ["file:/data/in.txt", "file:/data/done.txt"]
+    assert len(rows) == 3
+
+
+@pytest.mark.parametrize("version", KAFKA_ENUMERATORS)
+def test_changed_offsets_of_kafka(version: int) -> None:
+    operator = SOURCES[f"kafka-{version}"]
+    written, rows = written_again(operator, starting_offset=5000, stopping_offset=6000)
+    assert Versioned.read(DataInput(written.elements[0])).version == 0
+    found = read_back(written, "kafka")
+    assert [(r["split_id"], r["starting_offset"], r["stopping_offset"], r["assignment"]) for r in found] == [
+        (r["split_id"], r["starting_offset"], r["stopping_offset"], r["assignment"]) for r in rows
+    ]
+    assert (found[0]["starting_offset"], found[0]["stopping_offset"]) == (5000, 6000)
+
+
+def test_partitions_of_kafka_that_come_and_go() -> None:
+    operator = SOURCES["kafka-2"]
+    rows = [{"topic": "new", "partition": 0, "starting_offset": -2}]
+    written = written_source(rows, state_of(operator))
+    found = read_back(written, "kafka")
+    assert [(r["split_id"], r["subtask"], r["starting_offset"], r["assignment"]) for r in found] == [("new-0", 0, -2, "ASSIGNED")]
+    assert written.coordinator is not None
+    enumerator = CoordinatorState.read(written.coordinator, "here").enumerator
+    assert enumerator == Versioned(2, struct.pack(">i", 1) + files.utf("new") + struct.pack(">ii", 0, 0) + b"\0")
+
+
+def test_a_source_from_nothing() -> None:
+    rows = [{"split_id": "a", "from_number": 1, "to_number": 5}]
+    later = [{"split_id": "b", "from_number": 6, "to_number": 9, "subtask": None}]
+    written = written_source([*(r | {"subtask": 1} for r in rows), *later], connector="sequence")
+    found = read_back(written, "sequence")
+    assert [(r["split_id"], r["subtask"], r["from_number"], r["assignment"]) for r in found] == [
+        ("a", 0, 1, "ASSIGNED"),
+        ("b", None, 6, "UNASSIGNED"),
+    ]
+    kafka = written_source([{"topic": "orders", "partition": 1, "starting_offset": 7}], connector="kafka")
+    assert kafka.coordinator is not None
+    assert CoordinatorState.read(kafka.coordinator, "here").enumerator.version == 2
+    with pytest.raises(OptionError, match="name the connector"):
+        written_source(rows)
     with pytest.raises(OptionError, match="connector='raw'"):
-        reader_elements("raw", rows)
+        written_source(rows, connector="raw")
 
 
-def files_input(data: bytes) -> Any:
-    from state_processor.serializers.io import DataInput
+def test_a_hybrid_source_keeps_its_enumerators_state() -> None:
+    current = Versioned(0, struct.pack(">i", 1) + Versioned(2, KAFKA_ENUMERATORS[2]).to_bytes())
+    operator = source([hybrid(1, "orders-3", SPLIT)], enumerator=current)
+    rows = [row for row in rows_of(operator) if row["subtask"] is not None]
+    rows[0]["wrapped"] = KAFKA_BOUNDED
+    written = written_source(rows, state_of(operator))
+    assert written.elements == [hybrid(1, "orders-3", BOUNDED).to_bytes()]
+    assert operator.coordinator_state is not None
+    assert written.coordinator == operator.coordinator_state.data
 
-    return DataInput(data)
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([{"topic": "t", "partition": 1}], "row 0: a split of the connector 'kafka' needs 'starting_offset'"),
+        ([{"partition": 1, "starting_offset": 1}], "needs 'topic'"),
+        ([{"topic": "t", "partition": "one", "starting_offset": 1}], "split 't-one' can't be written"),
+        ([{"topic": "t", "partition": 1, "starting_offset": 1 << 70}], "split 't-1' can't be written"),
+        ([{"topic": "t", "partition": 1, "starting_offset": 1}] * 2, "row 1: split 't-1' occurs more than once"),
+    ],
+)
+def test_rows_that_are_no_splits(rows: list[dict[str, Any]], problem: str) -> None:
+    with pytest.raises(InvalidRowError, match=problem):
+        written_source(rows, connector="kafka")
+
+
+def test_offsets_that_no_kafka_has_are_refused() -> None:
+    with pytest.raises(CorruptSnapshotError, match="offsets -9 and None"):
+        written_source([{"topic": "t", "partition": 1, "starting_offset": -9}], connector="kafka")
+
+
+def test_the_older_format_of_a_file_split_is_kept() -> None:
+    operator = source([Versioned(1, old_file_split())], enumerator=None)
+    written = written_source(rows_of(operator, "file"), state_of(operator), "file")
+    assert written == WrittenSource([Versioned(1, old_file_split()).to_bytes()], None)
 
 
 def old_file_split() -> bytes:
