@@ -5,6 +5,7 @@ What the states hold is worked into that content here, in all formats of each ca
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,12 +15,14 @@ from typing import Any
 import pytest
 
 from state_processor import pyflink
+from state_processor.backends.connectors import Versioned
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import find_operator, operator_states
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.io import DataInput
 from state_processor.types import Types
 from tests import corpus
 
@@ -199,6 +202,42 @@ def path(nodes: dict[Any, Any], last: Row) -> list[Any]:
         (edge,) = nodes[frozen(node)]["element"]
         node = edge["element"]["target"]
     return found
+
+
+# File sinks. Their states are versioned bytes.
+
+
+@of_case("file-sink")
+def test_file_sink(case: corpus.Case) -> None:
+    """The files in progress, one for each subtask, hold all lines; nothing waits to be committed."""
+    written = [file_in_progress(row["value"]) for row in rows_of(case, "writer_raw_states", "file-sink")]
+    lines = [entry["value"] for entry in entries(case)]
+    assert sum(position for _, position in written) == sum(len(line) + 1 for line in lines)
+    assert len({path for path, _ in written}) == len(written) == case.expected["parallelism"]
+    committables = [Versioned.read(DataInput(row["value"])) for row in rows_of(case, "streaming_committer_raw_states")]
+    assert {(c.version, c.data[:4]) for c in committables} == {(2, bytes.fromhex("b91f252c"))}
+
+
+def file_in_progress(data: bytes) -> tuple[str, int]:
+    """Path and length of the file that a bucket writes (Flink: ``FileWriterBucketStateSerializer``, local file system)."""
+    source = DataInput(data)
+    state = Versioned.read(source)
+    assert (state.version, source.remaining) == (3, 0)
+    bucket = DataInput(state.data)
+    assert bucket.read_int() == 0x1E764B79
+    name = Versioned.read(bucket).data[4:].decode()
+    assert bucket.read_utf().endswith(name)
+    assert bucket.read_long() > 0
+    assert bucket.read_boolean()
+    part = DataInput(Versioned.read(bucket).data)
+    assert bucket.at_end()
+    assert (part.read_int(), part.read_boolean()) == (-1281095875, True)
+    path = part.read_utf()
+    local = Versioned.read(part).data
+    magic, position, target, temporary = struct.unpack_from("<iqii", local)
+    assert (magic, len(local)) == (0x1E744B57, 20 + target + temporary)
+    assert path == f"file:{local[20 : 20 + target].decode()}"
+    return path, position
 
 
 # Jobs in Python
