@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,24 @@ import pyarrow.compute as pc
 
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.carry import KeyedCarrier, copy_stream
-from state_processor.backends.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, write_blobs
+from state_processor.backends.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
 from state_processor.backends.handles import OperatorStreamStateHandle
+from state_processor.backends.hash_rules import learn_hash_rule
 from state_processor.backends.key_groups import range_of_subtask
-from state_processor.backends.meta_info import KEYED_VERSION, KeyedHeader
+from state_processor.backends.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.metadata import OperatorState
+from state_processor.backends.operator_state import raw_elements
 from state_processor.backends.operator_writer import OperatorStateFileWriter
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.registration import keyed_header, register
+from state_processor.backends.rows import KEY_GROUP_COLUMN
 from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import BROADCAST, StateDescription, operator_states
+from state_processor.backends.states import BROADCAST, StateDescription, operator_header, operator_states
+from state_processor.serializers.pojo import PojoSerializer
 
 
 def write_keyed(
@@ -42,21 +46,33 @@ def write_keyed(
     blobs = [
         blob
         for state_id, (state, batches) in enumerate(states)
-        if batches
-        for encoder in [
-            KeyedStateEncoder(
-                state,
-                state_id,
-                batches[0].schema,
-                max_parallelism=max_parallelism,
-                parallelism=parallelism,
-                last_access=last_access,
-            )
-        ]
-        for batch in batches
-        for blob in encoder.encode(batch)
+        for blob in encode(state, state_id, batches, parallelism, max_parallelism, last_access=last_access)
     ]
     return _files(staging, operator_id, header, blobs, parallelism, max_parallelism)
+
+
+def encode(
+    state: StateDescription,
+    state_id: int,
+    batches: Sequence[pa.RecordBatch],
+    parallelism: int,
+    max_parallelism: int,
+    key_hash: KeyHash | None = None,
+    last_access: int = 0,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one keyed state as blobs."""
+    for number, batch in enumerate(batches):
+        if not number:
+            encoder = KeyedStateEncoder(
+                state,
+                state_id,
+                batch.schema,
+                max_parallelism=max_parallelism,
+                parallelism=parallelism,
+                key_hash=key_hash,
+                last_access=last_access,
+            )
+        yield from encoder.encode(batch)
 
 
 def _files(
@@ -90,16 +106,15 @@ def carry(source: Path, target: Path, parallelism: int, max_parallelism: int, ve
 def _carry_keyed(
     snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, max_parallelism: int
 ) -> dict[int, Any]:
-    handles = list(keyed_handles(operator))
-    if not handles:
+    opened = [(handle, handle.open(snapshot)) for handle in keyed_handles(operator, snapshot)]
+    if not opened:
         return {}
-    sources = [handle.open(snapshot) for handle in handles]
-    metas = {meta.name: meta for source in sources for meta in source.header.states}
-    header = KeyedHeader(KEYED_VERSION, False, sources[0].header.key, tuple(metas.values()))
+    metas = {meta.name: meta for _, source in opened for meta in source.header.states}
+    header = KeyedHeader(KEYED_VERSION, False, opened[0][1].header.key, tuple(metas.values()))
     carrier = KeyedCarrier(parallelism, max_parallelism, operator.max_parallelism)
     blobs = [
         blob
-        for source, handle in zip(sources, handles, strict=True)
+        for handle, source in opened
         for state_id, name in enumerate(metas)
         for blob in carrier.blobs(source, name, state_id, handle.key_groups)
     ]
@@ -116,32 +131,80 @@ def _copy_operator_state(snapshot: Snapshot, operator: OperatorState, staging: S
     return copies
 
 
-def rewrite(source: Path, target: Path, parallelism: int, version: int) -> None:
-    """The snapshot as a savepoint of another parallelism, each value decoded into columns and encoded again."""
+Carried = Callable[[StateDescription], bool]
+
+
+def nothing(_: StateDescription) -> bool:
+    """Every state is written anew."""
+    return False
+
+
+def rewrite(source: Path | str, target: Path, parallelism: int, version: int, carried: Carried = nothing) -> None:
+    """The snapshot as a savepoint of another parallelism, each value decoded into columns and encoded again.
+
+    The entries of states that are to be ``carried`` are taken over as bytes.
+    """
     snapshot = open_snapshot(source)
     staging = Staging(str(target), "rewritten")
     staging.prepare()
-    operators = [_rewrite_operator(snapshot, operator, staging, parallelism) for operator in snapshot.metadata.operators]
+    operators = [_rewrite_operator(snapshot, operator, staging, parallelism, carried) for operator in snapshot.metadata.operators]
     commit_savepoint(staging, operators, version=version)
 
 
-def _rewrite_operator(snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int) -> NewOperator:
-    states = operator_states(snapshot, operator).values()
+def _rewrite_operator(
+    snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, carried: Carried
+) -> NewOperator | OperatorState:
+    states = list(operator_states(snapshot, operator).values())
+    if not states and any(subtask.finished for subtask in operator.subtasks):
+        return operator
     keyed = [s for s in states if s.is_keyed]
     others = [s for s in states if not s.is_keyed]
-    keyed_handles: dict[int, Any] = {}
-    if keyed:
-        rows = [(s, list(_rows(snapshot, operator, s))) for s in keyed]
-        keyed_handles = write_keyed(staging, operator.operator_id, rows, parallelism, operator.max_parallelism)
+    keyed_files = _keyed_files(snapshot, operator, keyed, staging, parallelism, carried) if keyed else {}
     subtasks = {}
     for subtask in range(parallelism):
-        handle = _operator_file(snapshot, operator, others, staging, subtask, parallelism) if others else None
-        subtasks[subtask] = SubtaskHandles(keyed_handles.get(subtask), handle)
-    return NewOperator(operator.operator_id, parallelism, operator.max_parallelism, subtasks, uid=operator.uid)
+        handle = _operator_file(snapshot, operator, others, staging, subtask, parallelism, carried) if others else None
+        subtasks[subtask] = SubtaskHandles(keyed_files.get(subtask), handle)
+    size = operator.max_parallelism
+    return NewOperator(operator.operator_id, parallelism, size, subtasks, operator.coordinator_state, operator.uid, operator.name)
+
+
+def _keyed_files(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    states: Sequence[StateDescription],
+    staging: Staging,
+    parallelism: int,
+    carried: Carried,
+) -> dict[int, Any]:
+    size = operator.max_parallelism
+    opened = [(handle, handle.open(snapshot)) for handle in keyed_handles(operator, snapshot)]
+    old = {meta.name: meta for _, source in opened for meta in source.header.states}
+    new = [old[state.name] if carried(state) else register(state) for state in states]
+    rows = {state.name: list(_rows(snapshot, operator, state)) for state in states if not carried(state)}
+    key_hash = _key_hash(states[0], [batch for batches in rows.values() for batch in batches], size)
+    carrier = KeyedCarrier(parallelism, size, size)
+    blobs: list[pa.RecordBatch] = []
+    for state_id, state in enumerate(states):
+        if carried(state):
+            for handle, source in opened:
+                blobs += carrier.blobs(source, state.name, state_id, handle.key_groups)
+        else:
+            blobs += encode(state, state_id, rows[state.name], parallelism, size, key_hash)
+    assert states[0].key is not None
+    return _files(staging, operator.operator_id, keyed_header(states[0].key, new), blobs, parallelism, size)
+
+
+def _key_hash(state: StateDescription, batches: Sequence[pa.RecordBatch], max_parallelism: int) -> KeyHash | None:
+    """How a POJO key computes its hashCode, learned from where its keys lie."""
+    if not isinstance(state.key, PojoSerializer):
+        return None
+    keys = pa.Table.from_batches([batch.select(["key", KEY_GROUP_COLUMN]) for batch in batches]).combine_chunks()
+    groups = keys[KEY_GROUP_COLUMN].to_numpy()
+    return learn_hash_rule(state.key, keys["key"].combine_chunks(), groups, max_parallelism)
 
 
 def _rows(snapshot: Snapshot, operator: OperatorState, state: StateDescription) -> Iterator[pa.RecordBatch]:
-    options = ReadOptions(flatten=False, metadata=state.has_ttl, nanos="string", row_kind=True)
+    options = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
     reader = open_state(snapshot, operator, state.name, options=options)
     for split in reader.splits():
         yield from reader.read(split)
@@ -154,12 +217,41 @@ def _operator_file(
     staging: Staging,
     subtask: int,
     parallelism: int,
+    carried: Carried,
 ) -> Any:
-    writer = OperatorStateFileWriter(staging.open(staging.file_name(operator.operator_id, "operator", subtask)), states)
+    sink = staging.open(staging.file_name(operator.operator_id, "operator", subtask))
+    old = _registered(snapshot, operator)
+    writer = OperatorStateFileWriter(sink, states, [old[s.name] if carried(s) else register(s) for s in states])
     for state in states:
+        if carried(state):
+            _carry_elements(snapshot, operator, state, writer, subtask, parallelism)
+            continue
         for number, batch in enumerate(_rows(snapshot, operator, state)):
             if state.kind == BROADCAST:
                 writer.add_broadcast(state.name, batch.column("key"), batch.column("value"))
             elif number % parallelism == subtask:
                 writer.add_list(state.name, batch.column("value"))
     return writer.close()
+
+
+def _registered(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateMetaInfo]:
+    """Operator states as some subtask registers them."""
+    headers = [operator_header(snapshot, s.managed_operator, "") for s in operator.subtasks if s.managed_operator is not None]
+    return {meta.name: meta for header in headers for meta in (*header.lists, *header.broadcasts)}
+
+
+def _carry_elements(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    state: StateDescription,
+    writer: OperatorStateFileWriter,
+    subtask: int,
+    parallelism: int,
+) -> None:
+    """Elements as bytes; a subtask gets those of every so many subtasks, of broadcast state a copy."""
+    for number, split in enumerate(open_state(snapshot, operator, state.name).splits()):
+        data, bounds = raw_elements(snapshot, split, state.name)
+        if state.kind == BROADCAST:
+            writer.add_broadcast_bytes(state.name, int.from_bytes(data[:4].tobytes(), "big"), data[4:])
+        elif number % parallelism == subtask:
+            writer.add_elements(state.name, data, bounds[:-1])

@@ -4,6 +4,7 @@ import java.lang.reflect.Array;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Collection;
 import java.util.Comparator;
 import java.util.HexFormat;
@@ -20,6 +21,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.Json
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streaming.api.windowing.windows.GlobalWindow;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.types.Either;
 import org.apache.flink.types.Row;
 
@@ -88,6 +90,14 @@ final class Json {
             return NODES.textNode(value.getClass().getSimpleName());
         } else if (value instanceof Enum<?> v) {
             return NODES.textNode(v.name());
+        } else if (value instanceof StreamRecord<?> v) {
+            ObjectNode record = object().put("timestamp", v.getTimestamp());
+            record.set("record", of(v.getValue()));
+            return record;
+        } else if (value instanceof BitSet v) {
+            ObjectNode bits = object().put("@class", BitSet.class.getName());
+            bits.set("bits", array(v.stream().mapToObj(NODES::numberNode).toList()));
+            return bits;
         } else if (value.getClass() == java.util.Date.class) {
             return NODES.textNode(((java.util.Date) value).toInstant().toString());
         } else if (value.getClass().getName().startsWith("java.")) {

@@ -16,6 +16,7 @@ import org.apache.flink.api.java.typeutils.runtime.TupleSerializer;
 import org.apache.flink.runtime.state.VoidNamespaceSerializer;
 import org.apache.flink.streaming.api.windowing.windows.GlobalWindow;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
+import org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer;
 
 /**
  * Types as text, the way expected.json writes them: {@code LONG}, {@code MAP<STRING,LONG>}, {@code ROW<name:STRING,age:INT>},
@@ -71,6 +72,7 @@ final class Labels {
                     case "TIME_WINDOW" -> new TimeWindow.Serializer();
                     case "GLOBAL_WINDOW" -> new GlobalWindow.Serializer();
                     case "NULLABLE" -> NullableSerializer.wrap(serializer(parts[1]), false);
+                    case "STREAM_RECORD" -> (TypeSerializer) new StreamElementSerializer<>(serializer(parts[1]));
                     // The type information of a tuple of windows would need one of windows.
                     case "TUPLE" -> {
                         TypeSerializer<?>[] fields =

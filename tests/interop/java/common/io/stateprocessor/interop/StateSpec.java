@@ -88,7 +88,7 @@ record StateSpec(String name, Kind kind, String mapKeyType, String valueType, St
 
     /** Flink's descriptor of a list, keyed or of the operator. */
     ListStateDescriptor<Object> listDescriptor() {
-        return valueType.contains("_WINDOW")
+        return valueType.contains("_WINDOW") || valueType.startsWith("STREAM_RECORD")
                 ? new ListStateDescriptor<>(name, Labels.serializer(valueType))
                 : new ListStateDescriptor<>(name, Labels.type(valueType));
     }

@@ -1,0 +1,163 @@
+"""Every snapshot of the external corpus, written by us: real Flink restores it, and finds what the job had put in.
+
+All states are decoded to columns and encoded anew, but for those that Kryo has a part in (:data:`KRYO_STATES`), whose entries are
+taken over as bytes. Cases whose jobs can't be had here (:data:`CARRIED_CASES`) are taken over as bytes as a whole, and Avro's
+are written anew (Flink's distribution holds no Avro); both are compared entry by entry as our reader finds them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import flink
+import pytest
+from rewriting import rewrite
+
+from state_processor.backends.read_options import ReadOptions
+from state_processor.backends.savepoint_writer import metadata_version
+from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
+from state_processor.backends.state_access import open_state
+from state_processor.backends.states import StateDescription, find_operator, operator_states
+from tests import corpus
+
+pytestmark = [pytest.mark.interop, pytest.mark.corpus]
+
+KRYO_STATES = frozenset(
+    {
+        *("value-kryo-bitset", "value-kryo-maybe"),  # the value itself
+        *("value-pojo-account", "map-int-pojo", "account"),  # a field: Account.since; in Flink 1.x Account.tags and .counters too
+        *("union-accounts", "accounts"),  # the same, in operator state
+    }
+)
+"""States that are taken over as bytes: new values can't be written in Kryo's encoding."""
+
+CARRIED_CASES = ("sql-", "cep-", "file-sink-", "pyflink-")
+"""Cases taken over as bytes as a whole: the planner's, the libraries' and Python's operators come with the job alone."""
+
+OUR_READER_CASES = ("keyed-avro-",)
+"""Cases written anew whose serializers the restoring Flink has not got."""
+
+FIRST_PROFILE = "evolution-v1-"
+"""Cases of the first version of ``fixtures.evo.Profile``, for which a job needs that version."""
+
+RESTORED_BY = {"1": "1.20.5", "2": "2.3.0"}
+PARALLELISM = 3
+OPPOSITE = {"hashmap": "rocksdb", "rocksdb": "hashmap", "forst": "hashmap"}
+
+ALL = [case for case in corpus.cases(corpus.CORPUS / "generated") if "snapshot_dir" in case.expected]
+
+
+def named(case: corpus.Case, prefixes: tuple[str, ...]) -> bool:
+    return case.directory.name.startswith(prefixes)
+
+
+CARRIED = [case for case in ALL if named(case, CARRIED_CASES)]
+OURS = [case for case in ALL if named(case, OUR_READER_CASES)]
+RESTORED = [case for case in ALL if not named(case, CARRIED_CASES + OUR_READER_CASES)]
+
+
+def of_cases(cases: list[corpus.Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+def restorer(case: corpus.Case) -> str:
+    return RESTORED_BY[case.directory.parent.name[0]]
+
+
+def write(case: corpus.Case, target: Path, everything: bool = False) -> Path:
+    """The case written by us to another parallelism."""
+
+    def carried(state: StateDescription) -> bool:
+        return everything or state.name in KRYO_STATES
+
+    rewrite(case.snapshot, target, PARALLELISM, metadata_version(restorer(case)), carried)
+    return target
+
+
+def read(snapshot: Snapshot, operator: Any, state: str) -> list[dict[str, Any]]:
+    reader = open_state(snapshot, operator, state, options=ReadOptions(flatten=False, nanos="string", row_kind=True))
+    return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+
+
+def expected_operators(case: corpus.Case) -> list[dict[str, Any]]:
+    """What Flink has to find, in its notation: splits of a source as bytes, timestamps without zeros at the end."""
+    operators: list[dict[str, Any]] = case.expected["operators"]
+    for operator in operators:
+        for state in operator.setdefault("states", []):
+            if "sequence_from" in state:
+                snapshot = open_snapshot(case.snapshot)
+                rows = read(snapshot, find_operator(snapshot, operator["uid"]), state["name"])
+                state |= {"value_type": "BYTES", "entries": [row["value"].hex() for row in rows]}
+            elif state.get("value_type") == "SQL_TIMESTAMP":
+                for entry in state["entries"]:
+                    seconds, _, fraction = entry["value"].partition(".")
+                    entry["value"] = f"{seconds}.{fraction.rstrip('0') or '0'}"
+    return [operator for operator in operators if operator["states"]]
+
+
+@pytest.fixture(scope="module")
+def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What Flink found in each of the cases that are asked for, or what became of writing it; one JVM for many cases."""
+    asked = [item.callspec.params["case"] for item in request.session.items if "answers" in getattr(item, "fixturenames", ())]
+    found: dict[str, Any] = {}
+    batches: dict[tuple[str, str | None], dict[str, dict[str, Any]]] = defaultdict(dict)
+    for case in asked:
+        try:
+            target = write(case, tmp_path_factory.mktemp("rewritten") / "savepoint")
+        except Exception as problem:
+            found[case.id] = {"error": repr(problem)}
+            continue
+        batch = batches[restorer(case), "profile1" if named(case, (FIRST_PROFILE,)) else None]
+        backend, size = OPPOSITE[case.expected["backend"]], case.expected["max_parallelism"]
+        batch[case.id] = flink.request(expected_operators(case), target, backend=backend, max_parallelism=size)
+    for (version, instead), requests in batches.items():
+        found |= zip(requests, flink.restore(version, list(requests.values()), instead), strict=True)
+    return found
+
+
+@of_cases(RESTORED)
+def test_flink_restores_what_we_wrote(case: corpus.Case, answers: Mapping[str, Any]) -> None:
+    answer = answers[case.id]
+    assert "error" not in answer, answer["error"][:3000]
+    found, expected = flink.entries(answer["operators"]), flink.entries(expected_operators(case))
+    assert found.keys() == expected.keys()
+    assert [first_difference(state, found[state], expected[state]) for state in expected if found[state] != expected[state]] == []
+
+
+def first_difference(state: tuple[str, str, str], found: list[str], expected: list[str]) -> str:
+    """Numbers of entries, and the first that only one side has."""
+    one, other = (sorted(set(a) - set(b))[:1] for a, b in ((found, expected), (expected, found)))
+    return f"{state}: {len(found)} entries found, {len(expected)} expected; {one} instead of {other}"
+
+
+def tables(directory: Path | str) -> Iterator[tuple[str, list[str]]]:
+    """The rows of every state as text, in an order of their own."""
+    snapshot = open_snapshot(directory)
+    for operator in snapshot.metadata.operators:
+        for name, state in operator_states(snapshot, operator).items():
+            rows = [corpus.sort_key(row) for row in read(snapshot, operator, name)]
+            yield f"{operator.operator_id}/{name} {state.kind}", sorted(rows)
+
+
+@of_cases(OURS + CARRIED)
+def test_we_read_what_we_wrote(case: corpus.Case, tmp_path: Path) -> None:
+    written = write(case, tmp_path / "savepoint", everything=case in CARRIED)
+    found, expected = dict(tables(written)), dict(tables(case.snapshot))
+    assert expected
+    assert {name: len(rows) for name, rows in found.items()} == {name: len(rows) for name, rows in expected.items()}
+    assert [name for name in expected if found[name] != expected[name]] == []
+
+
+@of_cases([case for case in RESTORED if named(case, ("keyed-all-hashmap-canonical", "operator-state-rocksdb-"))])
+def test_kryo_is_why_states_are_taken_over(case: corpus.Case, tmp_path: Path) -> None:
+    """Each state that is named, alone, is refused with Kryo as the reason."""
+    snapshot = open_snapshot(case.snapshot)
+    states = {s.name for o in snapshot.metadata.operators for s in operator_states(snapshot, o).values()} & KRYO_STATES
+    assert states
+    for number, name in enumerate(sorted(states)):
+        carried = KRYO_STATES - {name}
+        with pytest.raises(Exception, match="can't be written in Kryo's encoding"):
+            rewrite(case.snapshot, tmp_path / str(number), 1, metadata_version(None), lambda state: state.name in carried)
