@@ -14,6 +14,7 @@ import pyarrow as pa
 from state_processor.backends import handles as h
 from state_processor.backends.catalog_schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA
 from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from state_processor.backends.raw_state import RAW_KEYED, RAW_OPERATOR
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.schema_text import schema_text
 from state_processor.backends.snapshot_dir import Snapshot
@@ -27,9 +28,6 @@ from state_processor.backends.states import (
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
-
-RAW_KEYED: Final = "RAW_KEYED"
-RAW_OPERATOR: Final = "RAW_OPERATOR"
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",

@@ -5,9 +5,11 @@ Flink: ``ChannelStateSerializer``. It is no state of any operator, and belongs t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+import pyarrow as pa
 
 from state_processor.backends import handles as h
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
@@ -78,15 +80,7 @@ class ChannelState:
 
         A record is a length and as many bytes, and may go on in the next buffer; the last one may be cut off.
         """
-        data = b"".join(self.read(snapshot))
-        position = count = 0
-        while position + 4 <= len(data):
-            length = int.from_bytes(data[position : position + 4], "big", signed=True)
-            if length <= 0:
-                return None
-            position += 4 + length
-            count += position <= len(data)
-        return count if count or not data else None
+        return _count_records(b"".join(self.read(snapshot)))
 
 
 def channel_states(operator: OperatorState) -> Iterator[ChannelState]:
@@ -118,3 +112,57 @@ def _channels(handle: h.MergedChannelStateHandle, context: str) -> Iterator[tupl
         yield gate, channel, size, h.Offsets(source.read_bytes(8 * count))
     if not source.at_end():
         raise source.corrupt(f"{source.remaining} bytes too many")
+
+
+def _count_records(data: bytes) -> int | None:
+    position = count = 0
+    while position + 4 <= len(data):
+        length = int.from_bytes(data[position : position + 4], "big", signed=True)
+        if length <= 0:
+            return None
+        position += 4 + length
+        count += position <= len(data)
+    return count if count or not data else None
+
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("subtask", pa.int32()),
+        ("direction", pa.string()),
+        ("gate", pa.int32()),
+        ("channel", pa.int32()),
+        ("size_in_bytes", pa.int64()),
+        ("record_count", pa.int64()),
+    ]
+)
+_BUFFERS: Final = pa.field("buffers", pa.list_(pa.binary()))
+
+
+def channel_table(snapshot: Snapshot, operators: Sequence[OperatorState], *, raw: bool = False) -> pa.Table:
+    """One row per channel with in-flight data: whose it is, its size, and how many whole records it has.
+
+    Parameters
+    ----------
+    snapshot, operators
+        Where the channels are.
+    raw
+        Adds the bytes of each buffer.
+    """
+    rows = []
+    for operator in operators:
+        for channel in channel_states(operator):
+            buffers = list(channel.read(snapshot))
+            row = {
+                "operator_uid": operator.uid,
+                "operator_uid_hash": operator.operator_id,
+                "subtask": channel.subtask,
+                "direction": channel.kind,
+                "gate": channel.gate,
+                "channel": channel.channel,
+                "size_in_bytes": channel.size,
+                "record_count": _count_records(b"".join(buffers)),
+            }
+            rows.append(row | {_BUFFERS.name: buffers} if raw else row)
+    return pa.Table.from_pylist(rows, _SCHEMA.append(_BUFFERS) if raw else _SCHEMA)

@@ -5,15 +5,23 @@ Flink: ``KeyedStateCheckpointOutputStream``, ``OperatorStateCheckpointOutputStre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
 
 from state_processor.backends import handles as h
-from state_processor.backends.metadata import OperatorState
+from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.raw_timers import raw_blocks
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import raw_timers_header, subtask_label
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.backends.states import operator_label, raw_timers_header, subtask_label
+from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks
+from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
+
+RAW_KEYED: Final = "RAW_KEYED"
+RAW_OPERATOR: Final = "RAW_OPERATOR"
+_BATCH_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +76,83 @@ def raw_operator_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[
         ends = dict(zip(bounds, [*bounds[1:], stream.size], strict=True))
         for i, offset in enumerate(offsets):
             yield RawPiece(subtask.index, i, bytes(stream.read(offset, ends[offset] - offset)))
+
+
+@dataclass(frozen=True, slots=True)
+class RawSplit:
+    """The raw state of one subtask: what one task reads. It can be pickled."""
+
+    subtask: OperatorSubtaskState
+    size: int
+
+
+class RawStateReader:
+    """Reads what an operator wrote itself, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is.
+    kind
+        ``RAW_KEYED`` or ``RAW_OPERATOR``.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator has no such state.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, kind: str) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        self._kind = kind
+        if not self.splits():
+            raise NotFoundError(f"{operator_label(operator)} has no {kind} state")
+
+    def __getstate__(self) -> dict[str, Any]:
+        slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
+        return vars(self) | slim
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives."""
+        return pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
+
+    def splits(self, split_bytes: int = 0) -> list[RawSplit]:
+        """What to read: a part per subtask."""
+        return [split for s in self._operator.subtasks if (split := self._split(s)) is not None]
+
+    def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
+        handle = subtask.raw_keyed if self._kind == RAW_KEYED else subtask.raw_operator
+        if handle is None:
+            return None
+        if self._kind == RAW_KEYED:
+            if raw_timers_header(self._snapshot, subtask.raw_keyed, subtask_label(self._operator, subtask)) is not None:
+                return None
+            return RawSplit(OperatorSubtaskState(index=subtask.index, raw_keyed=subtask.raw_keyed), handle.state_size)
+        return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)
+
+    def read(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
+        """The pieces of one subtask."""
+        pieces: list[RawPiece] = []
+        size = 0
+        for piece in _READ[self._kind](self._snapshot, replace(self._operator, subtasks=(split.subtask,))):
+            pieces.append(piece)
+            size += len(piece.data)
+            if size >= _BATCH_BYTES:
+                yield self._batch(pieces)
+                pieces, size = [], 0
+        if pieces:
+            yield self._batch(pieces)
+
+    def _batch(self, pieces: list[RawPiece]) -> pa.RecordBatch:
+        columns = ([p.subtask for p in pieces], [p.index for p in pieces], [p.data for p in pieces])
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+_INDEX: Final = {RAW_KEYED: "key_group", RAW_OPERATOR: "partition"}
+_READ: Final[dict[str, Callable[[Snapshot, OperatorState], Iterator[RawPiece]]]] = {
+    RAW_KEYED: raw_keyed_state,
+    RAW_OPERATOR: raw_operator_state,
+}

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.fs as pafs
 import rocksdict
 
@@ -133,8 +134,8 @@ class Store:
         rows, last = _FIRST_ROWS, None
         while flat := list(chain.from_iterable(islice(items, rows))):
             last = flat[-2]
-            buffer = view(b"".join(flat))
-            yield buffer, None, self._entries(flat, buffer, name, prefix)
+            buffer, bounds = _joined(flat)
+            yield buffer, None, self._entries(bounds, buffer, name, prefix)
             rows = max(1, min(_MOST_ROWS, int(_CHUNK_BYTES / max(1.0, 2 * len(buffer) / len(flat)))))
         # The iteration above ends at a damaged block as it does at the last entry; this one tells them apart.
         check = family.iter(_read_options(upper))
@@ -145,9 +146,9 @@ class Store:
         if check.valid():
             raise CorruptSnapshotError(f"{self._where()}, state {name!r}: reading ended before entry {check.key().hex()}")
 
-    def _entries(self, flat: list[bytes], buffer: npt.NDArray[np.uint8], name: str, prefix: int) -> npt.NDArray[np.int64]:
-        bounds = np.zeros(len(flat) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter(map(len, flat), np.int64, len(flat)), out=bounds[1:])
+    def _entries(
+        self, bounds: npt.NDArray[np.int64], buffer: npt.NDArray[np.uint8], name: str, prefix: int
+    ) -> npt.NDArray[np.int64]:
         begins, ends = bounds[:-1:2], bounds[1::2]
         if (ends - begins < prefix).any():
             raise CorruptSnapshotError(f"{self._where()}, state {name!r}: a key is shorter than its key group prefix")
@@ -174,6 +175,12 @@ class Store:
         told = f"{self._where()}{what}: RocksDB reports: {message}{'; ' if files else ''}{', '.join(files)}"
         kind = MissingFileError if "No such file" in message else CorruptSnapshotError
         return kind(f"{told}. A file of the snapshot is missing, damaged or not the one that was written")
+
+
+def _joined(parts: list[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """All parts back to back, and where each begins and the last one ends. Arrow is several times as fast at it as Python."""
+    _, bounds, data = pa.array(parts, pa.large_binary()).buffers()
+    return view(data or b""), np.frombuffer(bounds, dtype=np.int64, count=len(parts) + 1)
 
 
 def _mentioned(message: str) -> list[str]:
@@ -312,4 +319,5 @@ def _read_options(upper: bytes) -> Any:
     options = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(upper)
     options.set_readahead_size(_READAHEAD)
+    options.fill_cache(False)  # type: ignore[call-arg]  # each block is read once
     return options

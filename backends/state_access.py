@@ -13,6 +13,7 @@ from state_processor.backends import shapes
 from state_processor.backends.keyed_reader import KeyedStateReader, OperatorReader, with_text_namespace
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.operator_state import OperatorStateReader
+from state_processor.backends.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.states import (
@@ -36,6 +37,7 @@ _KINDS: Final[dict[str, frozenset[str]]] = {
     BROADCAST: frozenset({BROADCAST}),
     TIMER_KIND: TIMERS,
 }
+_RAW: Final = frozenset({RAW_KEYED, RAW_OPERATOR})
 _READ_WITH: Final = {
     OPERATOR_LIST: "read_list_state",
     UNION_LIST: "read_union_state",
@@ -74,6 +76,7 @@ def open_state(
         Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
     kind
         What it has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or ``None`` for any.
+        ``RAW_KEYED`` and ``RAW_OPERATOR`` are the bytes that an operator wrote itself; they have no name.
     options
         Shape and content.
 
@@ -83,6 +86,10 @@ def open_state(
         If the operator has no such state, or it is of another kind.
     """
     options = options or ReadOptions()
+    if kind is not None and kind in _RAW:
+        if state is not None:
+            raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
+        return RawStateReader(snapshot, operator, kind)
     variants = state_variants(snapshot, operator)
     if state is None:
         if kind == TIMER_KIND:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from state_processor import arrow, errors, pyflink
+    from state_processor.backends.discovery import SnapshotInfo, list_snapshots
     from state_processor.errors import (
         CorruptSnapshotError,
         InvalidRowError,
@@ -60,8 +61,10 @@ _HOMES = {
     "SavepointReader": "state_processor.reader",
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
+    "SnapshotInfo": "state_processor.backends.discovery",
     "Types": "state_processor.types",
     "WriteSummary": "state_processor.writer",
+    "list_snapshots": "state_processor.backends.discovery",
     "register": "state_processor.registration",
 }
 
@@ -81,6 +84,7 @@ __all__ = [
     "SavepointReader",
     "SavepointWriter",
     "SchemaCompatibility",
+    "SnapshotInfo",
     "StateMigrationError",
     "StateProcessorError",
     "Types",
@@ -91,6 +95,7 @@ __all__ = [
     "WriteSummary",
     "arrow",
     "errors",
+    "list_snapshots",
     "pyflink",
     "register",
 ]

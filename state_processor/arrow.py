@@ -18,7 +18,9 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from state_processor.backends import catalog
+from state_processor.backends.channel_state import channel_table
 from state_processor.backends.discovery import list_snapshots
+from state_processor.backends.raw_state import RAW_KEYED
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.state_access import TIMER_KIND, StateReader
@@ -63,6 +65,7 @@ def read_state(
     ttl: str | timedelta | None = None,
     as_of: str | int | datetime | None = None,
     path_mapping: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
     serializers: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Read a state of any kind: keyed, window, list, union, broadcast, timers.
@@ -77,6 +80,7 @@ def read_state(
         Name of the state; ``None`` reads all keyed states of the operator, one row per key and one column per state.
     kind
         What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``; ``None`` for any.
+        ``RAW_KEYED`` and ``RAW_OPERATOR`` read what the operator wrote itself; see :func:`read_raw_state`.
     schema
         Columns to deliver, in this order and with these types, or a mapping of column names to types to change only those.
         A type of :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
@@ -97,6 +101,9 @@ def read_state(
         (``datetime``, ISO text, or epoch milliseconds).
     path_mapping
         Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
+    scratch
+        Directory for copies of files that RocksDB has to find on this machine (remote ones, and parts of merged files), by
+        default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
     serializers
         Modules to import first, which register serializers of your own.
 
@@ -128,6 +135,7 @@ def read_state(
         read=reading,
         path_mapping=dict(path_mapping or {}),
         serializers=tuple(serializers),
+        scratch=None if scratch is None else fspath(scratch),
     )
     reader = find_reader(options)
     wanted = reader.schema if schema is None else arrow_schema(schema, reader.schema)
@@ -179,12 +187,75 @@ def read_timers(
     metadata: bool = False,
     keys: Sequence[Any] | None = None,
     path_mapping: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp`` (ms), ``domain``, ``service``.
 
     Parameters and errors are those of :func:`read_state`.
     """
-    return read_state(path, uid, kind=TIMER_KIND, metadata=metadata, keys=keys, path_mapping=path_mapping)
+    return read_state(path, uid, kind=TIMER_KIND, metadata=metadata, keys=keys, path_mapping=path_mapping, scratch=scratch)
+
+
+def read_raw_state(
+    path: Path,
+    uid: str | OperatorIdentifier,
+    kind: str = RAW_KEYED,
+    *,
+    path_mapping: Mapping[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Read raw state, which an operator wrote itself in a format of its own, as bytes.
+
+    Parameters
+    ----------
+    kind
+        ``RAW_KEYED`` gives ``subtask``, ``key_group`` and ``value``; ``RAW_OPERATOR`` gives ``subtask``, ``partition`` (the
+        number of the partition that the operator started) and ``value``.
+
+    Other parameters and errors are those of :func:`read_state`. Timers that Flink keeps in raw keyed state are no raw state
+    here: :func:`read_timers` reads them.
+    """
+    return read_state(path, uid, kind=kind, path_mapping=path_mapping)
+
+
+def read_channel_state(
+    path: Path,
+    uid: str | OperatorIdentifier | None = None,
+    *,
+    raw: bool = False,
+    path_mapping: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """The in-flight data of an unaligned checkpoint: what waited in network buffers, a row per channel.
+
+    Its records belong to the edges between operators, whose types no snapshot holds, so they are counted and not decoded.
+
+    Parameters
+    ----------
+    path, path_mapping
+        As for :func:`read_state`.
+    uid
+        One operator; ``None`` for all.
+    raw
+        Adds ``buffers``: the bytes of each buffer, in the order in which they were sent.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``operator_uid``, ``operator_uid_hash``, ``subtask``, ``direction`` (``input`` or ``output``), ``gate`` (input gate or
+        result partition), ``channel`` (input channel or subpartition), ``size_in_bytes`` as Flink recorded it, and
+        ``record_count``: whole records, null where the buffers do not begin with the start of one.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such operator.
+    CorruptSnapshotError, MissingFileError
+        The buffers can't be read.
+    """
+    snapshot = _open(path, path_mapping)
+    if uid is None:
+        return channel_table(snapshot, snapshot.metadata.operators, raw=raw)
+    identifier = OperatorIdentifier.of(uid)
+    return channel_table(snapshot, [find_operator(snapshot, identifier.uid, identifier.uid_hash)], raw=raw)
 
 
 def read_source_splits(

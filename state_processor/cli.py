@@ -154,7 +154,7 @@ def _list(options: argparse.Namespace) -> None:
         for row in rows
     ]
     _print_table(
-        ["kind", "checkpoint_id", "time", "size", "is_complete", "path"], shown, _UNBOUNDED
+        ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"], shown, _UNBOUNDED
     )  # paths are there to be copied
 
 

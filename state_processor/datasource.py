@@ -48,7 +48,7 @@ class FlinkSavepointDataSource(DataSource):
         Name of the state; without it all keyed states of the operator, one row per key and one column per state.
     kind
         What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``. ``TIMER`` without state
-        reads all timers.
+        reads all timers; ``RAW_KEYED`` and ``RAW_OPERATOR``, without state, the bytes that the operator wrote itself.
     flatten : true
         Lists and maps as a row per element, or (``false``) as arrays and maps.
     metadata : false
@@ -70,6 +70,9 @@ class FlinkSavepointDataSource(DataSource):
         Bytes of the snapshot that one task reads, about.
     serializers
         Modules that register serializers of your own, separated by commas; they are imported on every worker.
+    scratch
+        Directory on every worker for copies of files that RocksDB has to find there (remote ones, and parts of merged files),
+        by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
     pushdown
         ``true``, ``false``, or left out to follow ``spark.sql.python.filterPushdown.enabled``: whether ``key =`` and ``key IN``
         read only the key groups that hold these keys.

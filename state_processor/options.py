@@ -24,7 +24,7 @@ from state_processor.serializers.options import Nanos
 from state_processor.serializers.resolution import PortableType
 
 _NANOS: Final = ("error", "truncate", "string")
-_KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST")
+_KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR")
 _TABLES: Final = ("operators", "states", "handles")
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _OF_SPARK: Final = frozenset(
@@ -72,7 +72,8 @@ class SourceOptions:
     """Options of the data source, parsed.
 
     ``split_bytes`` is the size of what one task reads; ``serializers`` are modules to import where values are decoded, which
-    register serializers of the user's own; ``pushdown`` is ``None`` to follow Spark's configuration.
+    register serializers of the user's own; ``scratch`` is the directory for copies of files; ``pushdown`` is ``None`` to follow
+    Spark's configuration.
     """
 
     path: str
@@ -84,6 +85,7 @@ class SourceOptions:
     path_mapping: dict[str, str] = field(default_factory=dict)
     split_bytes: int | None = None
     serializers: tuple[str, ...] = ()
+    scratch: str | None = None
     pushdown: bool | None = None
 
     @classmethod
@@ -118,6 +120,7 @@ class SourceOptions:
             path_mapping=values.get("pathmapping", {}),
             split_bytes=values.get("splitsize"),
             serializers=values.get("serializers", ()),
+            scratch=values.get("scratch"),
             pushdown=values.get("pushdown"),
         )
 
@@ -270,6 +273,7 @@ _OPTIONS: Final = (
     _Option("pathMapping", "path_mapping", _path_mapping, json.dumps),
     _Option("splitSize", "split_size", _size),
     _Option("serializers", "serializers", _modules, ",".join),
+    _Option("scratch", "scratch", _text),
     _Option("pushdown", "pushdown", _boolean),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in _OPTIONS}

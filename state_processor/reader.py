@@ -57,12 +57,18 @@ class SavepointReader:
     """
 
     def __init__(
-        self, spark: SparkSession, snapshot: Snapshot, path_mapping: dict[str, str], serializers: tuple[str, ...]
+        self,
+        spark: SparkSession,
+        snapshot: Snapshot,
+        path_mapping: dict[str, str],
+        serializers: tuple[str, ...],
+        scratch: str | None = None,
     ) -> None:
         self._spark = spark
         self._snapshot = snapshot
         self._path_mapping = path_mapping
         self._serializers = serializers
+        self._scratch = scratch
 
     @classmethod
     def read(
@@ -72,6 +78,7 @@ class SavepointReader:
         path_mapping: Mapping[str, str] | None = None,
         *,
         serializers: Sequence[str] = (),
+        scratch: str | PathLike[str] | None = None,
     ) -> SavepointReader:
         """Open a snapshot.
 
@@ -85,6 +92,9 @@ class SavepointReader:
             Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
         serializers
             Modules that register serializers of your own; they are imported here and on every worker.
+        scratch
+            Directory on every worker for copies of files that RocksDB has to find there (remote ones, and parts of merged
+            files), by default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
 
         Raises
         ------
@@ -94,9 +104,10 @@ class SavepointReader:
             ``_metadata`` is damaged.
         """
         import_serializers(serializers)
-        snapshot = open_snapshot(fspath(path), path_mapping)
+        directory = None if scratch is None else fspath(scratch)
+        snapshot = open_snapshot(fspath(path), path_mapping, scratch=directory)
         register(spark)
-        return cls(spark, snapshot, dict(path_mapping or {}), tuple(serializers))
+        return cls(spark, snapshot, dict(path_mapping or {}), tuple(serializers), directory)
 
     @property
     def path(self) -> str:
@@ -321,7 +332,12 @@ class SavepointReader:
         return self._spark.read.format(SAVEPOINT_FORMAT).options(**options).schema(wanted).load(self.path)
 
     def _options(self, **arguments: Any) -> dict[str, str]:
-        return option_strings(**arguments, path_mapping=self._path_mapping or None, serializers=self._serializers or None)
+        everywhere = {
+            "path_mapping": self._path_mapping or None,
+            "serializers": self._serializers or None,
+            "scratch": self._scratch,
+        }
+        return option_strings(**arguments, **everywhere)
 
 
 def _wanted(schema: Schema, given: pa.Schema) -> StructType:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from state_processor.backends.catalog import handles, operators, states
 from state_processor.backends.operator_state import OperatorStateReader
+from state_processor.backends.raw_state import RawStateReader
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import StateReader, open_state
 from state_processor.backends.states import find_operator
@@ -23,7 +24,7 @@ TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 def open_source(options: SourceOptions) -> Snapshot:
     """The snapshot, after the user's modules with serializers are imported."""
     options.import_serializers()
-    return open_snapshot(options.path, options.path_mapping)
+    return open_snapshot(options.path, options.path_mapping, scratch=options.scratch)
 
 
 def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> StateReader:
@@ -45,13 +46,14 @@ def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> Sta
         operator = find_operator(snapshot, uid_hash=options.operator.uid_hash)
     reader = open_state(snapshot, operator, options.state, options.kind, options.read)
     if options.read.keys is not None and not takes_keys(reader):
-        raise OptionError(f"keys choose from keyed state; state {options.state!r} is operator state, which is read as a whole")
+        named = options.state or options.kind
+        raise OptionError(f"keys choose from keyed state; {named!r} is raw or operator state, which is read as a whole")
     return reader
 
 
 def takes_keys(reader: StateReader) -> bool:
     """Whether a reader can look for keys: operator state has none that say where an entry lies."""
-    return not isinstance(reader, OperatorStateReader)
+    return not isinstance(reader, (OperatorStateReader, RawStateReader))
 
 
 def splits_of(reader: StateReader, options: SourceOptions) -> list[Any]:

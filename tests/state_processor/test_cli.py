@@ -108,7 +108,7 @@ def test_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sizes = {r["operator_uid"]: r["operator_total_size_in_bytes"] for r in run_json(capsys, "inspect", ORDERS_PATH)}
     assert rows[0]["size_in_bytes"] == sum(int(str(s)) for s in sizes.values())
     first, _, *lines = run(capsys, "list", str(tmp_path) + "/").splitlines()
-    assert first.split() == ["kind", "checkpoint_id", "time", "size", "is_complete", "path"]
+    assert first.split() == ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
     assert [line.split()[-1] for line in lines] == ["one/savepoint-012345-0123456789ab", "two/chk-7"]
 
 
