@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from state_processor.backends.states import BROADCAST, LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
@@ -39,7 +39,9 @@ def evolved(state: StateDescription, types: WantedTypes) -> StateDescription:
         if column not in roles:
             known = ", ".join(roles) or "none"
             raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {known}")
-        state = replace(state, **{roles[column]: _resolved(state, column, getattr(state, roles[column]), wanted)})
+        role = roles[column]
+        change: dict[str, Any] = {role: _resolved(state, column, getattr(state, role), wanted)}
+        state = replace(state, **change)
     return state
 
 

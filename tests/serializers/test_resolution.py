@@ -191,7 +191,7 @@ def test_avro() -> None:
 @pytest.mark.parametrize(
     ("written", "wanted", "message"),
     [
-        (OLD, PojoSerializer.of("a.P", {"x": LONG}), "can't be read as POJO<a.P>: field 'x' of a.P: INT was written, LONG is wanted"),
+        (OLD, PojoSerializer.of("a.P", {"x": LONG}), "as POJO<a.P>: field 'x' of a.P: INT was written, LONG is wanted"),
         (OLD, PojoSerializer.of("a.Q", {"x": INT}), "class a.P was written, class a.Q is wanted"),
         (ListSerializer(INT), ListSerializer(LONG), "LIST<INT> can't be read as LIST<LONG>: .*IntSerializer.* was written"),
         (TupleSerializer([INT]), TupleSerializer([INT, INT]), "1 nested serializers were written, 2 are wanted"),
