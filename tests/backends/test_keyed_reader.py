@@ -672,7 +672,7 @@ def test_a_file_cut_off_anywhere_gives_no_other_error_than_ours(form: str, compr
     # of two keys: a value, a list of two, a map of two, a value with TTL, a timer, one row of the operator; nested or not
     assert whole == 2 * ((1 + 2 + 2 + 1 + 1 + 1) + (1 + 1 + 1 + 1 + 1 + 1))
     headers = min(o for o in made.offsets if o)
-    for end in [*range(0, headers, 97), *range(headers, len(made.data), 2)]:
+    for end in [*range(0, headers, 211), *range(headers, len(made.data), 3)]:
         cut = StateFile(made.data[:end], made.key_groups, made.offsets)
         assert read_everything(cut.handle(code(form))) < whole
 

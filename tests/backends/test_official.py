@@ -84,7 +84,7 @@ def test_every_state_is_listed_and_read(directory: Path) -> None:
 def test_a_serializer_of_the_job_itself_is_named(directory: Path) -> None:
     snapshot = open_snapshot(directory)
     operator = find_operator(snapshot, uid_hash=WITH_SERIALIZER_OF_ITS_OWN)
-    with pytest.raises(UnknownSerializerError, match=r"TypeSerializerSnapshotMigrationITCase\$TestSerializerSnapshot \(version 1\)"):
+    with pytest.raises(UnknownSerializerError, match=r"MigrationITCase\$TestSerializerSnapshot \(version 1\)"):
         operator_states(snapshot, operator)
 
 
