@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from state_processor.backends import handles as h
 
 ROOT = Path(os.environ.get("STATE_PROCESSOR_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))

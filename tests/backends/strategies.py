@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
+
 from state_processor.backends import handles as h
 from state_processor.backends import metadata as m
 from state_processor.backends.properties import CheckpointProperties, savepoint_properties

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import find_operator
-
 from tests import corpus
 
 OPTIONS = ReadOptions(flatten=False, nanos="string", row_kind=True)
@@ -40,7 +40,7 @@ def test_every_state_is_as_the_job_left_it(case: corpus.Case) -> None:
         label = f"{operator['uid']}/{state['name']} ({state['kind']})"
         try:
             rows = read_rows(case, operator, state)
-        except Exception as e:  # noqa: BLE001 - every state is reported, not the first that fails
+        except Exception as e:  # every state is reported, not the first that fails
             problems.append(f"{label}: {type(e).__name__}: {e}")
             continue
         problems += [f"{label}: {p}"[:600] for p in compare(rows, state)]

@@ -7,11 +7,12 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
+
 from state_processor.backends import handle_codec as codec
 from state_processor.backends import handles as h
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
-from strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
 
 
 def byte(*values: int) -> bytes:

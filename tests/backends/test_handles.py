@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from state_processor.backends import handles as h
 
 INLINE = h.ByteStreamStateHandle("op", b"12345")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from state_processor.backends.handles import KeyGroupRange
 from state_processor.backends.key_groups import (
     default_max_parallelism,

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from snapshot_corpus import ROOT, metadata_files
+from strategies import metadata
+
 from state_processor.backends import handles as h
 from state_processor.backends.metadata import (
     CheckpointMetadata,
@@ -21,7 +23,6 @@ from state_processor.backends.metadata import (
 from state_processor.backends.operator_id import operator_id
 from state_processor.backends.properties import CheckpointProperties, savepoint_properties
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
-from strategies import metadata
 
 ID = bytes(range(16))
 INLINE = h.ByteStreamStateHandle("n", b"ab")

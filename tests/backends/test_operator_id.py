@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from state_processor.backends.operator_id import murmur3_128, operator_id, operator_id_of_hash
 from state_processor.serializers.errors import OptionError
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshot_corpus import metadata_files
+
 from state_processor.backends.metadata import read_metadata
 from state_processor.backends.properties import CheckpointProperties, decode_properties, savepoint_properties
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError

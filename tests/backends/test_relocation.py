@@ -6,6 +6,7 @@ import shutil
 import fsspec
 import pytest
 from snapshot_corpus import metadata_files, streams
+
 from state_processor.backends import handles as h
 from state_processor.backends.metadata import read_metadata
 from state_processor.backends.relocation import Relocation

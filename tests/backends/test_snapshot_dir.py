@@ -5,6 +5,7 @@ import pickle
 
 import fsspec
 import pytest
+
 from state_processor.backends import handles as h
 from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState, write_metadata
 from state_processor.backends.snapshot_dir import locate_metadata, open_snapshot

@@ -7,6 +7,7 @@ import fsspec
 import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
+
 from state_processor.backends.storage import Location, Storage
 from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
 

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from snapshot_corpus import metadata_files, streams
+
 from state_processor.backends import handles as h
 from state_processor.backends.relocation import Relocation
 from state_processor.backends.snapshot_dir import open_snapshot
