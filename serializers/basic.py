@@ -37,6 +37,13 @@ class _Number:
     hash_code: Callable[[Any], int]
     accept: Callable[[Any], Any]
 
+    def __reduce__(self) -> tuple[Callable[[str], _Number], tuple[str]]:
+        return _number, (self.name,)
+
+
+def _number(name: str) -> _Number:
+    return _NUMBERS[name]
+
 
 _ENCODE: Final = {
     ops.INT8: encode_ops.INT8,

@@ -60,6 +60,11 @@ def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], p
     _DESCRIBED.setdefault(parent, {})[class_name] = dict(fields)
 
 
+def described_classes() -> dict[str, dict[str, dict[str, TypeSerializer]]]:
+    """All that :func:`register_pojo_class` was called with: fields by class and parent."""
+    return {parent: dict(classes) for parent, classes in _DESCRIBED.items()}
+
+
 class PojoValue(dict[str, Any]):
     """A POJO: its fields by name, in the order of its serializer, and the Java class that it is an instance of."""
 

@@ -49,6 +49,8 @@ _FAMILIES: Final = (
 _ADAPTER_VERSION: Final = 0x7A53C4F0  # a TypeSerializerConfigSnapshot
 
 _REGISTERED: Final[dict[str, SnapshotReader]] = {}
+_INSTALLED: Final[dict[str, SnapshotReader]] = {}
+"""Those of Flink and of installed packages, which every process finds by itself."""
 
 
 def register_snapshot(class_name: str, snapshot: SnapshotReader | type[TypeSerializerSnapshot]) -> None:
@@ -112,3 +114,10 @@ def _load_families() -> None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
         registration: Callable[[], None] = entry_point.load()
         registration()
+    _INSTALLED.update({name: found for name, found in _REGISTERED.items() if by_users.get(name) is not found})
+
+
+def user_snapshots() -> dict[str, SnapshotReader]:
+    """The snapshot classes that were registered by calls in this process, not by what is installed."""
+    _load_families()
+    return {name: found for name, found in _REGISTERED.items() if _INSTALLED.get(name) is not found}

@@ -6,6 +6,7 @@ Spark hands over options as strings under case-insensitive names.
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,10 @@ from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.options import Nanos
+from state_processor.serializers.registrations import Registrations
 from state_processor.serializers.resolution import PortableType
 
+_REGISTERED: Final = "registered:"
 _NANOS: Final = ("error", "truncate", "string")
 _KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR")
 _TABLES: Final = ("operators", "states", "handles")
@@ -129,8 +132,21 @@ class SourceOptions:
         import_serializers(self.serializers)
 
 
+def portable_registrations() -> tuple[str, ...]:
+    """What was registered in this process by calls, as a member of ``serializers`` that workers understand; none if nothing was.
+
+    It is a pickle, made by the driver for its own tasks as Spark does with functions; no snapshot's bytes go into it.
+    """
+    from pyspark import cloudpickle  # imported here: the Arrow surface does without pyspark
+
+    registrations = Registrations.current()
+    if not registrations:
+        return ()
+    return (_REGISTERED + b64encode(cloudpickle.dumps(registrations)).decode(),)
+
+
 def import_serializers(modules: Sequence[str]) -> None:
-    """Import modules that register serializers of the user's own.
+    """Import modules that register serializers of the user's own, and take over :func:`portable_registrations`.
 
     Raises
     ------
@@ -138,6 +154,9 @@ def import_serializers(modules: Sequence[str]) -> None:
         If one can't be imported.
     """
     for module in modules:
+        if module.startswith(_REGISTERED):
+            pickle.loads(b64decode(module.removeprefix(_REGISTERED))).apply()
+            continue
         try:
             import_module(module)
         except ImportError as error:

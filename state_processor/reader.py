@@ -26,7 +26,7 @@ from state_processor.backends.states import (
 )
 from state_processor.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT, arrow_schema_of, spark_schema
 from state_processor.identifier import OperatorIdentifier
-from state_processor.options import SourceOptions, import_serializers, option_strings
+from state_processor.options import SourceOptions, import_serializers, option_strings, portable_registrations
 from state_processor.projection import Projection
 from state_processor.registration import register
 from state_processor.serializers.base import TypeSerializer
@@ -334,7 +334,7 @@ class SavepointReader:
     def _options(self, **arguments: Any) -> dict[str, str]:
         everywhere = {
             "path_mapping": self._path_mapping or None,
-            "serializers": self._serializers or None,
+            "serializers": (*self._serializers, *portable_registrations()) or None,
             "scratch": self._scratch,
         }
         return option_strings(**arguments, **everywhere)

@@ -1,0 +1,37 @@
+"""What users have registered in this process, as one object that can go along to another: to a Spark worker, say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from state_processor.serializers import kryo_values, pojo, registry
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.kryo_values import KryoClass
+from state_processor.serializers.registry import SnapshotReader
+
+
+@dataclass(frozen=True)
+class Registrations:
+    """Snapshot classes, classes that Kryo wrote, and subclasses of POJOs: what ``register_*`` functions were called with."""
+
+    snapshots: dict[str, SnapshotReader]
+    kryo_classes: tuple[KryoClass, ...]
+    pojo_classes: dict[str, dict[str, dict[str, TypeSerializer]]]
+
+    @classmethod
+    def current(cls) -> Registrations:
+        """Those of this process."""
+        return cls(registry.user_snapshots(), kryo_values.user_classes(), pojo.described_classes())
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots or self.kryo_classes or self.pojo_classes)
+
+    def apply(self) -> None:
+        """Register all of them here."""
+        for class_name, snapshot in self.snapshots.items():
+            registry.register_snapshot(class_name, snapshot)
+        for described in self.kryo_classes:
+            kryo_values.set_user_class(described)
+        for parent, classes in self.pojo_classes.items():
+            for class_name, fields in classes.items():
+                pojo.register_pojo_class(class_name, fields, parent)

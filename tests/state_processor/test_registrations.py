@@ -1,0 +1,74 @@
+"""What users register in the driver is known in tasks."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pyspark.sql import SparkSession
+from state_processor.options import import_serializers, portable_registrations
+from state_processor.serializers import kryo_values, pojo, registry
+from state_processor.serializers.base import SimpleTypeSerializerSnapshot
+from state_processor.serializers.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.registrations import Registrations
+
+
+class MoneySnapshot(SimpleTypeSerializerSnapshot):
+    serializer = NumberSerializer("LONG")
+
+
+@pytest.fixture
+def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.user_snapshots()  # Flink's own are loaded before the copies are made
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
+    monkeypatch.setattr(kryo_values, "_USER_CLASSES", {})
+    monkeypatch.setattr(pojo, "_DESCRIBED", {})
+
+
+def register_three() -> None:
+    registry.register_snapshot("com.acme.MoneySnapshot", MoneySnapshot)
+    kryo_values.register_kryo_class("com.acme.Point", {"x": "int"})
+    pojo.register_pojo_class("com.acme.Circle", {"radius": NumberSerializer("DOUBLE")}, "com.acme.Shape")
+
+
+@pytest.mark.usefixtures("nothing_registered")
+def test_what_is_installed_does_not_travel() -> None:
+    assert not Registrations.current()
+    assert portable_registrations() == ()
+
+
+@pytest.mark.usefixtures("nothing_registered")
+def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_three()
+    (text,) = portable_registrations()
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
+    monkeypatch.setattr(kryo_values, "_USER_CLASSES", {})
+    monkeypatch.setattr(pojo, "_DESCRIBED", {})
+    import_serializers([text])
+    found = Registrations.current()
+    assert found.snapshots == {"com.acme.MoneySnapshot": MoneySnapshot}
+    assert [(c.name, [name for name, _ in c.in_order()]) for c in found.kryo_classes] == [("com.acme.Point", ["x"])]
+    assert found.pojo_classes == {"com.acme.Shape": {"com.acme.Circle": {"radius": NumberSerializer("DOUBLE")}}}
+
+
+@pytest.mark.usefixtures("nothing_registered")
+def test_tasks_know_what_the_driver_registered(spark: SparkSession) -> None:
+    register_three()
+    members = portable_registrations()
+
+    def names(batches):  # type: ignore[no-untyped-def]
+        import pyarrow as pa
+        from state_processor.options import import_serializers
+        from state_processor.serializers.registrations import Registrations
+
+        import_serializers(members)
+        known = [c.name for c in Registrations.current().kryo_classes]
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"name": known})
+
+    assert [row.name for row in spark.range(1).mapInArrow(names, "name string").collect()] == ["com.acme.Point"]
+
+
+def test_serializers_can_be_pickled() -> None:
+    for serializer in (NumberSerializer("LONG"), StringSerializer()):
+        assert pickle.loads(pickle.dumps(serializer)) == serializer
