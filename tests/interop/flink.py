@@ -32,6 +32,8 @@ VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 _JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB are in flink-dist
 _LIBRARIES = ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime")
 
+_SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
+
 # The rights that Flink's own start scripts give the JVM (env.java.opts.all in its default configuration).
 _OPENED = (
     *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
@@ -211,7 +213,8 @@ def entries(operators: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str, str]
 
     def texts(state: Mapping[str, Any]) -> list[str]:
         found = state["entries"]
-        if state.get("unordered_elements") or state["kind"] == "MAP" or str(state.get("value_type")).startswith("MAP<"):
+        of_maps = state["kind"] in _SINGLE and str(state.get("value_type")).startswith("MAP<")
+        if state.get("unordered_elements") or state["kind"] == "MAP" or of_maps:
             found = [{**entry, "value": sorted(entry["value"], key=_text)} for entry in found]
         return sorted(map(_text, found))
 

@@ -38,6 +38,7 @@ def write_keyed(
     parallelism: int,
     max_parallelism: int,
     last_access: int = 0,
+    key_hash: KeyHash | None = None,
 ) -> dict[int, Any]:
     """Keyed state of one operator, both passes; the handle of each subtask."""
     key = states[0][0].key
@@ -46,7 +47,7 @@ def write_keyed(
     blobs = [
         blob
         for state_id, (state, batches) in enumerate(states)
-        for blob in encode(state, state_id, batches, parallelism, max_parallelism, last_access=last_access)
+        for blob in encode(state, state_id, batches, parallelism, max_parallelism, key_hash, last_access)
     ]
     return _files(staging, operator_id, header, blobs, parallelism, max_parallelism)
 
