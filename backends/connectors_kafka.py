@@ -1,7 +1,7 @@
 """Splits of ``KafkaSource``, and the state of the ``FlinkKafkaConsumer`` that was there before it.
 
 Flink: ``KafkaPartitionSplitSerializer``, ``KafkaSourceEnumStateSerializer``, ``FlinkKafkaConsumerBase``. The layouts follow the
-connector's source code.
+connector's source code: there is no Kafka among the jobs whose savepoints are tested.
 
 Offsets below zero stand for places that the broker finds: :data:`EARLIEST`, :data:`LATEST`, :data:`COMMITTED`.
 """
