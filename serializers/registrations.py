@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from state_processor.serializers import kryo_values, pojo, registry
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.kryo_connectors import KAFKA_TOPIC_PARTITION
 from state_processor.serializers.kryo_values import KryoClass
 from state_processor.serializers.registry import SnapshotReader
 
@@ -20,8 +21,9 @@ class Registrations:
 
     @classmethod
     def current(cls) -> Registrations:
-        """Those of this process."""
-        return cls(registry.user_snapshots(), kryo_values.user_classes(), pojo.described_classes())
+        """Those of this process; what the library describes itself is known everywhere."""
+        described = tuple(c for c in kryo_values.user_classes() if c.name != KAFKA_TOPIC_PARTITION)
+        return cls(registry.user_snapshots(), described, pojo.described_classes())
 
     def __bool__(self) -> bool:
         return bool(self.snapshots or self.kryo_classes or self.pojo_classes)

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 from pyspark.sql import SparkSession
+
 from state_processor.options import import_serializers, portable_registrations
 from state_processor.serializers import kryo_values, pojo, registry
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
@@ -25,8 +26,7 @@ def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pojo, "_DESCRIBED", {})
 
 
-def register_three() -> None:
-    registry.register_snapshot("com.acme.MoneySnapshot", MoneySnapshot)
+def register_classes() -> None:
     kryo_values.register_kryo_class("com.acme.Point", {"x": "int"})
     pojo.register_pojo_class("com.acme.Circle", {"radius": NumberSerializer("DOUBLE")}, "com.acme.Shape")
 
@@ -39,7 +39,8 @@ def test_what_is_installed_does_not_travel() -> None:
 
 @pytest.mark.usefixtures("nothing_registered")
 def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyPatch) -> None:
-    register_three()
+    register_classes()
+    registry.register_snapshot("com.acme.MoneySnapshot", MoneySnapshot)
     (text,) = portable_registrations()
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
     monkeypatch.setattr(kryo_values, "_USER_CLASSES", {})
@@ -47,17 +48,18 @@ def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyP
     import_serializers([text])
     found = Registrations.current()
     assert found.snapshots == {"com.acme.MoneySnapshot": MoneySnapshot}
-    assert [(c.name, [name for name, _ in c.in_order()]) for c in found.kryo_classes] == [("com.acme.Point", ["x"])]
+    assert [(c.name, [name for name, _ in c.in_order]) for c in found.kryo_classes] == [("com.acme.Point", ["x"])]
     assert found.pojo_classes == {"com.acme.Shape": {"com.acme.Circle": {"radius": NumberSerializer("DOUBLE")}}}
 
 
 @pytest.mark.usefixtures("nothing_registered")
 def test_tasks_know_what_the_driver_registered(spark: SparkSession) -> None:
-    register_three()
+    register_classes()
     members = portable_registrations()
 
     def names(batches):  # type: ignore[no-untyped-def]
         import pyarrow as pa
+
         from state_processor.options import import_serializers
         from state_processor.serializers.registrations import Registrations
 
