@@ -23,7 +23,7 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription, operator_label
+from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription, naming_state, operator_label
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
@@ -129,14 +129,15 @@ class KeyedStateReader:
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """The rows of one split."""
-        source = split.handle.open(self._snapshot)
-        state = source.describe(self._state.name)
-        if state is None:
-            return
-        state = evolved(state, self._options.types)
-        options = with_keys_of(state, self._options, split.key_groups, self._operator.max_parallelism)
-        for batch in read_state(source, state, options, split.key_groups):
-            yield self._finished(batch, split.handle.subtask)
+        with naming_state(self._state.name, self._operator):
+            source = split.handle.open(self._snapshot)
+            state = source.describe(self._state.name)
+            if state is None:
+                return
+            state = evolved(state, self._options.types)
+            options = with_keys_of(state, self._options, split.key_groups, self._operator.max_parallelism)
+            for batch in read_state(source, state, options, split.key_groups):
+                yield self._finished(batch, split.handle.subtask)
 
     def _schema_of(self, state: StateDescription) -> pa.Schema:
         """What :func:`read_state` and :meth:`_finished` give for one variant."""
@@ -425,7 +426,8 @@ class OperatorReader:
             options = replace(self._options, metadata=self._metadata, types=self._types[name])
             state = evolved(state, options.types)
             options = with_keys_of(state, options, key_groups, self._operator.max_parallelism)
-            batches = list(read_state(source, state, options, key_groups, key_bytes=True))
+            with naming_state(name, self._operator):
+                batches = list(read_state(source, state, options, key_groups, key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:

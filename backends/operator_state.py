@@ -21,7 +21,14 @@ from state_processor.backends.metadata import OperatorState
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import BROADCAST, StateDescription, describe_operator_state, operator_header, subtask_label
+from state_processor.backends.states import (
+    BROADCAST,
+    StateDescription,
+    describe_operator_state,
+    naming_state,
+    operator_header,
+    subtask_label,
+)
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
@@ -121,7 +128,7 @@ class OperatorStateReader:
 
     def read(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
         """The rows of one split."""
-        for batch in self._read(split, frozenset(self.schema.names)):
+        for batch in self._named(split):
             rows = batch.num_rows
             extra = {
                 KEY_GROUP_COLUMN: pa.nulls(rows, pa.int32()),
@@ -130,6 +137,10 @@ class OperatorStateReader:
             }
             arrays = [extra[f.name] if f.name in extra else shapes.conform(batch.column(f.name), f.type) for f in self.schema]
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _named(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
+        with naming_state(self._state.name, self._operator):
+            yield from self._read(split, frozenset(self.schema.names))
 
     def _read(self, split: OperatorSplit, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
         name = self._state.name

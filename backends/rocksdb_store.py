@@ -33,7 +33,7 @@ from state_processor.backends.scratch import Scratch, scratch_space
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.storage import Location
 from state_processor.backends.stream import StateStream
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, StateProcessorError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError, StateProcessorError
 
 _CHUNK_BYTES: Final = 4 << 20
 _FIRST_ROWS: Final = 1024
@@ -270,23 +270,32 @@ def _materialize(
 
 def _place(snapshot: Snapshot, stream: StateStream, whole: bool, scratch: Scratch, target: Path, context: str) -> None:
     """Put one file, or a slice of one, under its local name."""
-    if stream.path is None:
-        scratch.write(target, stream.read())
-        return
-    filesystem, inner = snapshot.storage.filesystem(stream.path)
+    try:
+        if stream.path is None:
+            scratch.write(target, stream.read())
+        else:
+            _place_file(snapshot, stream, stream.path, whole, scratch, target, context)
+    except ScratchSpaceError as error:
+        raise ScratchSpaceError(f"{context}: {error}") from error
+
+
+def _place_file(
+    snapshot: Snapshot, stream: StateStream, path: str, whole: bool, scratch: Scratch, target: Path, context: str
+) -> None:
+    filesystem, inner = snapshot.storage.filesystem(path)
     info = filesystem.get_file_info(inner)
     if info.type is not pafs.FileType.File:
-        raise MissingFileError(f"{context}: {stream.path} does not exist")
+        raise MissingFileError(f"{context}: {path} does not exist")
     if whole and info.size != stream.size:
         raise MissingFileError(
-            f"{context}: {stream.path} has {info.size} bytes, the snapshot says {stream.size}; "
+            f"{context}: {path} has {info.size} bytes, the snapshot says {stream.size}; "
             "it was copied incompletely or is another file"
         )
-    location = Location.parse(stream.path)
+    location = Location.parse(path)
     if whole and location.is_local:
         target.symlink_to(os.path.abspath(location.path))
         return
-    key = f"{stream.path}\0{stream.start}\0{stream.size}\0{info.mtime_ns}"
+    key = f"{path}\0{stream.start}\0{stream.size}\0{info.mtime_ns}"
     scratch.link_copy(key, stream.size, stream.read, target)
 
 

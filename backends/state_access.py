@@ -23,6 +23,7 @@ from state_processor.backends.states import (
     TIMERS,
     UNION_LIST,
     StateDescription,
+    naming_state,
     operator_label,
     state_variants,
 )
@@ -90,7 +91,8 @@ def open_state(
         if state is not None:
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
         return RawStateReader(snapshot, operator, kind)
-    variants = state_variants(snapshot, operator)
+    with naming_state(state, operator):
+        variants = state_variants(snapshot, operator)
     if state is None:
         if kind == TIMER_KIND:
             timers = [v for v in variants.values() if v[0].is_timer]

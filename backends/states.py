@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,7 +17,7 @@ from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX,
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotFoundError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotFoundError, ScratchSpaceError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer, WrappingSerializer
@@ -204,6 +205,19 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:
     """How messages name a subtask."""
     return f"{operator_label(operator)}, subtask {subtask.index}"
+
+
+@contextmanager
+def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
+    """Adds state and operator to errors about files, as far as they don't name them: a file may hold several states."""
+    try:
+        yield
+    except (CorruptSnapshotError, MissingFileError, ScratchSpaceError) as error:
+        message, label = str(error), operator_label(operator)
+        if name is None or f"state {name!r}" in message:
+            raise
+        link = "of" if message.startswith(label) else f"of {label}:"
+        raise type(error)(f"state {name!r} {link} {message}") from error
 
 
 def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
