@@ -76,6 +76,7 @@ def test_options_are_parsed_whatever_their_case() -> None:
             "pathMapping": '{"/old": "/new"}',
             "splitSize": "64m",
             "serializers": "mine.one, mine.two",
+            "Scratch": "/fast/disk",
             "pushdown": "false",
         }
     )
@@ -89,6 +90,7 @@ def test_options_are_parsed_whatever_their_case() -> None:
     assert options.path_mapping == {"/old": "/new"}
     assert options.split_bytes == 64 << 20
     assert options.serializers == ("mine.one", "mine.two")
+    assert options.scratch == "/fast/disk"
     assert options.pushdown is False
 
 
@@ -127,6 +129,7 @@ def test_uid_hash() -> None:
         ({"ttl": "PT1H"}, "asOf"),
         ({"ttl": "PT0S", "asOf": "1706702400000"}, "positive"),
         ({"uid": ""}, "option uid is empty"),
+        ({"scratch": ""}, "option scratch is empty"),
         ({"uidHash": "orders"}, "32 hexadecimal digits"),
         ({"uid": "orders", "uidHash": "bc4197a480c92c793190a9f8c0afc54c"}, "both uid and uidHash"),
     ],
