@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+
 from state_processor.backends.handles import MAX_KEY_GROUPS, KeyGroupRange
 from state_processor.serializers.errors import OptionError
 

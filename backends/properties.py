@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from javaobj.v2.main import load as load_java_stream
+
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.io import DataOutput
 
