@@ -17,8 +17,9 @@ def main() -> None:
     """Run the benchmarks that are named, by default all."""
     import metadata_bench
     import read_bench
+    import write_bench
 
-    benches = {"read": read_bench.main, "metadata": metadata_bench.main}
+    benches = {"read": read_bench.main, "write": write_bench.main, "metadata": metadata_bench.main}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*benches, []], metavar="|".join(benches))
     for name in parser.parse_args().names or benches:

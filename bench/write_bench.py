@@ -1,0 +1,106 @@
+"""Bootstrapping a savepoint through Spark against writing the same rows to Parquet, in one session.
+
+Targets: at most 2.5 times Parquet's CPU time after warm-up, and 700 MB at most in a Python worker.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tests" / "interop")]
+
+from processes import usage
+from pyspark.sql import DataFrame, SparkSession
+from read_bench import session
+
+import state_processor as sp
+
+TARGET = Path(__file__).parent.parent / ".cache" / "bench" / "written"
+REPEATS = 3
+CORES = 2
+T = sp.Types
+POJO = {"id": T.LONG(), "name": T.STRING(), "city": T.STRING(), "score": T.DOUBLE(), "level": T.INT(), "active": T.BOOLEAN()}
+TYPES = {
+    "long_long": (T.LONG(), T.LONG()),
+    "string_pojo": (T.STRING(), T.POJO("io.stateprocessor.interop.Customer", POJO)),
+}
+
+
+def rows(spark: SparkSession, kind: str) -> DataFrame:
+    """The rows to write: those of the savepoints that the reading benchmark reads."""
+    if kind == "long_long":
+        return spark.range(5_000_000, numPartitions=CORES).selectExpr("id AS key", "7 * id + 3 AS value")
+    fields = (
+        "'id', id, 'name', concat('Customer ', id), 'city', concat('City ', id % 997), 'score', id / 8.0D, "
+        "'level', cast(id % 100 AS int), 'active', id % 2 = 0"
+    )
+    pojo = f"named_struct({fields}) AS value"
+    return spark.range(1_000_000, numPartitions=CORES).selectExpr("concat('user-', lpad(id, 7, '0')) AS key", pojo)
+
+
+@dataclass
+class Figure:
+    """The medians of one way to write."""
+
+    cpu: float
+    wall: float
+    mb: float
+
+
+def measure(write: Callable[[], None]) -> Figure:
+    """Warm up, then take medians."""
+    cpu, wall = [], []
+    for run in range(REPEATS + 1):
+        shutil.rmtree(TARGET, ignore_errors=True)
+        before, start = usage(), time.perf_counter()
+        write()
+        if run:
+            wall.append(time.perf_counter() - start)
+            cpu.append(usage().cpu_seconds - before.cpu_seconds)
+    size = sum(p.stat().st_size for p in TARGET.rglob("*") if p.is_file())
+    return Figure(statistics.median(cpu), statistics.median(wall), size / 1e6)
+
+
+def bench(kind: str) -> dict[str, object]:
+    """Measure one kind of rows."""
+    spark = session(CORES)
+    frame = rows(spark, kind)
+    count = frame.count()
+    key, value = TYPES[kind]
+
+    def savepoint() -> None:
+        writer = sp.SavepointWriter.new(spark)
+        summary = writer.with_keyed_state("bench", frame, key_type=key, states={"value": value}, parallelism=4).write(TARGET)
+        if summary.entries != count:
+            raise AssertionError(f"{summary.entries} of {count} rows were written")
+
+    parquet = measure(lambda: frame.write.parquet(str(TARGET)))
+    ours = measure(savepoint)
+    shutil.rmtree(TARGET, ignore_errors=True)
+    return {"rows": count, "ours": asdict(ours), "parquet": asdict(parquet), "peak": usage().peak_worker_bytes}
+
+
+def main() -> None:
+    """Measure both kinds, each in a process of its own, and print a table."""
+    print(f"{'written':32} {'rows/s':>12} {'MB':>7} {'CPU s':>7} {'Parquet':>8} {'ratio':>6} {'peak MB':>8}")
+    for kind in TYPES:
+        command = [sys.executable, __file__, kind]
+        r = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        ours, parquet = r["ours"], r["parquet"]
+        print(
+            f"{kind:32} {r['rows'] / ours['wall']:12,.0f} {ours['mb']:7.0f} {ours['cpu']:7.2f} {parquet['cpu']:8.2f}"
+            f" {ours['cpu'] / parquet['cpu']:6.2f} {r['peak'] / 1e6:8.0f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    print(json.dumps(bench(sys.argv[1])))
