@@ -41,7 +41,6 @@ _MOST_ROWS: Final = 1 << 13
 _OPEN_STORES: Final = 4
 _OPEN_FILES: Final = 512
 _FETCHES: Final = 8
-_READAHEAD: Final = 2 << 20
 
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _OPTIONS_NAME: Final = re.compile(r"OPTIONS-\d+")
@@ -327,6 +326,5 @@ def _plain_options() -> Any:
 def _read_options(upper: bytes) -> Any:
     options = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(upper)
-    options.set_readahead_size(_READAHEAD)
     options.fill_cache(False)  # type: ignore[call-arg]  # each block is read once
     return options
