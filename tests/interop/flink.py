@@ -165,6 +165,28 @@ def restore(version: str, requests: Sequence[Mapping[str, Any]], instead: str | 
     return answers
 
 
+def list_states(version: str, savepoints: Sequence[Path]) -> list[dict[str, Any]]:
+    """Read the headers of canonical savepoints with real Flink, which needs no job for it.
+
+    Args:
+        version: the Flink version that reads.
+        savepoints: directories with ``_metadata``.
+
+    Returns:
+        for each the operators by id: ``coordinator``, and ``states`` with their options and serializer snapshots.
+
+    Raises:
+        FlinkError: Flink could not read one.
+    """
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
+        asked, answered = Path(exchange, "savepoints.json"), Path(exchange, "answers.json")
+        asked.write_text(json.dumps([str(path.absolute()) for path in savepoints]), "utf-8")
+        run(version, "ListStates", [str(asked), str(answered)], class_path=libraries(version))
+        answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
+    return answers
+
+
 def request(
     operators: Sequence[Mapping[str, Any]],
     savepoint: Path | str | None = None,

@@ -143,7 +143,7 @@ def nothing(_: StateDescription) -> bool:
 def rewrite(source: Path | str, target: Path, parallelism: int, version: int, carried: Carried = nothing) -> None:
     """The snapshot as a savepoint of another parallelism, each value decoded into columns and encoded again.
 
-    The entries of states that are to be ``carried`` are taken over as bytes.
+    Operators whose max parallelism is less get that. The entries of states that are to be ``carried`` are taken over as bytes.
     """
     snapshot = open_snapshot(source)
     staging = Staging(str(target), "rewritten")
@@ -158,6 +158,7 @@ def _rewrite_operator(
     states = list(operator_states(snapshot, operator).values())
     if not states and any(subtask.finished for subtask in operator.subtasks):
         return operator
+    parallelism = min(parallelism, operator.max_parallelism)
     keyed = [s for s in states if s.is_keyed]
     others = [s for s in states if not s.is_keyed]
     keyed_files = _keyed_files(snapshot, operator, keyed, staging, parallelism, carried) if keyed else {}

@@ -7,8 +7,10 @@ are written anew (Flink's distribution holds no Avro); both are compared entry b
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import StateDescription, find_operator, operator_states
+from state_processor.serializers.errors import InvalidRowError
 from tests import corpus
 
 pytestmark = [pytest.mark.interop, pytest.mark.corpus]
@@ -37,11 +40,17 @@ KRYO_STATES = frozenset(
 CARRIED_CASES = ("sql-", "cep-", "file-sink-", "pyflink-")
 """Cases taken over as bytes as a whole: the planner's, the libraries' and Python's operators come with the job alone."""
 
+PYTHON_CASES = ("pyflink-",)
+"""Of these, those with serializers of PyFlink, which is no part of Flink's libraries."""
+
 OUR_READER_CASES = ("keyed-avro-",)
 """Cases written anew whose serializers the restoring Flink has not got."""
 
 FIRST_PROFILE = "evolution-v1-"
 """Cases of the first version of ``fixtures.evo.Profile``, for which a job needs that version."""
+
+EXPLAINED = ("1.20.5/keyed-all-hashmap-canonical", "2.3.0/keyed-all-hashmap-canonical", "2.3.0/operator-state-rocksdb-canonical")
+"""Cases that show why :data:`KRYO_STATES` are as they are."""
 
 RESTORED_BY = {"1": "1.20.5", "2": "2.3.0"}
 PARALLELISM = 3
@@ -98,23 +107,33 @@ def expected_operators(case: corpus.Case) -> list[dict[str, Any]]:
     return [operator for operator in operators if operator["states"]]
 
 
+def asked_for(request: pytest.FixtureRequest, name: str) -> list[corpus.Case]:
+    """The cases that the selected tests with a fixture are about."""
+    return [item.callspec.params["case"] for item in request.session.items if name in getattr(item, "fixturenames", ())]
+
+
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What Flink found in each of the cases that are asked for, or what became of writing it; one JVM for many cases."""
-    asked = [item.callspec.params["case"] for item in request.session.items if "answers" in getattr(item, "fixturenames", ())]
+    """What Flink found in each case, or what became of writing it; one JVM for many cases, while others are written."""
+    groups: dict[tuple[str, str | None], list[corpus.Case]] = defaultdict(list)
+    for case in asked_for(request, "answers"):
+        groups[restorer(case), "profile1" if named(case, (FIRST_PROFILE,)) else None].append(case)
     found: dict[str, Any] = {}
-    batches: dict[tuple[str, str | None], dict[str, dict[str, Any]]] = defaultdict(dict)
-    for case in asked:
-        try:
-            target = write(case, tmp_path_factory.mktemp("rewritten") / "savepoint")
-        except Exception as problem:
-            found[case.id] = {"error": repr(problem)}
-            continue
-        batch = batches[restorer(case), "profile1" if named(case, (FIRST_PROFILE,)) else None]
-        backend, size = OPPOSITE[case.expected["backend"]], case.expected["max_parallelism"]
-        batch[case.id] = flink.request(expected_operators(case), target, backend=backend, max_parallelism=size)
-    for (version, instead), requests in batches.items():
-        found |= zip(requests, flink.restore(version, list(requests.values()), instead), strict=True)
+    with ThreadPoolExecutor(len(groups)) as jvms:
+        running = []
+        for (version, instead), cases in groups.items():
+            requests: dict[str, dict[str, Any]] = {}
+            for case in cases:
+                try:
+                    target = write(case, tmp_path_factory.mktemp("rewritten") / "savepoint")
+                except Exception as problem:
+                    found[case.id] = {"error": repr(problem)}
+                    continue
+                backend, size = OPPOSITE[case.expected["backend"]], case.expected["max_parallelism"]
+                requests[case.id] = flink.request(expected_operators(case), target, backend=backend, max_parallelism=size)
+            running.append((requests, jvms.submit(flink.restore, version, list(requests.values()), instead)))
+        for requests, future in running:
+            found |= zip(requests, future.result(), strict=True)
     return found
 
 
@@ -151,13 +170,43 @@ def test_we_read_what_we_wrote(case: corpus.Case, tmp_path: Path) -> None:
     assert [name for name in expected if found[name] != expected[name]] == []
 
 
-@of_cases([case for case in RESTORED if named(case, ("keyed-all-hashmap-canonical", "operator-state-rocksdb-"))])
+@pytest.fixture(scope="module")
+def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The states that Flink finds registered in cases that were taken over as a whole."""
+    groups: dict[str, list[corpus.Case]] = defaultdict(list)
+    for case in asked_for(request, "listed"):
+        groups[restorer(case)].append(case)
+    found: dict[str, Any] = {}
+    for version, cases in groups.items():
+        savepoints = [write(case, tmp_path_factory.mktemp("carried") / "savepoint", everything=True) for case in cases]
+        found |= zip([case.id for case in cases], flink.list_states(version, savepoints), strict=True)
+    return found
+
+
+@of_cases([case for case in CARRIED if not named(case, PYTHON_CASES)])
+def test_flink_reads_the_headers_that_we_wrote(case: corpus.Case, listed: Mapping[str, Any]) -> None:
+    """The same states, options and serializer snapshots as Flink found in the snapshot that they are from."""
+    operators = json.loads((case.directory / "flink_states.json").read_text("utf-8"))["operators"]
+    assert any(operator["states"] for operator in operators)
+    assert listed[case.id] == {
+        operator["operator_id"]: {
+            "coordinator": operator["coordinator"],
+            "states": sorted(operator["states"], key=lambda state: state["name"]),
+        }
+        for operator in operators
+    }
+
+
+@of_cases([case for case in RESTORED if case.id in EXPLAINED])
 def test_kryo_is_why_states_are_taken_over(case: corpus.Case, tmp_path: Path) -> None:
     """Each state that is named, alone, is refused with Kryo as the reason."""
     snapshot = open_snapshot(case.snapshot)
     states = {s.name for o in snapshot.metadata.operators for s in operator_states(snapshot, o).values()} & KRYO_STATES
     assert states
     for number, name in enumerate(sorted(states)):
-        carried = KRYO_STATES - {name}
-        with pytest.raises(Exception, match="can't be written in Kryo's encoding"):
-            rewrite(case.snapshot, tmp_path / str(number), 1, metadata_version(None), lambda state: state.name in carried)
+
+        def carried(state: StateDescription, tried: str = name) -> bool:
+            return state.name in KRYO_STATES - {tried}
+
+        with pytest.raises(InvalidRowError, match="can't be written in Kryo's encoding"):
+            rewrite(case.snapshot, tmp_path / str(number), 1, metadata_version(None), carried)
