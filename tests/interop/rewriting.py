@@ -198,7 +198,7 @@ def _keyed_files(
 
 def _key_hash(state: StateDescription, batches: Sequence[pa.RecordBatch], max_parallelism: int) -> KeyHash | None:
     """How a POJO key computes its hashCode, learned from where its keys lie."""
-    if not isinstance(state.key, PojoSerializer):
+    if not isinstance(state.key, PojoSerializer) or not batches:
         return None
     keys = pa.Table.from_batches([batch.select(["key", KEY_GROUP_COLUMN]) for batch in batches]).combine_chunks()
     groups = keys[KEY_GROUP_COLUMN].to_numpy()

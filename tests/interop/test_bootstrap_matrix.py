@@ -102,7 +102,7 @@ def _lines() -> Iterator[Line]:
     )
     yield from (Line("REDUCING", value, key) for value, key in _pairs((*ARRAYS, *COMPOSITES), plain, 2))
     yield from (Line("AGGREGATING", value, key) for value, key in _pairs(SCALARS, plain, 3))
-    for kind in ("VALUE", "LIST", "MAP", "REDUCING"):
+    for kind in KINDS:
         yield from (Line(kind, s, long, text if kind == "MAP" else None, ttl=True) for s in (text, *COMPOSITES))
     yield from (Line("EVENT_TIMER", long, key) for key in KEYS)
     yield from (Line("PROCESSING_TIMER", long, key, namespace="TIME_WINDOW") for key in KEYS)
