@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import decode_bench
 import pyarrow as pa
 from arrow_source import ArrowFileDataSource
 from bench_savepoints import bench_savepoint
@@ -159,6 +160,7 @@ def main() -> None:
                 f"{two['one_key']:.2f} s",
             )
             print(f"{kind + ' ' + variant:24}" + "".join(f"{c:>12}" for c in cells), flush=True)
+    decode_bench.main()
 
 
 if __name__ == "__main__":
