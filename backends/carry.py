@@ -182,7 +182,7 @@ class KeyedCarrier:
             if self._moves:
                 batches = decode_framed(layout, _LOSSLESS, f"state {state.name!r}", iter([(buffer, base, entries)]))
                 groups = self._groups_of(state, pa.chunked_array([b.column(KEY) for b in batches]).combine_chunks())
-            order = np.argsort(groups, kind="stable").astype(np.int64)
+            order = np.argsort(groups.astype(np.uint16), kind="stable").astype(np.int64)  # two bytes: a radix sort
             sizes = entries[:, 1] - entries[:, 0] + entries[:, 3] - entries[:, 2]
             out = np.empty(int(sizes.sum()) + len(entries) * (8 + prefix), dtype=np.uint8)
             in_order = np.ascontiguousarray(groups[order])

@@ -177,11 +177,29 @@ class KeyFilter:
         """See :func:`check_entries`; the result is never ``CROWDED``."""
         result = np.zeros(CHECK_FIELDS, dtype=np.int64)
         result[SEEN] = self._used
+        self._make_room(self._used + _estimated_entries(data))
         while True:
             check_entries(data, key_group, prefix, self._seen, result)
             if result[STATUS] != CROWDED:
                 self._used = int(result[SEEN])
                 return result
-            larger = np.zeros((4 * len(self._seen), 2), dtype=np.uint64)
+            self._make_room(2 * len(self._seen))
+
+    def _make_room(self, entries: int) -> None:
+        """A table that is not more than half full with so many keys."""
+        slots = len(self._seen)
+        while slots < 2 * entries:
+            slots *= 4
+        if slots > len(self._seen):
+            larger = np.zeros((slots, 2), dtype=np.uint64)
             rehash(self._seen, larger)
             self._seen = larger
+
+
+def _estimated_entries(data: npt.NDArray[np.uint8]) -> int:
+    """How many entries there are, if they are like the first."""
+    if len(data) < 8:
+        return 0
+    key = int.from_bytes(data[:4].tobytes(), "big")
+    value = int.from_bytes(data[4 + key : 8 + key].tobytes(), "big")
+    return len(data) // (8 + key + value)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from state_processor.backends.snapshot_dir import METADATA_FILE
-from state_processor.backends.storage import Location, Storage
+from state_processor.backends.storage import Location, Storage, StoredFile
 from state_processor.serializers.errors import MissingFileError, OptionError
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
@@ -94,6 +94,15 @@ class Staging:
     def file_name(self, operator_id: str, what: str, subtask: int, attempt: str | int = 0) -> str:
         """The name of a subtask's file; attempts of one task have different ones, so that they never meet."""
         return f"{self.token}-{operator_id[:8]}-{what}-{subtask}-{attempt}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the directory is in a file system of this machine, which others may share."""
+        return Location.parse(self.directory).is_local
+
+    def file(self, name: str) -> StoredFile:
+        """A file that is complete, to be read."""
+        return self.storage.open(self._path(name))
 
     def open(self, name: str) -> FileSink:
         """A new file.

@@ -6,6 +6,7 @@ Targets: at most 2.5 times Parquet's CPU time after warm-up, and 700 MB at most 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -15,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "tests" / "interop")]
-
 from processes import usage
 from pyspark.sql import DataFrame, SparkSession
 from read_bench import session
@@ -24,7 +23,7 @@ from read_bench import session
 import state_processor as sp
 
 TARGET = Path(__file__).parent.parent / ".cache" / "bench" / "written"
-REPEATS = 3
+WARM_UPS, REPEATS = 2, 5
 CORES = 2
 T = sp.Types
 POJO = {"id": T.LONG(), "name": T.STRING(), "city": T.STRING(), "score": T.DOUBLE(), "level": T.INT(), "active": T.BOOLEAN()}
@@ -58,11 +57,11 @@ class Figure:
 def measure(write: Callable[[], None]) -> Figure:
     """Warm up, then take medians."""
     cpu, wall = [], []
-    for run in range(REPEATS + 1):
+    for run in range(WARM_UPS + REPEATS):
         shutil.rmtree(TARGET, ignore_errors=True)
         before, start = usage(), time.perf_counter()
         write()
-        if run:
+        if run >= WARM_UPS:
             wall.append(time.perf_counter() - start)
             cpu.append(usage().cpu_seconds - before.cpu_seconds)
     size = sum(p.stat().st_size for p in TARGET.rglob("*") if p.is_file())
@@ -93,7 +92,9 @@ def main() -> None:
     print(f"{'written':32} {'rows/s':>12} {'MB':>7} {'CPU s':>7} {'Parquet':>8} {'ratio':>6} {'peak MB':>8}")
     for kind in TYPES:
         command = [sys.executable, __file__, kind]
-        r = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        r = json.loads(done.stdout.splitlines()[-1])
         ours, parquet = r["ours"], r["parquet"]
         print(
             f"{kind:32} {r['rows'] / ours['wall']:12,.0f} {ours['mb']:7.0f} {ours['cpu']:7.2f} {parquet['cpu']:8.2f}"

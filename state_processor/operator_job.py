@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from state_processor.backends import handles as h
 from state_processor.backends.entry_encoder import KEY, KeyHash
@@ -37,18 +35,22 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.key_hashes import hash_codes
 from state_processor.serializers.options import DecodeOptions
-from state_processor.write_job import encode_parts, encode_rows, run_parts, write_subtasks
+from state_processor.write_job import Engine, Task, Written
 from state_processor.write_tasks import (
     CarryEntries,
     CopyPart,
     CopySubtasks,
     EncodeRows,
     KeyedTarget,
+    PlaceBlobs,
     StateColumns,
     WriteKeyedState,
     header_bytes,
     now_millis,
 )
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _SAMPLED_KEYS: Final = 100_000
 _LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
@@ -67,7 +69,7 @@ class WrittenOperator:
     carried: bool
 
 
-def copy_unchanged(spark: SparkSession, drafts: Sequence[OperatorDraft], staging: Staging) -> dict[tuple[str, int], Any]:
+def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Staging) -> dict[tuple[str, int], Any]:
     """Copy the files of everything that stays as it is, of all operators, in one job."""
     parts: list[CopyPart] = []
     snapshot = None
@@ -79,7 +81,7 @@ def copy_unchanged(spark: SparkSession, drafts: Sequence[OperatorDraft], staging
         parts += [CopyPart(old.operator_id, draft.label, _unchanged(draft, s)) for s in old.subtasks]
     if snapshot is None:
         return {}
-    copied = run_parts(spark, len(parts), CopySubtasks(snapshot_for_tasks(snapshot), staging, tuple(parts)))
+    copied = engine.run_parts(len(parts), CopySubtasks(snapshot_for_tasks(snapshot), staging, tuple(parts)))
     return {(parts[i].operator_id, state.index): state for i, state in copied.items()}
 
 
@@ -99,7 +101,7 @@ class OperatorJob:
 
     Parameters
     ----------
-    spark, staging
+    engine, staging
         With what, and where.
     draft
         The operator.
@@ -110,9 +112,9 @@ class OperatorJob:
     """
 
     def __init__(
-        self, spark: SparkSession, staging: Staging, draft: OperatorDraft, flink_major: int, serializers: tuple[str, ...]
+        self, engine: Engine, staging: Staging, draft: OperatorDraft, flink_major: int, serializers: tuple[str, ...]
     ) -> None:
-        self._spark = spark
+        self._engine = engine
         self._staging = staging
         self._draft = draft
         self._flink_major = flink_major
@@ -180,12 +182,13 @@ class OperatorJob:
 
     # Keyed state
 
-    def _write_keyed(self) -> dict[int, tuple[Any, int]]:
+    def target(self) -> KeyedTarget | None:
+        """The keyed state to write; ``None`` without keyed states."""
         draft = self._draft
         header = draft.header()
         if header is None:
-            return {}
-        target = KeyedTarget(
+            return None
+        return KeyedTarget(
             draft.identifier.uid_hash,
             draft.label,
             header_bytes(header),
@@ -195,27 +198,40 @@ class OperatorJob:
             self._serializers,
             self._hashing(header.key.restore_serializer()),
         )
-        ids = {meta.name: i for i, meta in enumerate(header.states)}
-        blobs = [self._rows(target, ids, i) for i in range(len(draft.sources))]
-        blobs += [self._deletions(target, ids, i) for i in range(len(draft.deletions))]
-        carried = tuple((name, ids[name]) for name in draft.carried_names())
+
+    def encoders(self, target: KeyedTarget) -> list[PlaceBlobs]:
+        """Pass 1 over the rows of each source."""
+        ids = target.ids
+        tasks = []
+        for source in self._draft.sources:
+            states = tuple(StateColumns(ids[n], dict(c), source.marks) for n, c in source.columns.items() if n in ids)
+            tasks.append(self._placed(EncodeRows(target, states, now_millis())))
+        return tasks
+
+    def _write_keyed(self) -> Written:
+        draft = self._draft
+        target = self.target()
+        if target is None:
+            return {}
+        blobs = [
+            self._engine.encode_rows(source.frame, _columns(source.columns.values()), task)
+            for source, task in zip(draft.sources, self.encoders(target), strict=True)
+        ]
+        for deletion in draft.deletions:
+            names = [deletion.state] if deletion.state is not None else list(draft.carried_names())
+            states = tuple(StateColumns(target.ids[n], dict(deletion.columns), "keys") for n in names if n in target.ids)
+            task = self._placed(EncodeRows(target, states))
+            blobs.append(self._engine.encode_rows(deletion.frame, _columns([deletion.columns]), task))
+        carried = tuple((name, target.ids[name]) for name in draft.carried_names())
         if carried and draft.base is not None and draft.base.handles:
             parts = tuple(plan_splits(draft.base.handles))
             snapshot = snapshot_for_tasks(draft.base.snapshot)
             carry = CarryEntries(target, snapshot, parts, carried, draft.base.operator.max_parallelism)
-            blobs.append(encode_parts(self._spark, len(parts), carry))
-        return write_subtasks(blobs, self._parallelism, WriteKeyedState(target, self._staging))
+            blobs.append(self._engine.encode_parts(len(parts), self._placed(carry)))
+        return self._engine.write_subtasks(blobs, self._parallelism, WriteKeyedState(target, self._staging))
 
-    def _rows(self, target: KeyedTarget, ids: Mapping[str, int], index: int) -> DataFrame:
-        source = self._draft.sources[index]
-        states = tuple(StateColumns(ids[n], dict(c), source.marks) for n, c in source.columns.items() if n in ids)
-        return _encoded(source.frame, EncodeRows(target, states, now_millis()))
-
-    def _deletions(self, target: KeyedTarget, ids: Mapping[str, int], index: int) -> DataFrame:
-        deletion = self._draft.deletions[index]
-        names = [deletion.state] if deletion.state is not None else list(self._draft.carried_names())
-        states = tuple(StateColumns(ids[n], dict(deletion.columns), "keys") for n in names if n in ids)
-        return _encoded(deletion.frame, EncodeRows(target, states))
+    def _placed(self, encode: Task) -> PlaceBlobs:
+        return PlaceBlobs(encode, self._staging, self._draft.identifier.uid_hash)
 
     def _hashing(self, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
         """How to hash keys; learned from the keys of the base where it is the code of a class."""
@@ -255,7 +271,7 @@ class OperatorJob:
 
     # Operator state
 
-    def _write_operator_state(self) -> dict[int, tuple[Any, int]]:
+    def _write_operator_state(self) -> Written:
         draft = self._draft
         metas = {n: m for n, m in draft.base.operator_metas.items() if draft.keeps(n)} if draft.base is not None else {}
         kept = tuple(metas)
@@ -267,22 +283,22 @@ class OperatorJob:
             draft.identifier.uid_hash, draft.label, header_bytes(header), self._flink_major, self._parallelism, self._serializers
         )
         ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
-        blobs: list[DataFrame] = []
+        blobs: list[Any] = []
         broadcasts: list[BroadcastBytes] = []
         for name, (state, frame) in draft.operator_states.items():
             if state.kind == BROADCAST:
                 broadcasts.append(_broadcast(state, ids[name], frame, draft.label))
             else:
-                blobs.append(encode_rows(frame, EncodeElements(target, ids[name])))
+                blobs.append(self._engine.encode_rows(frame, frame.columns, self._placed(EncodeElements(target, ids[name]))))
         self._carry_operator_state(target, ids, kept, blobs, broadcasts)
-        return write_subtasks(blobs, self._parallelism, WriteOperatorState(target, self._staging, tuple(broadcasts)))
+        return self._engine.write_subtasks(blobs, self._parallelism, WriteOperatorState(target, self._staging, tuple(broadcasts)))
 
     def _carry_operator_state(
         self,
         target: OperatorTarget,
         ids: Mapping[str, int],
         kept: Sequence[str],
-        blobs: list[DataFrame],
+        blobs: list[Any],
         broadcasts: list[BroadcastBytes],
     ) -> None:
         base = self._draft.base
@@ -306,18 +322,12 @@ class OperatorJob:
         if lists and splits:
             stays = base.operator.parallelism == self._parallelism
             carry = CarryElements(target, snapshot_for_tasks(base.snapshot), splits, tuple(lists), stays)
-            blobs.append(encode_parts(self._spark, len(splits), carry))
+            blobs.append(self._engine.encode_parts(len(splits), self._placed(carry)))
 
 
-def _encoded(frame: DataFrame, task: EncodeRows) -> DataFrame:
-    """Pass 1 over the columns that it needs."""
-    needed = dict.fromkeys(c for s in task.states for c in s.columns.values())
-    return encode_rows(frame.select(*(f.col(quoted(c)) for c in needed)), task)
-
-
-def quoted(column: str) -> str:
-    """The name of a column as Spark takes it, whatever is in it."""
-    return "`" + column.replace("`", "``") + "`"
+def _columns(mappings: Iterable[Mapping[str, str]]) -> list[str]:
+    """The columns of rows that some states need."""
+    return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
 
 
 def _broadcast(state: StateDescription, state_id: int, frame: DataFrame, label: str) -> BroadcastBytes:

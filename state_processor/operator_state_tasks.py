@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kryo import written_by_flink
-from state_processor.write_tasks import CARRIED, NEW, PHASED_BLOBS, Batches, merged, new_file, numbers
+from state_processor.write_tasks import CARRIED, NEW, PHASED_BLOBS, Batches, fetched, merged, new_file, numbers
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -141,13 +141,11 @@ class WriteOperatorState:
         elements = 0
         with new_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
-            for batch in blobs:
-                rows: list[dict[str, Any]] = batch.select(["state", "count", "blob"]).to_pylist()
-                for row in rows:
-                    head = row["count"] * _LENGTH.itemsize
-                    starts = np.frombuffer(row["blob"], _LENGTH, row["count"]).astype(np.int64)
-                    writer.add_elements(metas[row["state"]].name, np.frombuffer(row["blob"], np.uint8, offset=head), starts)
-                    elements += row["count"]
+            for b in fetched(blobs, self.staging):
+                head = b.count * _LENGTH.itemsize
+                starts = b.data[:head].view(_LENGTH).astype(np.int64)
+                writer.add_elements(metas[b.state].name, b.data[head:], starts)
+                elements += b.count
             for copy in self.broadcasts:
                 writer.add_broadcast_bytes(metas[copy.state_id].name, copy.count, np.frombuffer(copy.data, np.uint8))
                 elements += copy.count

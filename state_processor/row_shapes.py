@@ -30,6 +30,11 @@ def context_columns(state: StateDescription, schema: pa.Schema) -> Columns:
     return {n: n for n in names}
 
 
+def quoted(column: str) -> str:
+    """The name of a column as Spark takes it, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
 def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: str) -> tuple[DataFrame, Columns, Marks]:
     """Rows that update a state: the frame to encode, its columns by the encoder's names, and which entries give way.
 
@@ -71,7 +76,7 @@ def _checked(columns: Columns, state: StateDescription, names: list[str]) -> Col
 def _gathered(df: DataFrame, columns: Columns) -> DataFrame:
     """One row per key from one row per element of its list."""
     element = [LIST_INDEX, LIST_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else [])]
-    by = [f.col("`" + c.replace("`", "``") + "`") for n, c in columns.items() if n != LAST_ACCESS]
+    by = [f.col(quoted(c)) for n, c in columns.items() if n != LAST_ACCESS]
     lists = f.array_sort(f.collect_list(f.struct(*element))).alias("_elements")
     taken = [f.col("_elements").getField(LIST_VALUE).alias(VALUE)]
     if LAST_ACCESS in columns:

@@ -1,68 +1,124 @@
-"""Writing one operator with Spark: encode rows everywhere, bring key groups together, write one file per subtask."""
+"""What runs the two passes of a write: Spark, or this process alone."""
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from state_processor import errors
 from state_processor.datasource import spark_schema
-from state_processor.write_tasks import MESSAGES, PHASED_BLOBS, InSubtask, SubtaskWriter
+from state_processor.row_shapes import quoted
+from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, SubtaskWriter
 
-_BLOB_SCHEMA: Final = spark_schema(PHASED_BLOBS)
+_BLOB_SCHEMA: Final = spark_schema(PLACED_BLOBS)
 _MESSAGE_SCHEMA: Final = spark_schema(MESSAGES)
+_ORDER: Final = ("key_group", "state", "phase")
 _COPY_TASKS: Final = 256
+_LOCAL_THREADS: Final = 4
 _RAISED: Final = re.compile(r"^state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
-_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace|\n)")
+_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)")
+
+Task = Callable[[Batches], Iterator[pa.RecordBatch]]
+"""Maps the batches of a partition to others; it can be pickled."""
+Written = dict[int, tuple[Any, int]]
+"""By subtask: the handle of its file, and the number of entries."""
 
 
-def encode_rows(frame: DataFrame, task: Any) -> DataFrame:
-    """Pass 1: rows as blobs; ``task`` maps record batches to batches of blobs."""
-    return frame.mapInArrow(task, _BLOB_SCHEMA)
+class Engine(Protocol):
+    """Runs tasks. What it takes as rows, and hands from the first pass to the second, is its own business."""
+
+    def encode_rows(self, rows: Any, columns: Sequence[str], task: Task) -> Any:
+        """Pass 1 over some columns of rows; ``task`` gives blobs."""
+
+    def encode_parts(self, count: int, task: Task) -> Any:
+        """Pass 1 over parts of a base: ``task`` is given their numbers."""
+
+    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
+        """What ``task`` has to tell of each part, by number."""
+
+    def write_subtasks(self, blobs: Sequence[Any], parallelism: int, write: SubtaskWriter) -> Written:
+        """Pass 2: each subtask's blobs, in order, into its file."""
 
 
-def encode_parts(spark: SparkSession, count: int, task: Any) -> DataFrame:
-    """Pass 1 over parts of a base: ``task`` is given their numbers, one in each of ``count`` partitions."""
-    return spark.range(0, count, 1, count).mapInArrow(task, _BLOB_SCHEMA)
+class SparkEngine:
+    """Runs tasks in the executors of Spark."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
 
-def run_parts(spark: SparkSession, count: int, task: Any) -> dict[int, Any]:
-    """What ``task`` has to tell of each part, by number; small parts share a task."""
-    if not count:
-        return {}
-    tasks = min(count, _COPY_TASKS)
-    with our_errors():
-        messages = spark.range(0, count, 1, tasks).mapInArrow(task, _MESSAGE_SCHEMA).collect()
-    return {m.subtask: pickle.loads(m.handle) for m in messages}
+    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: Task) -> DataFrame:
+        """See :class:`Engine`; rows are a DataFrame."""
+        return rows.select(*(f.col(quoted(c)) for c in columns)).mapInArrow(task, _BLOB_SCHEMA)
 
+    def encode_parts(self, count: int, task: Task) -> DataFrame:
+        """See :class:`Engine`; every part is a task of its own."""
+        return self._spark.range(0, count, 1, count).mapInArrow(task, _BLOB_SCHEMA)
 
-def write_subtasks(
-    blobs: Sequence[DataFrame], parallelism: int, write: SubtaskWriter
-) -> dict[int, tuple[Any, int]]:
-    """Pass 2: each subtask's blobs, in order, into its file.
-
-    Returns
-    -------
-    dict[int, tuple[Any, int]]
-        By subtask: the handle, and the number of entries.
-    """
-    written: dict[int, tuple[Any, int]] = {}
-    if blobs:
-        together = reduce(DataFrame.unionAll, blobs).repartitionById(parallelism, "subtask")
-        ordered = together.sortWithinPartitions("key_group", "state", "phase")
+    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
+        """See :class:`Engine`; small parts share a task."""
+        if not count:
+            return {}
+        parts = self._spark.range(0, count, 1, min(count, _COPY_TASKS))
         with our_errors():
-            messages = ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA).collect()
-        written = {m.subtask: (pickle.loads(m.handle), m.entries) for m in messages}
-    for subtask in set(range(parallelism)) - set(written):  # Spark may leave out what it knows to be empty
-        written[subtask] = write(subtask, ())
-    return written
+            messages = parts.mapInArrow(task, _MESSAGE_SCHEMA).collect()
+        return {m.subtask: pickle.loads(m.handle) for m in messages}
+
+    def write_subtasks(self, blobs: Sequence[DataFrame], parallelism: int, write: SubtaskWriter) -> Written:
+        """See :class:`Engine`; every subtask is a task, whose partition has its number."""
+        written: Written = {}
+        if blobs:
+            together = reduce(DataFrame.unionAll, blobs).repartitionById(parallelism, "subtask")
+            ordered = together.sortWithinPartitions(*_ORDER)
+            with our_errors():
+                messages = ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA).collect()
+            written = {m.subtask: (pickle.loads(m.handle), m.entries) for m in messages}
+        for subtask in set(range(parallelism)) - set(written):  # Spark may leave out what it knows to be empty
+            written[subtask] = write(subtask, ())
+        return written
+
+
+class LocalEngine:
+    """Runs tasks in this process; rows are blobs already, which tasks elsewhere have encoded."""
+
+    def encode_rows(self, rows: pa.Table, columns: Sequence[str], task: Task) -> pa.Table:
+        """See :class:`Engine`."""
+        return rows
+
+    def encode_parts(self, count: int, task: Task) -> pa.Table:
+        """See :class:`Engine`."""
+        return pa.Table.from_batches(task([_numbers(count)]), PLACED_BLOBS)
+
+    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
+        """See :class:`Engine`."""
+        return {m["subtask"]: pickle.loads(m["handle"]) for b in task([_numbers(count)]) for m in b.to_pylist()}
+
+    def write_subtasks(self, blobs: Sequence[pa.Table], parallelism: int, write: SubtaskWriter) -> Written:
+        """See :class:`Engine`."""
+        table = pa.concat_tables([PLACED_BLOBS.empty_table(), *blobs])
+        table = table.sort_by([(c, "ascending") for c in ("subtask", *_ORDER)]).combine_chunks()
+        subtasks = table.column("subtask").to_numpy()
+        bounds = [int(b) for b in subtasks.searchsorted(range(parallelism + 1))]
+
+        def one(subtask: int) -> tuple[Any, int]:
+            own = table.slice(bounds[subtask], bounds[subtask + 1] - bounds[subtask])
+            return write(subtask, own.to_batches())
+
+        with ThreadPoolExecutor(_LOCAL_THREADS) as threads:
+            return dict(enumerate(threads.map(one, range(parallelism))))
+
+
+def _numbers(count: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"id": list(range(count))})
 
 
 @contextmanager
@@ -80,11 +136,7 @@ def our_errors() -> Iterator[None]:
 def translated(text: str) -> errors.StateProcessorError | None:
     """The error of this library that a task's failure reports; ``None`` where there is none."""
     places = list(_RAISED.finditer(text))
-    if not places:
-        return None
-    kind = getattr(errors, places[0][1], None)
+    kind = getattr(errors, places[0][1], None) if places else None
     if kind is None:
         return None
     return kind(_JVM_TRACE.split(text[places[0].end() :], maxsplit=1)[0].strip())  # type: ignore[no-any-return]
-
-

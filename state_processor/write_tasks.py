@@ -11,12 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, cast
 from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
@@ -32,6 +33,7 @@ from state_processor.backends.metadata import OperatorSubtaskState
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.staging import FileSink, Staging
 from state_processor.backends.states import StateDescription, describe_keyed
+from state_processor.backends.storage import StoredFile
 from state_processor.options import import_serializers
 from state_processor.serializers.errors import MissingFileError, OptionError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -50,6 +52,18 @@ NEW: Final = 2
 PHASED_BLOBS: Final = BLOB_SCHEMA.append(pa.field("phase", pa.int32(), nullable=False))
 """Blobs in the order in which a subtask's file takes them: by key group, state and phase."""
 
+PLACED_BLOBS: Final = pa.schema(
+    [
+        *(pa.field(n, pa.int32(), nullable=False) for n in ("subtask", "key_group", "state", "phase")),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("blob", pa.binary()),
+        pa.field("file", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("size", pa.int64()),
+    ]
+)
+"""Blobs between the passes: their bytes, or where in which file of the write they are."""
+
 MESSAGES: Final = pa.schema(
     [
         pa.field("subtask", pa.int32(), nullable=False),
@@ -59,8 +73,9 @@ MESSAGES: Final = pa.schema(
 )
 """What a task that has written a subtask's file tells the driver: a pickled handle."""
 
+_OPEN_FILES: Final = 128
 _BATCH_BYTES: Final = 32 << 20
-_BATCH_ROWS: Final = 1 << 20
+_BATCH_ROWS: Final = 1 << 19
 
 Batches = Iterable[pa.RecordBatch]
 Marks = Literal["", "keys", "entries"]
@@ -106,6 +121,11 @@ class KeyedTarget:
         """The states by their ids."""
         header = self.open_header()
         return tuple(describe_keyed(header, meta) for meta in header.states)
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The ids of states by name."""
+        return {state.name: i for i, state in enumerate(self.states)}
 
     @property
     def key_hash(self) -> KeyHash | None:
@@ -256,6 +276,88 @@ def numbers(batches: Batches) -> Iterator[int]:
 
 
 @dataclass(frozen=True)
+class PlaceBlobs:
+    """The end of pass 1: blobs as :data:`PLACED_BLOBS`.
+
+    Where the savepoint goes into a file system of this machine, the bytes go into a file there, and Spark's shuffle has to
+    bring together only the places. An object store is too slow for many small reads: there the bytes go through the shuffle.
+
+    Parameters
+    ----------
+    encode
+        Gives the blobs of a task's input.
+    staging
+        The write.
+    operator_id
+        The operator that the blobs are of.
+    """
+
+    encode: Callable[[Batches], Iterator[pa.RecordBatch]]
+    staging: Staging
+    operator_id: str
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Each batch of blobs, placed."""
+        if not self.staging.is_local:
+            for blobs in self.encode(batches):
+                yield _placed(blobs, blobs.column("blob"), None, np.zeros(blobs.num_rows, dtype=np.int64))
+            return
+        sink: FileSink | None = None
+        try:
+            for blobs in self.encode(batches):
+                if sink is None:
+                    sink = self.staging.open(self.staging.file_name(self.operator_id, "run", 0, uuid4().hex[:16]))
+                column = blobs.column("blob")
+                bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+                placed = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
+                if bounds[-1] > bounds[0]:
+                    sink.write(memoryview(column.buffers()[2])[bounds[0] : bounds[-1]])
+                yield _placed(blobs, pa.nulls(len(column), pa.binary()), sink.name, placed)
+        finally:
+            if sink is not None:
+                sink.close()
+                if not self.staging.is_open():
+                    self.staging.remove(sink.name)
+
+
+def _placed(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    columns: dict[str, pa.Array] = {n: blobs.column(n) for n in ("subtask", "key_group", "state", "phase", "count")}
+    columns["blob"] = data
+    columns["file"] = pa.array([file] * blobs.num_rows, pa.string())
+    columns["offset"] = pa.array(offsets)
+    columns["size"] = pc.binary_length(blobs.column("blob")).cast(pa.int64())
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=PLACED_BLOBS)
+
+
+class PlacedBlob(NamedTuple):
+    """A blob in pass 2."""
+
+    key_group: int
+    state: int
+    phase: int
+    count: int
+    data: npt.NDArray[np.uint8]
+
+
+def fetched(placed: Batches, staging: Staging) -> Iterator[PlacedBlob]:
+    """The blobs of :data:`PLACED_BLOBS`, one after the other."""
+    files: dict[str, StoredFile] = {}
+    for batch in placed:
+        blobs = batch.column("blob")
+        columns = ("key_group", "state", "phase", "count", "file", "offset", "size")
+        rows = zip(*(batch.column(c).to_pylist() for c in columns), strict=True)
+        for i, (key_group, state, phase, count, name, offset, size) in enumerate(rows):
+            if name is None:
+                data = np.frombuffer(blobs[i].as_buffer(), dtype=np.uint8)
+            else:
+                if name not in files and len(files) >= _OPEN_FILES:
+                    files.clear()
+                file = files.setdefault(name, staging.file(name))
+                data = np.frombuffer(file.read(offset, size), dtype=np.uint8)
+            yield PlacedBlob(key_group, state, phase, count, data)
+
+
+@dataclass(frozen=True)
 class WriteKeyedState:
     """Pass 2: writes the keyed state file of one subtask from its blobs."""
 
@@ -270,14 +372,12 @@ class WriteKeyedState:
         with new_file(self.staging, t.operator_id, "keyed", subtask) as sink:
             writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
             marked = MarkedKeys(t.states, t.max_parallelism)
-            for batch in blobs:
-                groups, ids, phases = (batch.column(c).to_pylist() for c in ("key_group", "state", "phase"))
-                for group, state, blob, phase in zip(groups, ids, batch.column("blob"), phases, strict=True):
-                    data: npt.NDArray[np.uint8] = np.frombuffer(blob.as_buffer(), dtype=np.uint8)
-                    if phase == MARKERS:
-                        marked.add(group, state, data)
-                    else:
-                        writer.add(group, state, marked.without(group, state, data) if phase == CARRIED else data)
+            for b in fetched(blobs, self.staging):
+                if b.phase == MARKERS:
+                    marked.add(b.key_group, b.state, b.data)
+                else:
+                    kept = marked.without(b.key_group, b.state, b.data) if b.phase == CARRIED else b.data
+                    writer.add(b.key_group, b.state, kept)
             handle = writer.close()
         return handle, writer.entries
 

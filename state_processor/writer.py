@@ -29,14 +29,14 @@ from state_processor.datasource import arrow_schema_of
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
-from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged, quoted
+from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged
 from state_processor.options import import_serializers
-from state_processor.row_shapes import context_columns, shaped_rows
+from state_processor.row_shapes import context_columns, quoted, shaped_rows
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue
-from state_processor.write_job import our_errors
+from state_processor.write_job import SparkEngine, our_errors
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
@@ -550,9 +550,10 @@ class SavepointWriter:
             raise OptionError(f"{path} is the savepoint to start from, which is never changed; write to another directory")
         staging.prepare()
         try:
-            copies = copy_unchanged(self._spark, drafts, staging)
+            engine = SparkEngine(self._spark)
+            copies = copy_unchanged(engine, drafts, staging)
             written = [
-                OperatorJob(self._spark, staging, draft, self._flink_major, self._serializers).run(copies) for draft in drafts
+                OperatorJob(engine, staging, draft, self._flink_major, self._serializers).run(copies) for draft in drafts
             ]
             base = self._snapshot.metadata if self._snapshot is not None else None
             metadata = commit_savepoint(
