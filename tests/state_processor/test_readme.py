@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from state_processor.serializers import registry
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -22,8 +24,10 @@ README = (ROOT / "README.md").read_text("utf-8")
 def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
-    namespace: dict[str, object] = {}
+    assert len(examples) == 5
+    registry.user_snapshots()  # Flink's own are loaded before the copy is made, which the examples may add to
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    namespace: dict[str, object] = {"__name__": "__main__"}
     for example in examples:
         exec(compile(example, "README.md", "exec"), namespace)
     out = capsys.readouterr().out
