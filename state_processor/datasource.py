@@ -14,7 +14,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, EqualNullSafe, EqualTo, Filter, In, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceWriter,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    In,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -82,12 +91,48 @@ class FlinkSavepointDataSource(DataSource):
     Examples
     --------
     >>> spark.read.format("flink-savepoint").option("uid", "orders").option("state", "total").load(path)  # doctest: +SKIP
+
+    Options of writing
+    ------------------
+    One row per key of one operator; ``append`` makes a new savepoint, ``overwrite`` replaces one. For other shapes and kinds of
+    state, and for large ones, there is :class:`~state_processor.SavepointWriter`.
+
+    path, uid, uidHash, pathMapping, serializers
+        As above; the path is the directory of the new savepoint.
+    base
+        The savepoint to start from. A state that it has is updated for the keys of the rows (a null removes).
+    state
+        Name of the state, which is in the column ``value`` or one of that name; without it every column but the key is a state.
+    replace : false
+        Whether a state that the base has is replaced as a whole.
+    key : key
+        The column of the key.
+    keyType, valueType
+        Flink's types, such as ``LONG``, ``MAP<STRING,LONG>``, ``POJO<com.acme.Account>`` (with the fields of the column); by
+        default what the columns' types suggest.
+    kind : VALUE
+        ``VALUE``, ``LIST``, ``MAP``, ``REDUCING``, ``AGGREGATING``.
+    ttl : false
+        Whether the state has time-to-live.
+    parallelism, maxParallelism, flinkVersion
+        As for :class:`~state_processor.SavepointWriter`.
+
+    Examples
+    --------
+    >>> sink = df.write.format("flink-savepoint").option("uid", "orders").option("state", "total")  # doctest: +SKIP
+    >>> sink.mode("append").save(path)  # doctest: +SKIP
     """
 
     @classmethod
     def name(cls) -> str:
         """The format's name."""
         return SAVEPOINT_FORMAT
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """The writer of one operator's keyed state."""
+        from state_processor.sink import SavepointSink, SinkOptions
+
+        return SavepointSink(SinkOptions.parse(self.options), schema, overwrite)
 
     def schema(self) -> StructType:
         """The columns of the state, as the snapshot describes them."""

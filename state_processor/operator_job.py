@@ -23,7 +23,7 @@ from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandle
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import BROADCAST, StateDescription, subtask_label
 from state_processor.backends.task_state import snapshot_for_tasks
-from state_processor.operator_draft import OperatorDraft
+from state_processor.operator_draft import OperatorDraft, RowSource
 from state_processor.operator_state_tasks import (
     BroadcastBytes,
     CarryElements,
@@ -208,13 +208,18 @@ class OperatorJob:
             tasks.append(self._placed(EncodeRows(target, states, now_millis())))
         return tasks
 
+    @staticmethod
+    def columns(source: RowSource) -> list[str]:
+        """The columns of rows that are looked at."""
+        return _columns(source.columns.values())
+
     def _write_keyed(self) -> Written:
         draft = self._draft
         target = self.target()
         if target is None:
             return {}
         blobs = [
-            self._engine.encode_rows(source.frame, _columns(source.columns.values()), task)
+            self._engine.encode_rows(source.frame, self.columns(source), task)
             for source, task in zip(draft.sources, self.encoders(target), strict=True)
         ]
         for deletion in draft.deletions:
@@ -231,7 +236,8 @@ class OperatorJob:
         return self._engine.write_subtasks(blobs, self._parallelism, WriteKeyedState(target, self._staging))
 
     def _placed(self, encode: Task) -> PlaceBlobs:
-        return PlaceBlobs(encode, self._staging, self._draft.identifier.uid_hash)
+        in_files = self._staging.is_local or not self._engine.shuffles
+        return PlaceBlobs(encode, self._staging, self._draft.identifier.uid_hash, in_files)
 
     def _hashing(self, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
         """How to hash keys; learned from the keys of the base where it is the code of a class."""

@@ -142,10 +142,10 @@ class WriteOperatorState:
         with new_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
             for b in fetched(blobs, self.staging):
-                head = b.count * _LENGTH.itemsize
+                head = b.entries * _LENGTH.itemsize
                 starts = b.data[:head].view(_LENGTH).astype(np.int64)
                 writer.add_elements(metas[b.state].name, b.data[head:], starts)
-                elements += b.count
+                elements += b.entries
             for copy in self.broadcasts:
                 writer.add_broadcast_bytes(metas[copy.state_id].name, copy.count, np.frombuffer(copy.data, np.uint8))
                 elements += copy.count

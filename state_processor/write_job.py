@@ -37,6 +37,9 @@ Written = dict[int, tuple[Any, int]]
 class Engine(Protocol):
     """Runs tasks. What it takes as rows, and hands from the first pass to the second, is its own business."""
 
+    shuffles: bool
+    """Whether large blobs may pass from the first pass to the second, not only their places in files."""
+
     def encode_rows(self, rows: Any, columns: Sequence[str], task: Task) -> Any:
         """Pass 1 over some columns of rows; ``task`` gives blobs."""
 
@@ -52,6 +55,8 @@ class Engine(Protocol):
 
 class SparkEngine:
     """Runs tasks in the executors of Spark."""
+
+    shuffles = True
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -89,6 +94,8 @@ class SparkEngine:
 
 class LocalEngine:
     """Runs tasks in this process; rows are blobs already, which tasks elsewhere have encoded."""
+
+    shuffles = False
 
     def encode_rows(self, rows: pa.Table, columns: Sequence[str], task: Task) -> pa.Table:
         """See :class:`Engine`."""

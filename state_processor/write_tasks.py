@@ -290,15 +290,18 @@ class PlaceBlobs:
         The write.
     operator_id
         The operator that the blobs are of.
+    in_files
+        Whether the bytes go into files.
     """
 
     encode: Callable[[Batches], Iterator[pa.RecordBatch]]
     staging: Staging
     operator_id: str
+    in_files: bool = True
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """Each batch of blobs, placed."""
-        if not self.staging.is_local:
+        if not self.in_files:
             for blobs in self.encode(batches):
                 yield _placed(blobs, blobs.column("blob"), None, np.zeros(blobs.num_rows, dtype=np.int64))
             return
@@ -335,7 +338,7 @@ class PlacedBlob(NamedTuple):
     key_group: int
     state: int
     phase: int
-    count: int
+    entries: int
     data: npt.NDArray[np.uint8]
 
 

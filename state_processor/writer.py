@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from state_processor.backends.entry_encoder import KEY, NAMESPACES, TIMESTAMP, KeyHash
+from state_processor.backends.entry_encoder import KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.key_groups import check_parallelism
 from state_processor.backends.savepoint_writer import WIDEST_VERSION, commit_savepoint, metadata_version
@@ -36,7 +36,8 @@ from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue
-from state_processor.write_job import SparkEngine, our_errors
+from state_processor.write_job import Engine, SparkEngine, our_errors
+from state_processor.write_tasks import PlaceBlobs
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
@@ -196,6 +197,8 @@ class SavepointWriter:
         states: Mapping[str, StateSpec | TypeSerializer] | None = None,
         parallelism: int | None = None,
         key_hash: KeyHash | HashRule | None = None,
+        *,
+        columns: Mapping[str, str] | None = None,
     ) -> SavepointWriter:
         """Keyed states from a table: one row per key, one column per state.
 
@@ -213,7 +216,7 @@ class SavepointWriter:
         key_type
             The type of the key; by default that of the operator, or what the column's type suggests.
         states
-            The states: name of the state and of its column, to what it is. A type alone is value state. By default all other
+            The states: name of the column, and of the state, to what it is. A type alone is value state. By default all other
             columns are value states of the types that they suggest.
         parallelism
             Number of subtasks, and files, of the operator. It does not bind the job that restores it.
@@ -221,6 +224,8 @@ class SavepointWriter:
             Java's ``hashCode`` of keys of a class whose own code computes it: a function from a ``pyarrow.Array`` of keys to
             ``numpy.int32``, or a :class:`~state_processor.backends.hash_rules.HashRule`. An operator of the base needs none:
             its keys tell.
+        columns
+            Names of states that are not those of their columns: column to state.
 
         Raises
         ------
@@ -236,12 +241,14 @@ class SavepointWriter:
             reserved = {key, LAST_ACCESS, *NAMESPACES}
             states = {n: inferred_type(schema.field(n).type, f"column {n!r}") for n in schema.names if n not in reserved}
         key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
-        for name, given in states.items():
+        encoded: dict[str, dict[str, str]] = {}
+        for column, given in states.items():
+            _require(schema, column, draft.label)
+            name = (columns or {}).get(column, column)
             state = as_spec(name, given).describe(name, key_serializer)
-            _require(schema, name, draft.label)
             draft.add(state)
-        columns = {n: context_columns(draft.added[n], schema) | {KEY: key, "value": n} for n in states}
-        draft.sources.append(RowSource(df, columns))
+            encoded[name] = context_columns(state, schema) | {KEY: key, VALUE: column}
+        draft.sources.append(RowSource(df, encoded))
         if key_hash is not None:
             draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
         self._set_parallelism(draft, parallelism)
@@ -543,29 +550,51 @@ class SavepointWriter:
         InvalidRowError
             If a row can't become state: the message names operator, state, key, and what is wrong.
         """
-        drafts = list(self._drafts.values())
-        self._check(drafts)
         staging = Staging(fspath(path), uuid4().hex[:16], replaces=overwrite)
-        if self._snapshot is not None and same_directory(self._snapshot.directory, staging.directory):
-            raise OptionError(f"{path} is the savepoint to start from, which is never changed; write to another directory")
-        staging.prepare()
+        self.prepare(staging)
         try:
-            engine = SparkEngine(self._spark)
-            copies = copy_unchanged(engine, drafts, staging)
-            written = [
-                OperatorJob(engine, staging, draft, self._flink_major, self._serializers).run(copies) for draft in drafts
-            ]
-            base = self._snapshot.metadata if self._snapshot is not None else None
-            metadata = commit_savepoint(
-                staging,
-                [w.operator for w in written],
-                version=self._version,
-                checkpoint_id=base.checkpoint_id if base is not None else 1,
-                master_states=base.master_states if base is not None else (),
-            )
+            return self.write_to(staging, SparkEngine(self._spark))
         except BaseException:
             staging.abort()
             raise
+
+    def prepare(self, staging: Staging) -> None:
+        """Check what can be checked before rows are looked at, and make the directory."""
+        drafts = list(self._drafts.values())
+        self._check(drafts)
+        if self._snapshot is not None and same_directory(self._snapshot.directory, staging.directory):
+            raise OptionError(
+                f"{staging.directory} is the savepoint to start from, which is never changed; write to another directory"
+            )
+        staging.prepare()
+
+    def first_pass(self, engine: Engine, staging: Staging) -> tuple[list[str], PlaceBlobs]:
+        """The columns and the first pass of the one source of rows that there is."""
+        (draft,) = (d for d in self._drafts.values() if d.sources)
+        job = OperatorJob(engine, staging, draft, self._flink_major, self._serializers)
+        target = job.target()
+        assert target is not None
+        (task,) = job.encoders(target)
+        return job.columns(draft.sources[0]), task
+
+    def has_state(self, uid: Uid, state: str) -> bool:
+        """Whether the base has a keyed state."""
+        draft = self._drafts.get(OperatorIdentifier.of(uid).uid_hash)
+        return draft is not None and draft.base is not None and state in draft.base.keyed_states
+
+    def write_to(self, staging: Staging, engine: Engine) -> WriteSummary:
+        """Write into a directory that is prepared."""
+        drafts = list(self._drafts.values())
+        copies = copy_unchanged(engine, drafts, staging)
+        written = [OperatorJob(engine, staging, draft, self._flink_major, self._serializers).run(copies) for draft in drafts]
+        base = self._snapshot.metadata if self._snapshot is not None else None
+        metadata = commit_savepoint(
+            staging,
+            [w.operator for w in written],
+            version=self._version,
+            checkpoint_id=base.checkpoint_id if base is not None else 1,
+            master_states=base.master_states if base is not None else (),
+        )
         return WriteSummary(staging.directory, metadata.checkpoint_id, tuple(map(OperatorSummary.of, written)))
 
     @property

@@ -79,7 +79,8 @@ def patch(spark: SparkSession, source: str, expected: dict[str, Any], target: Pa
     writer.update_keyed_state("orders", "total", total)
     items = spark.createDataFrame([("anders", "teapot", 99)], "key string, map_key string, map_value bigint")
     writer.update_keyed_state("orders", "items", items)
-    history = spark.createDataFrame([("bela", 1, "second"), ("bela", 0, "first")], "key string, list_index int, list_value string")
+    elements = [("bela", 1, "second"), ("bela", 0, "first")]
+    history = spark.createDataFrame(elements, "key string, list_index int, list_value string")
     writer.update_keyed_state("orders", "history", history)
     profiles = reader.read_keyed_state("orders", "profile").where("key = 'anders'")
     moved = profiles.selectExpr("key", "named_struct({}) as value".format(_with_name(profiles, "Andreas")))

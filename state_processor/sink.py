@@ -1,0 +1,229 @@
+"""``df.write.format("flink-savepoint")``: keyed state of one operator, from one DataFrame.
+
+Spark offers a data source no shuffle. So tasks encode the rows they get, however they are partitioned, into files of the write;
+the commit, in one process, brings each subtask's entries together. :class:`~state_processor.SavepointWriter` distributes that
+part too and knows all kinds of state: it is the one for large savepoints.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from state_processor.backends.entry_encoder import KEY, NAMESPACES, VALUE
+from state_processor.backends.shapes import LAST_ACCESS
+from state_processor.backends.staging import Staging
+from state_processor.datasource import arrow_schema_of
+from state_processor.identifier import OperatorIdentifier
+from state_processor.inferred_types import inferred_type
+from state_processor.serializers.collections import ListSerializer, MapSerializer
+from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
+from state_processor.type_text import parse_type
+from state_processor.write_job import LocalEngine
+from state_processor.write_tasks import PLACED_BLOBS
+from state_processor.writer import SavepointWriter
+
+_VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
+    "VALUE": ValueState,
+    "REDUCING": ReducingState,
+    "AGGREGATING": AggregatingState,
+    "LIST": ListState,
+}
+_OPTIONS: Final = (
+    *("path", "uid", "uidHash", "state", "kind", "key", "keyType", "valueType", "ttl", "parallelism", "maxParallelism"),
+    *("flinkVersion", "base", "replace", "pathMapping", "serializers"),
+)
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Options of writing, by their names in lower case."""
+
+    values: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, options: MutableMapping[str, str]) -> SinkOptions:
+        """The options that Spark hands over.
+
+        Raises
+        ------
+        OptionError
+            If the path or the operator is missing.
+        """
+        known = {name.lower() for name in _OPTIONS}
+        values = {n.lower(): v for n, v in options.items() if n.lower() in known}
+        if "path" not in values:
+            raise OptionError("no path: pass the new savepoint's directory to save(path)")
+        if ("uid" in values) == ("uidhash" in values):
+            raise OptionError("name the operator by the option uid, or by uidHash")
+        return cls(values)
+
+    def text(self, name: str) -> str | None:
+        """An option, if it is given."""
+        return self.values.get(name.lower())
+
+    def flag(self, name: str) -> bool:
+        """A boolean option."""
+        text = (self.text(name) or "false").strip().lower()
+        if text not in ("true", "false"):
+            raise OptionError(f"option {name}={text!r}: true or false is wanted")
+        return text == "true"
+
+    def number(self, name: str) -> int | None:
+        """A whole number."""
+        text = self.text(name)
+        if text is None:
+            return None
+        if not text.strip().isdecimal():
+            raise OptionError(f"option {name}={text!r}: a number is wanted")
+        return int(text)
+
+    @property
+    def operator(self) -> OperatorIdentifier:
+        """The operator."""
+        uid = self.text("uid")
+        return OperatorIdentifier.for_uid(uid) if uid is not None else OperatorIdentifier.for_uid_hash(self.values["uidhash"])
+
+    @property
+    def serializers(self) -> tuple[str, ...]:
+        """Modules to import."""
+        return tuple(part.strip() for part in (self.text("serializers") or "").split(",") if part.strip())
+
+
+class EncodedRows:
+    """Rows that tasks have encoded, in the place of a DataFrame: only their columns are known here."""
+
+    def __init__(self, schema: StructType, placed: pa.Table | None = None) -> None:
+        self.schema = schema
+        self.placed = placed
+
+    def __getattr__(self, name: str) -> Any:
+        raise OptionError(
+            "rows of this shape have to be gathered first, which a data source can't: write one row per key (read with "
+            "flatten=False), or use SavepointWriter"
+        )
+
+
+class RowsEngine(LocalEngine):
+    """Runs the second pass in this process, on rows that are encoded."""
+
+    def encode_rows(self, rows: EncodedRows, columns: Any, task: Any) -> pa.Table:
+        """See :class:`LocalEngine`."""
+        return rows.placed
+
+
+@dataclass
+class PlacedMessage(WriterCommitMessage):
+    """Where a task has put its blobs: a table of ``PLACED_BLOBS`` as bytes."""
+
+    table: bytes
+
+
+class SavepointSink(DataSourceArrowWriter):
+    """Writes a savepoint.
+
+    Parameters
+    ----------
+    options
+        See :class:`~state_processor.datasource.FlinkSavepointDataSource`.
+    schema
+        The columns of the rows.
+    overwrite
+        Whether a savepoint that is there is replaced.
+    """
+
+    def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
+        self._options = options
+        self._schema = schema
+        self._staging = Staging(options.values["path"], uuid4().hex[:16], replaces=overwrite)
+        writer = planned(options, EncodedRows(schema))
+        self._columns, self._encode = writer.first_pass(RowsEngine(), self._staging)
+        writer.prepare(self._staging)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Encode the rows of one task."""
+        rows = (batch.select(self._columns) for batch in iterator)
+        table = pa.Table.from_batches(self._encode(rows), PLACED_BLOBS)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        return PlacedMessage(sink.getvalue().to_pybytes())
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Bring the entries of all tasks together and write ``_metadata``."""
+        tables = [pa.ipc.open_stream(m.table).read_all() for m in messages if isinstance(m, PlacedMessage)]
+        placed = pa.concat_tables([PLACED_BLOBS.empty_table(), *tables])
+        planned(self._options, EncodedRows(self._schema, placed)).write_to(self._staging, RowsEngine())
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove all files of this write; messages may be missing."""
+        self._staging.abort()
+
+
+def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
+    """The writer that does what options ask for."""
+    base, max_parallelism = options.text("base"), options.number("maxParallelism")
+    version = options.text("flinkVersion")
+    frame: Any = rows
+    session: Any = None  # neither this nor the frame is one of Spark's: no part of the write that comes after needs them
+    if base is None:
+        writer = SavepointWriter.new(session, max_parallelism or 128, version, serializers=options.serializers)
+    else:
+        mapping = json.loads(options.text("pathMapping") or "{}")
+        writer = SavepointWriter.from_existing(session, base, version, path_mapping=mapping, serializers=options.serializers)
+        if max_parallelism is not None:
+            writer.with_max_parallelism(max_parallelism)
+    operator, state = options.operator, options.text("state")
+    if state is not None and not options.flag("replace") and writer.has_state(operator, state):
+        writer.update_keyed_state(operator, state, frame, options.text("key") or KEY)
+        parallelism = options.number("parallelism")
+        return writer if parallelism is None else writer.with_parallelism(operator, parallelism)
+    return _with_new_states(writer, options, rows)
+
+
+def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
+    schema = arrow_schema_of(rows.schema)
+    key, state = options.text("key") or KEY, options.text("state")
+    if key not in schema.names:
+        raise InvalidRowError(f"there is no column {key!r}; the rows have {', '.join(schema.names)}")
+    values = [n for n in schema.names if n not in (key, LAST_ACCESS, *NAMESPACES)]
+    if state is not None:
+        values = [state if state in values else VALUE]
+        if values[0] not in schema.names:
+            raise InvalidRowError(f"there is no column {VALUE!r} or {state!r}; the rows have {', '.join(schema.names)}")
+    specs = {column: _spec(options, schema.field(column)) for column in values}
+    key_type = options.text("keyType")
+    frame: Any = rows
+    return writer.with_keyed_state(
+        options.operator,
+        frame,
+        key,
+        parse_type(key_type, schema.field(key).type) if key_type else None,
+        specs,
+        options.number("parallelism"),
+        columns=dict.fromkeys(values, state) if state is not None else None,
+    )
+
+
+def _spec(options: SinkOptions, column: pa.Field) -> StateSpec:
+    kind = (options.text("kind") or "VALUE").upper()
+    text = options.text("valueType")
+    given = parse_type(text, column.type) if text else inferred_type(column.type, f"column {column.name!r}")
+    if kind == "MAP":
+        if not isinstance(given, MapSerializer):
+            raise OptionError(f"column {column.name!r}: MAP state is of a Types.MAP, not of {given}")
+        return MapState(given.key, given.value.inner, ttl=options.flag("ttl"))
+    if kind not in _VALUE_KINDS:
+        kinds = ", ".join([*_VALUE_KINDS, "MAP"])
+        raise OptionError(f"kind={kind!r}: one of {kinds} is written; for others there is SavepointWriter")
+    if kind == "LIST" and isinstance(given, ListSerializer):
+        given = given.element
+    return _VALUE_KINDS[kind](given, ttl=options.flag("ttl"))

@@ -1,0 +1,134 @@
+"""Types as text, for options: ``MAP<STRING,LIST<LONG>>``, ``ROW<name STRING,score DOUBLE>``, ``POJO<com.acme.Account>``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+from state_processor.inferred_types import inferred_type
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.types import Types
+
+_TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,()])")
+_PLAIN: Final = (
+    *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "STRING", "BIG_INT", "BIG_DEC", "DATE", "SQL_DATE"),
+    *("SQL_TIME", "SQL_TIMESTAMP", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "BYTES"),
+    *("TIME_WINDOW", "GLOBAL_WINDOW"),
+)
+_NESTED: Final[dict[str, tuple[int | None, Callable[..., TypeSerializer]]]] = {
+    "LIST": (1, Types.LIST),
+    "SET": (1, Types.SET),
+    "MAP": (2, Types.MAP),
+    "EITHER": (2, Types.EITHER),
+    "NULLABLE": (1, Types.NULLABLE),
+    "PRIMITIVE_ARRAY": (1, Types.PRIMITIVE_ARRAY),
+    "BASIC_ARRAY": (1, Types.BASIC_ARRAY),
+    "OBJECT_ARRAY": (1, Types.OBJECT_ARRAY),
+    "TUPLE": (None, lambda *fields: Types.TUPLE(fields)),
+}
+"""Types with a number of others inside (``None``: any number)."""
+
+
+def parse_type(text: str, column: pa.DataType | None = None) -> TypeSerializer:
+    """The type that a text names.
+
+    Parameters
+    ----------
+    text
+        A name of :class:`~state_processor.Types` with the types inside in angle brackets. A POJO is ``POJO<class>`` and takes
+        its fields from the column, or has them in parentheses: ``POJO<class>(name STRING, score DOUBLE)``.
+    column
+        The type of the column, for POJOs without fields.
+
+    Raises
+    ------
+    OptionError
+        If the text names no type; the message says where.
+    """
+    parser = _Parser(text)
+    found = parser.type(column)
+    parser.end()
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+
+    def type(self, column: pa.DataType | None) -> TypeSerializer:
+        start = self._position
+        name = self._next()
+        if name in _PLAIN:
+            return getattr(Types, name)()  # type: ignore[no-any-return]
+        if name in _NESTED:
+            count, make = _NESTED[name]
+            inside = self._inside(lambda: self.type(None))
+            if count is not None and len(inside) != count:
+                raise self._problem(f"{name} has {count} types inside, not {len(inside)}", start)
+            return make(*inside)
+        if name == "ROW":
+            fields = self._inside(self._row_field)
+            if all(field for field, _ in fields):
+                return Types.ROW_NAMED([field for field, _ in fields], [type_ for _, type_ in fields])
+            return Types.ROW([type_ for _, type_ in fields])
+        if name == "POJO":
+            return self._pojo(column)
+        raise self._problem(f"there is no type {name!r}", start)
+
+    def end(self) -> None:
+        if self._text[self._position :].strip():
+            raise self._problem("something is left over", self._position)
+
+    def _pojo(self, column: pa.DataType | None) -> TypeSerializer:
+        (class_name,) = self._inside(self._next)
+        if self._peek() == "(":
+            fields = dict(self._inside(self._field, "(", ")"))
+        elif column is not None and pa.types.is_struct(column):
+            fields = {f.name: inferred_type(f.type, f"field {f.name!r}") for f in column}
+        else:
+            raise self._problem(f"name the fields of {class_name}: POJO<{class_name}>(name STRING, …)", self._position)
+        return Types.POJO(class_name, fields)
+
+    def _field(self) -> tuple[str, TypeSerializer]:
+        return self._next(), self.type(None)
+
+    def _row_field(self) -> tuple[str, TypeSerializer]:
+        start = self._position
+        name = self._next()
+        if self._peek() in (",", ">", "<"):
+            self._position = start
+            return "", self.type(None)
+        return name, self.type(None)
+
+    def _inside(self, one: Callable[[], object], opening: str = "<", closing: str = ">") -> list:  # type: ignore[type-arg]
+        self._expect(opening)
+        found = [one()]
+        while self._peek() == ",":
+            self._next()
+            found.append(one())
+        self._expect(closing)
+        return found
+
+    def _expect(self, token: str) -> None:
+        start = self._position
+        if self._next() != token:
+            raise self._problem(f"{token!r} is wanted", start)
+
+    def _peek(self) -> str:
+        match = _TOKEN.match(self._text, self._position)
+        return match[1] if match else ""
+
+    def _next(self) -> str:
+        match = _TOKEN.match(self._text, self._position)
+        if match is None:
+            raise self._problem("something is missing", self._position)
+        self._position = match.end()
+        return match[1]
+
+    def _problem(self, what: str, position: int) -> OptionError:
+        return OptionError(f"type {self._text!r}, at character {position}: {what}")
