@@ -1,4 +1,4 @@
-"""``./dev demo``: look into a real savepoint with Spark.
+"""``./dev demo``: look into a real savepoint with Spark, change a state, and write a new savepoint.
 
 The savepoint was written by Flink, from a small shop: the operator ``orders`` keeps per customer a running total, a profile (a
 POJO), a history (a list), items (a map), a session (with TTL) and a timer; ``catalog`` keeps operator state.
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SAVEPOINT: Final = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
 
+_SUMMARY: Final = ["uid", "parallelism", "states", "entries", "size_in_bytes", "carried"]
+
 _QUIET: Final = """\
 status = error
 rootLogger.level = error
@@ -41,7 +43,7 @@ appender.console.layout.pattern = %p %c: %m%n
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Show the savepoint; 2 is returned where there is none."""
-    parser = argparse.ArgumentParser(prog="./dev demo", description="Read a real savepoint of a small shop with Spark.")
+    parser = argparse.ArgumentParser(prog="./dev demo", description="Read a real savepoint of a small shop, change it, write a new one.")
     parser.add_argument("savepoint", nargs="?", default=SAVEPOINT, help="another savepoint of the same job")
     path = parser.parse_args(arguments).savepoint
     with quiet_session() as spark:
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show_contents(reader)
         show_states(reader)
         show_analysis(spark, reader)
+        show_changes(spark, reader)
     return 0
 
 
@@ -112,6 +115,31 @@ def show_analysis(spark: SparkSession, reader: SavepointReader) -> None:
     query = "SELECT profile.tier, count(*) AS customers, sum(total) AS total FROM orders GROUP BY 1 ORDER BY 1 NULLS LAST"
     heading(query, "Spark SQL over state")
     show(spark.sql(query))
+
+
+def show_changes(spark: SparkSession, reader: SavepointReader) -> None:
+    """A bonus for customers of one tier, in a new savepoint; everything else is in it byte for byte."""
+    from state_processor.reader import SavepointReader
+    from state_processor.writer import SavepointWriter
+
+    totals = reader.read_keyed_state("orders").where("profile.tier = 'GOLD'")
+    bonus = totals.selectExpr("key", "total + 1000 AS value")
+    query = """reader.read_keyed_state("orders").where("profile.tier = 'GOLD'").selectExpr("key", "total + 1000 AS value")"""
+    heading(f"bonus = {query}", "new values of a state, for some keys")
+    show(totals.selectExpr("key", "total AS before", "total + 1000 AS after").orderBy("key").limit(5))
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "savepoint-with-bonus")
+        writer = SavepointWriter.from_existing(spark, reader.path)
+        summary = writer.update_keyed_state("orders", "total", bonus).write(path)
+        call = 'SavepointWriter.from_existing(spark, path).update_keyed_state("orders", "total", bonus).write(new)'
+        heading(call, "a new savepoint, which Flink restores")
+        operators = [o for o in summary.operators if o.states]
+        print(render_records(_SUMMARY, [{c: getattr(o, c) for c in _SUMMARY} for o in operators]))
+        written = SavepointReader.read(spark, path)
+        before, after = (r.read_keyed_state("orders").select("key", "profile.tier", "total") for r in (reader, written))
+        both = before.withColumnRenamed("total", "before").join(after.select("key", after.total.alias("after")), "key")
+        heading('SavepointReader.read(spark, new).read_keyed_state("orders")', "the changed totals, and the others as they were")
+        show(both.orderBy("key").limit(8))
 
 
 def heading(call: str, text: str) -> None:

@@ -145,6 +145,18 @@ def with_type(state: StateDescription, new: TypeSerializer) -> StateDescription:
     return StateDescription(state.name, state.kind, state.key, state.namespace, map_key, value, state.backend)
 
 
+def whole_type(state: StateDescription) -> TypeSerializer:
+    """The type of a state's column where a row holds all that a key has, without time-to-live."""
+    assert state.value is not None
+    value = state.value.value if isinstance(state.value, TtlSerializer) else state.value
+    if state.kind == kinds.LIST:
+        return ListSerializer(value)
+    if state.kind == kinds.MAP:
+        assert state.map_key is not None
+        return MapSerializer(state.map_key, value)
+    return value
+
+
 def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> StateDescription:
     """The queue of a timer service.
 

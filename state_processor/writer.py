@@ -31,11 +31,12 @@ from state_processor.inferred_types import inferred_type
 from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged
 from state_processor.options import import_serializers
+from state_processor.reader import SavepointReader
 from state_processor.row_shapes import context_columns, quoted, shaped_rows
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
-from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue
+from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
+from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue, whole_type, with_type
 from state_processor.write_job import Engine, SparkEngine, our_errors
 from state_processor.write_tasks import PlaceBlobs
 
@@ -103,7 +104,9 @@ class SavepointWriter:
         max_parallelism: int,
         flink_version: str | None,
         serializers: tuple[str, ...],
+        path_mapping: Mapping[str, str] | None = None,
     ) -> None:
+        self._path_mapping = path_mapping
         self._spark = spark
         self._snapshot = snapshot
         self._max_parallelism = max_parallelism
@@ -186,7 +189,7 @@ class SavepointWriter:
         import_serializers(serializers)
         snapshot = open_snapshot(fspath(path), path_mapping)
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=_DEFAULT_MAX_PARALLELISM)
-        return cls(spark, snapshot, largest, flink_version, tuple(serializers))
+        return cls(spark, snapshot, largest, flink_version, tuple(serializers), path_mapping)
 
     def with_keyed_state(
         self,
@@ -492,6 +495,49 @@ class SavepointWriter:
             There is no such operator.
         """
         self._existing(old).renamed = OperatorIdentifier.of(new)
+        return self
+
+    def evolve_state(self, uid: Uid, state: str, new_type: TypeSerializer) -> SavepointWriter:
+        """Rewrite a keyed state of the base in another schema, by the rules that Flink has for POJOs and Avro.
+
+        Fields that are new are null, 0 for numbers, or Avro's default; those that are gone are dropped.
+
+        Parameters
+        ----------
+        uid, state
+            The state.
+        new_type
+            The type of its values; of a list or map state the ``Types.LIST`` or ``Types.MAP`` (or a list's element).
+
+        Raises
+        ------
+        NotFoundError
+            The base has no such state.
+        StateMigrationError
+            Flink would refuse to restore the state with this type; the message says why.
+        """
+        draft = self._existing(uid)
+        old = draft.keyed(state)
+        assert self._snapshot is not None
+        new = with_type(old, new_type)
+        reader = SavepointReader.read(
+            self._spark, self._snapshot.directory, self._path_mapping, serializers=self._serializers
+        )
+        verdict = reader.check_compatibility(draft.identifier, state, new_type)
+        if verdict.is_incompatible:
+            raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
+        frame = reader.read_keyed_state(
+            draft.identifier,
+            state,
+            schema={"value": whole_type(new)},
+            flatten=False,
+            metadata=old.has_ttl,
+            nanos="string",
+            row_kind=True,
+        )
+        frame, columns, _ = shaped_rows(frame, arrow_schema_of(frame.schema), new, KEY)
+        draft.add(new)
+        draft.sources.append(RowSource(frame, {state: columns}))
         return self
 
     def with_parallelism(self, uid: Uid, parallelism: int) -> SavepointWriter:

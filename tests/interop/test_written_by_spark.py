@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
+ADDRESS = "io.stateprocessor.interop.Address"
 KINDS = {"VALUE": sp.ValueState, "REDUCING": sp.ReducingState, "AGGREGATING": sp.AggregatingState, "LIST": sp.ListState}
 
 pytestmark = pytest.mark.interop
@@ -120,6 +121,37 @@ def patched(expected: dict[str, Any]) -> dict[str, Any]:
     return wanted
 
 
+def evolve(spark: SparkSession, directory: Path) -> dict[str, Any]:
+    """Addresses of a class that had two fields, and then got a third."""
+    types = {"city": sp.Types.STRING(), "zip": sp.Types.INT()}
+    df = spark.createDataFrame([(k, (f"city {k}", k)) for k in range(50)], "key int, address struct<city string, zip int>")
+    writer = sp.SavepointWriter.new(spark)
+    writer.with_keyed_state("people", df, states={"address": sp.Types.POJO(ADDRESS, types)}).write(directory / "two-fields")
+    writer = sp.SavepointWriter.from_existing(spark, directory / "two-fields")
+    new_type = sp.Types.POJO(ADDRESS, types | {"street": sp.Types.STRING()})
+    writer.evolve_state("people", "address", new_type).write(directory / "evolved")
+    entries = [{"key": k, "value": {"@class": ADDRESS, "city": f"city {k}", "street": None, "zip": k}} for k in range(50)]
+    return one_state("people", "INT", {"name": "address", "value_type": f"POJO<{ADDRESS}>", "entries": entries})
+
+
+def sink(spark: SparkSession, directory: Path) -> dict[str, Any]:
+    """A count per word, some of which are changed afterwards."""
+    sp.register(spark)
+    words = spark.range(500).selectExpr("concat('word', id) AS word", "id AS count")
+    options = {"uid": "words", "key": "word", "state": "count"}
+    words.write.format("flink-savepoint").options(**options, parallelism=3).mode("append").save(str(directory / "words"))
+    changed = words.where("count < 9").selectExpr("word", "if(count < 3, NULL, count + 1000) AS count")
+    options["base"] = str(directory / "words")
+    changed.write.format("flink-savepoint").options(**options).mode("append").save(str(directory / "sink"))
+    entries = [{"key": f"word{i}", "value": i + 1000 if i < 9 else i} for i in range(3, 500)]
+    return one_state("words", "STRING", {"name": "count", "value_type": "LONG", "entries": entries})
+
+
+def one_state(uid: str, key_type: str, state: dict[str, Any]) -> dict[str, Any]:
+    value_state = {"kind": "VALUE", "key_type": key_type, "ttl": False, **state}
+    return {"operators": [{"uid": uid, "key_type": key_type, "states": [value_state]}]}
+
+
 def everything(spark: SparkSession, version: str, directory: Path) -> Iterator[tuple[str, Path, dict[str, Any], int]]:
     """Savepoints to restore: what they are, where, what is in them, and their max parallelism."""
     for name in ("orders-hashmap-canonical", "types-hashmap-canonical", "windows-hashmap-canonical"):
@@ -140,6 +172,8 @@ def everything(spark: SparkSession, version: str, directory: Path) -> Iterator[t
             writer.with_parallelism(operator["uid"], 5)
         writer.write(target)
         yield f"300 key groups of {name}", target, expected, 300
+    yield "addresses in a new schema", directory / "evolved", evolve(spark, directory), 128
+    yield "a patch by the data source", directory / "sink", sink(spark, directory), 128
     source, expected = fixture(version, "orders-hashmap-canonical")
     sp.SavepointWriter.from_existing(spark, source).write(directory / "copy")
     yield "a copy", directory / "copy", expected, expected["max_parallelism"]

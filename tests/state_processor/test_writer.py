@@ -281,3 +281,24 @@ def test_data_source_leaves_nothing_on_failure(spark: SparkSession, tmp_path: Pa
     with pytest.raises(Exception, match="more than once"):
         sink.save(str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
+
+
+def test_a_state_in_a_new_schema(spark: SparkSession, tmp_path: Path) -> None:
+    account = {"name": T.STRING(), "score": T.DOUBLE(), "visits": T.INT()}
+    fields = "'name', concat('n', id), 'score', id / 2.0D, 'visits', 7"
+    df = spark.sql(f"SELECT id AS key, named_struct({fields}) AS account FROM range(9)")
+    states = {"account": sp.ValueState(T.POJO("com.acme.Account", account), ttl=True)}
+    sp.SavepointWriter.new(spark).with_keyed_state("users", df, states=states).write(tmp_path / "old")
+    new_type = T.POJO("com.acme.Account", {"name": T.STRING(), "visits": T.INT(), "level": T.INT(), "city": T.STRING()})
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "old").evolve_state("users", "account", new_type)
+    reader = sp.SavepointReader.read(spark, writer.write(tmp_path / "new").path)
+    rows = {k: v.asDict() for k, v in values(reader, "account", "users").items()}
+    assert rows == {i: {"name": f"n{i}", "visits": 7, "level": 0, "city": None} for i in range(9)}
+    accessed = [
+        r.read_keyed_state("users", "account", metadata=True).select("_last_access").distinct().collect()
+        for r in (sp.SavepointReader.read(spark, tmp_path / "old"), reader)
+    ]
+    assert accessed[0] == accessed[1]
+    changed = T.POJO("com.acme.Account", {"name": T.STRING(), "visits": T.LONG()})
+    with pytest.raises(sp.StateMigrationError, match="visits"):
+        sp.SavepointWriter.from_existing(spark, tmp_path / "old").evolve_state("users", "account", changed)
