@@ -43,7 +43,8 @@ appender.console.layout.pattern = %p %c: %m%n
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Show the savepoint; 2 is returned where there is none."""
-    parser = argparse.ArgumentParser(prog="./dev demo", description="Read a real savepoint of a small shop, change it, write a new one.")
+    description = "Read a real savepoint of a small shop, change it, write a new one."
+    parser = argparse.ArgumentParser(prog="./dev demo", description=description)
     parser.add_argument("savepoint", nargs="?", default=SAVEPOINT, help="another savepoint of the same job")
     path = parser.parse_args(arguments).savepoint
     with quiet_session() as spark:
