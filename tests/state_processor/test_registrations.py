@@ -68,7 +68,8 @@ def test_tasks_know_what_the_driver_registered(spark: SparkSession) -> None:
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"name": known})
 
-    assert [row.name for row in spark.range(1).mapInArrow(names, "name string").collect()] == ["com.acme.Point"]
+    # A worker that earlier tasks have used may know other classes as well.
+    assert "com.acme.Point" in [row.name for row in spark.range(1).mapInArrow(names, "name string").collect()]
 
 
 def test_serializers_can_be_pickled() -> None:
