@@ -1,4 +1,4 @@
-"""Types as text, for options: ``MAP<STRING,LIST<LONG>>``, ``ROW<name STRING,score DOUBLE>``, ``POJO<com.acme.Account>``."""
+"""Types as text, for options: ``MAP<STRING,LIST<LONG>>``, ``ROW<name:STRING,score:DOUBLE>``, ``POJO<com.acme.Account>``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.types import Types
 
-_TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,()])")
+_TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,():])")
 _PLAIN: Final = (
     *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "STRING", "BIG_INT", "BIG_DEC", "DATE", "SQL_DATE"),
     *("SQL_TIME", "SQL_TIMESTAMP", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "BYTES"),
@@ -95,7 +95,10 @@ class _Parser:
         return Types.POJO(class_name, fields)
 
     def _field(self) -> tuple[str, TypeSerializer]:
-        return self._next(), self.type(None)
+        name = self._next()
+        if self._peek() == ":":
+            self._next()
+        return name, self.type(None)
 
     def _row_field(self) -> tuple[str, TypeSerializer]:
         start = self._position
@@ -103,7 +106,8 @@ class _Parser:
         if self._peek() in (",", ">", "<"):
             self._position = start
             return "", self.type(None)
-        return name, self.type(None)
+        self._position = start
+        return self._field()
 
     def _inside(self, one: Callable[[], object], opening: str = "<", closing: str = ">") -> list:  # type: ignore[type-arg]
         self._expect(opening)

@@ -10,6 +10,7 @@ import pytest
 from samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 import state_processor as sp
+from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.snapshot_dir import open_snapshot
 
 if TYPE_CHECKING:
@@ -302,3 +303,45 @@ def test_a_state_in_a_new_schema(spark: SparkSession, tmp_path: Path) -> None:
     changed = T.POJO("com.acme.Account", {"name": T.STRING(), "visits": T.LONG()})
     with pytest.raises(sp.StateMigrationError, match="visits"):
         sp.SavepointWriter.from_existing(spark, tmp_path / "old").evolve_state("users", "account", changed)
+
+
+def test_keys_whose_hash_code_is_user_code(spark: SparkSession, tmp_path: Path) -> None:
+    key = T.POJO("com.acme.Id", {"shop": T.STRING(), "number": T.INT()})
+    fields = "'shop', concat('s', id % 7), 'number', cast(id AS int)"
+    df = spark.sql(f"SELECT named_struct({fields}) AS key, id AS total FROM range(200)")
+    states = {"total": T.LONG()}
+    with pytest.raises(sp.UnsupportedFormatError, match="hashCode"):
+        sp.SavepointWriter.new(spark).with_keyed_state("orders", df, key_type=key, states=states).write(tmp_path / "old")
+    rule = HashRule("Objects.hash", ("shop", "number"))
+    writer = sp.SavepointWriter.new(spark).with_keyed_state("orders", df, key_type=key, states=states, key_hash=rule)
+    writer.write(tmp_path / "old")
+    changed = df.where("total < 5").selectExpr("key", "total + 1000 AS value")
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "old").update_keyed_state("orders", "total", changed)
+    reader = sp.SavepointReader.read(spark, writer.with_max_parallelism(300).write(tmp_path / "new").path)
+    found = {tuple(r.key.asDict().items()): r.value for r in reader.read_keyed_state("orders", "total").collect()}
+    assert found == {(("number", i), ("shop", f"s{i % 7}")): i + 1000 if i < 5 else i for i in range(200)}
+
+
+def test_only_single_entries_of_a_map_change(spark: SparkSession, tmp_path: Path) -> None:
+    df = spark.sql("SELECT id AS key, map('a', id, 'b', id) AS items FROM range(5)")
+    states = {"items": sp.MapState(T.STRING(), T.LONG())}
+    sp.SavepointWriter.new(spark).with_keyed_state("orders", df, states=states).write(tmp_path / "old")
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "old")
+    entries = spark.createDataFrame([(1, "a", 100), (1, "c", 101), (9, "a", 102)], "key long, map_key string, map_value long")
+    writer.update_keyed_state("orders", "items", entries)
+    whole = spark.sql("SELECT 2L AS key, map('z', 26L) AS value UNION ALL SELECT 3L, NULL")
+    writer.update_keyed_state("orders", "items", whole)
+    found = values(sp.SavepointReader.read(spark, writer.write(tmp_path / "new").path), "items")
+    assert found == {0: {"a": 0, "b": 0}, 1: {"a": 100, "b": 1, "c": 101}, 2: {"z": 26}, 4: {"a": 4, "b": 4}, 9: {"a": 102}}
+
+
+def test_a_key_of_one_window(spark: SparkSession, tmp_path: Path) -> None:
+    before = sp.SavepointReader.read(spark, WINDOWS_PATH)
+    windows = before.read_window_state("session-process", flatten=False)
+    gone = windows.orderBy("key", "window.start").limit(1).select("key", "window")
+    writer = sp.SavepointWriter.from_existing(spark, WINDOWS_PATH)
+    writer.delete_keys("session-process", gone, state="window-contents")
+    after = sp.SavepointReader.read(spark, writer.write(tmp_path / "new").path)
+    found = [set(map(str, r.read_window_state("session-process", flatten=False).collect())) for r in (before, after)]
+    assert len(found[0]) == len(found[1]) + 1
+    assert found[1] < found[0]

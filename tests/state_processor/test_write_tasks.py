@@ -1,0 +1,122 @@
+"""Tasks of a write that come too late, blobs and their places, entries that give way; without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import state_processor as sp
+from state_processor.backends.registration import keyed_header, register
+from state_processor.backends.staging import Staging
+from state_processor.write_job import LocalEngine, translated
+from state_processor.write_tasks import (
+    PLACED_BLOBS,
+    EncodeRows,
+    KeyedTarget,
+    PlaceBlobs,
+    StateColumns,
+    WriteKeyedState,
+    header_bytes,
+    merged,
+    new_file,
+)
+
+COLUMNS = {"key": "key", "value": "value"}
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Staging:
+    found = Staging(str(tmp_path / "new"), "abcdef12")
+    found.prepare()
+    return found
+
+
+def target(parallelism: int = 2, max_parallelism: int = 128) -> KeyedTarget:
+    key = sp.Types.LONG()
+    header = keyed_header(key, [register(sp.ValueState(sp.Types.STRING()).describe("name", key))])
+    return KeyedTarget("0" * 32, "operator people", header_bytes(header), 2, parallelism, max_parallelism)
+
+
+def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int64()), "value": pa.array(values, pa.string())})
+
+
+def names(staging: Staging) -> list[str]:
+    return [entry.name for entry in staging.storage.list(staging.directory)]
+
+
+def test_a_file_is_gone_after_a_failure(staging: Staging) -> None:
+    def fail() -> None:
+        with new_file(staging, "0" * 32, "keyed", 0) as sink:
+            sink.write(b"half")
+            raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        fail()
+    assert names(staging) == ["abcdef12-open"]
+
+
+def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
+    def come_late() -> None:
+        with new_file(staging, "0" * 32, "keyed", 0) as sink:
+            sink.write(b"late")
+            staging.remove_all_but(())
+
+    with pytest.raises(sp.MissingFileError, match="is over"):
+        come_late()
+    with pytest.raises(sp.MissingFileError, match="is over"):
+        new_file(staging, "0" * 32, "keyed", 0)
+    assert names(staging) == []
+
+
+def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:
+    with new_file(staging, "0" * 32, "keyed", 0) as one, new_file(staging, "0" * 32, "keyed", 0) as other:
+        assert one.name != other.name
+
+
+@pytest.mark.parametrize("in_files", [True, False])
+def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
+    encode = PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32, in_files)
+    placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), PLACED_BLOBS)
+    assert placed.column("blob").null_count == (len(placed) if in_files else 0)
+    written = LocalEngine().write_subtasks([placed], 2, WriteKeyedState(target(), staging))
+    assert sorted(written) == [0, 1]
+    assert sum(entries for _, entries in written.values()) == 2
+
+
+def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
+    t = target(1)
+    old = PlaceBlobs(EncodeRows(t, (StateColumns(0, COLUMNS),)), staging, t.operator_id)
+    new = PlaceBlobs(EncodeRows(t, (StateColumns(0, COLUMNS, "keys"),)), staging, t.operator_id)
+    carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), PLACED_BLOBS)
+    phases = pa.array([1] * len(carried), pa.int32())
+    carried = carried.set_column(3, PLACED_BLOBS.field("phase"), phases)
+    changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), PLACED_BLOBS)
+    written = LocalEngine().write_subtasks([carried, changed], 1, WriteKeyedState(t, staging))
+    assert written[0][1] == 1000
+
+
+def test_small_batches_are_put_together() -> None:
+    batches = [batch([i], ["x"]) for i in range(10)]
+    assert [b.num_rows for b in merged(batches, most_rows=4)] == [4, 4, 2]
+    assert list(merged([batch([], [])])) == []
+
+
+def test_rows_of_another_key_group(staging: Staging) -> None:
+    placed = pa.Table.from_batches(
+        PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32)([batch(list(range(50)), ["x"] * 50)]),
+        PLACED_BLOBS,
+    )
+    with pytest.raises(sp.InvalidRowError, match=r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127"):
+        WriteKeyedState(target(), staging)(1, placed.sort_by("key_group").to_batches())
+    assert not [n for n in names(staging) if "keyed" in n]
+
+
+def test_errors_of_tasks_are_told_apart() -> None:
+    text = "Traceback:\n  File x\nstate_processor.serializers.errors.InvalidRowError: key 1: bad\n\tat org.apache.Foo\n"
+    found = translated(text)
+    assert isinstance(found, sp.InvalidRowError)
+    assert str(found) == "key 1: bad"
+    assert translated("java.lang.OutOfMemoryError") is None
