@@ -102,12 +102,10 @@ class _Parser:
 
     def _row_field(self) -> tuple[str, TypeSerializer]:
         start = self._position
-        name = self._next()
-        if self._peek() in (",", ">", "<"):
-            self._position = start
-            return "", self.type(None)
+        self._next()
+        is_type = self._peek() in (",", ">", "<")
         self._position = start
-        return self._field()
+        return ("", self.type(None)) if is_type else self._field()
 
     def _inside(self, one: Callable[[], object], opening: str = "<", closing: str = ">") -> list:  # type: ignore[type-arg]
         self._expect(opening)
