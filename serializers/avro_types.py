@@ -171,6 +171,9 @@ class AvroFixed(AvroType):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.FIXED_BYTES, column, self.length)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.FIXED_BYTES, column, self.length)
+
     def hash_code(self, value: bytes) -> int:
         return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
 
@@ -398,15 +401,39 @@ class AvroUnion(AvroType):
             builder.patch(jump, 0, builder.here)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        if self.is_struct or not self.others or self.null < 0:
-            builder.prepare(self, column)
-            return
-        with builder.unless(encode_ops.SKIP_NULL, column):
-            builder.bytes(self.others[0].to_bytes(4, "big"))
-            self.branches[self.others[0]].emit_encode(builder, column)
-            end = builder.op(encode_ops.JUMP)
-        builder.bytes(self.null.to_bytes(4, "big"))
-        builder.patch(end, 0, builder.here)
+        if self.is_struct:
+            self._emit_encode_choice(builder, column)
+        elif not self.others:
+            self._emit_encode_branch(builder, self.null, column)
+        elif self.null < 0:
+            self._emit_encode_branch(builder, self.others[0], column)
+        else:
+            with builder.unless(encode_ops.SKIP_NULL, column):
+                self._emit_encode_branch(builder, self.others[0], column)
+                end = builder.op(encode_ops.JUMP)
+            self._emit_encode_branch(builder, self.null, column)
+            builder.patch(end, 0, builder.here)
+
+    def _emit_encode_branch(self, builder: EncodeBuilder, number: int, column: Column) -> None:
+        builder.bytes(number.to_bytes(4, "big"))
+        self.branches[number].emit_encode(builder, column)
+
+    def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
+        """The branch whose field in the struct is not null, or null's where the struct is."""
+        children = [column.named(self.names[i]) for i in self.others]
+        first = builder.aux([(0, 0, 0, 0)] * len(children))
+        head = builder.op(encode_ops.UNION, column, first, len(children), 0, -1)
+        ends = []
+        for row, (number, child) in enumerate(zip(self.others, children, strict=True)):
+            builder.patch_aux(first + row, (child.index, builder.here, 0, 0))
+            with builder.field(self.names[number]):
+                self._emit_encode_branch(builder, number, child)
+            ends.append(builder.op(encode_ops.JUMP))
+        if self.null >= 0:
+            builder.patch(head, 3, builder.here)
+            self._emit_encode_branch(builder, self.null, column)
+        for end in ends:
+            builder.patch(end, 0, builder.here)
 
     def hash_code(self, value: Any) -> int:
         branch, content = self.branch_of(value)
@@ -557,6 +584,14 @@ class AvroLogical(AvroType):
             meaning = _SINCE_MIDNIGHT if of_day else int(not local)
             builder.op(ops.EPOCH_UNITS, column, mode, meaning, _NANOS // self._nanos, self.length)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        units = 0 if self.kind == "date" else _NANOS // self._nanos
+        form = encode_ops.COUNTS
+        if pa.types.is_string(column.type):
+            kind = self.kind.partition("-")[0]
+            form = _TEXT_FORMS[kind]
+        builder.op(encode_ops.EPOCH, column, units, self.length, form)
+
     @property
     def _nanos(self) -> int:
         """Nanoseconds of a unit."""
@@ -566,6 +601,12 @@ class AvroLogical(AvroType):
         return self.base.hash_code(value)
 
 
+_TEXT_FORMS: Final = {
+    "date": encode_ops.DATE_TEXT,
+    "time": encode_ops.CLOCK_TEXT,
+    "timestamp": encode_ops.INSTANT_TEXT,
+    "local": encode_ops.LOCAL_TEXT,
+}
 _UNITS: Final = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
 
 
@@ -614,6 +655,14 @@ class AvroDecimal(AvroLogical):
             builder.op(ops.DECIMAL, column, 0, 0, 0, 0, high, low)
         else:
             raise NotCompilableError("decimal")
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if self.precision > _MAX_DECIMAL:
+            builder.prepare(self, column)
+            return
+        form = encode_ops.FIXED if self.length >= 0 else encode_ops.SIZED
+        _, high, low = decimal_operands(DecimalType(self.precision, self.scale))
+        builder.op(encode_ops.DECIMAL, column, form, max(self.length, 0), 0, 0, high, low)
 
 
 # From schemas to types

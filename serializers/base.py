@@ -95,6 +95,14 @@ class TypeSerializer(ABC):
         """
         builder.prepare(self, column)
 
+    def accept_key(self, value: Any) -> Any:
+        """As :meth:`accept`, for a value that is the key of keyed state."""
+        return self.accept(value)
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        """As :meth:`emit_encode`, for a column of keys of keyed state: some types have a form that only keys have."""
+        self.emit_encode(builder, column)
+
     @abstractmethod
     def snapshot(self) -> TypeSerializerSnapshot:
         """The snapshot that Flink writes for this serializer."""

@@ -263,6 +263,9 @@ class BigIntegerSerializer(SimpleSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_INTEGER, column)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BIG_INTEGER, column)
+
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_big_integer(value)
 
@@ -306,6 +309,9 @@ class BigDecimalSerializer(SimpleSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_DECIMAL, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BIG_DECIMAL, column)
 
     def hash_code(self, value: Decimal | None) -> int:
         return 0 if value is None else hashing.of_big_decimal(*unscaled_and_scale(value))

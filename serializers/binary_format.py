@@ -25,7 +25,7 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.logical_types import (
     ArrayType,
     AtomicType,
@@ -59,6 +59,7 @@ from state_processor.serializers.temporal import (
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 _INT: Final = struct.Struct("<i")
@@ -235,6 +236,10 @@ class Slot(ABC):
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         """Instructions that read the value; none where the column is discarded, since nothing has to be stepped over."""
 
+    @abstractmethod
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        """Instructions that write a value that is not null."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Number:
@@ -272,6 +277,9 @@ class NumberSlot(Slot):
         if column.index >= 0:
             builder.op(ops.SLOT_INT, column, *place, self.width)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_INT, column, *place, self.width)
+
 
 class NullSlot(Slot):
     """The type of nothing but null."""
@@ -284,6 +292,9 @@ class NullSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        """Nothing: there is no such value."""
 
 
 class DateSlot(Slot):
@@ -304,6 +315,9 @@ class DateSlot(Slot):
         if column.index >= 0:
             builder.op(ops.SLOT_DATE, column, *place, 0, builder.options.time_mode)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_DATE, column, *place, 0, int(pa.types.is_string(column.type)))
+
 
 class TimeSlot(Slot):
     """Milliseconds of the day."""
@@ -322,6 +336,9 @@ class TimeSlot(Slot):
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
             builder.op(ops.SLOT_TIME, column, *place)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_TIME, column, *place, 0, 1)
 
 
 def to_epoch_day(value: Any) -> int:
@@ -384,6 +401,9 @@ class TextSlot(Slot):
         if column.index >= 0:
             builder.op(ops.SLOT_TEXT, column, *place)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_BYTES, column, *place, 1)
+
 
 def decode_text(data: bytes) -> str:
     """UTF-8 as text; each byte that belongs to no character as a lone surrogate, so that it can be written again."""
@@ -420,6 +440,9 @@ class BytesSlot(Slot):
         if column.index >= 0:
             builder.op(ops.SLOT_BYTES, column, *place, int(self._inline))
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_BYTES, column, *place, int(self._inline))
+
 
 def to_bytes(value: Any) -> bytes:
     """Bytes, or the hexadecimal digits of JSON."""
@@ -454,6 +477,10 @@ class VariantSlot(Slot):
             builder.op(ops.VALID, column)
             builder.op(ops.SLOT_VARIANT, column.child(0), *place, column.child(1).index)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        parts = (column.named(n).index for n in Variant._fields)
+        builder.op(encode_ops.SLOT_VARIANT, column, *place, *parts)
+
 
 class DecimalSlot(Slot):
     """A decimal: its unscaled number in the slot up to 18 digits, else as big-endian bytes in an area of 16."""
@@ -484,6 +511,9 @@ class DecimalSlot(Slot):
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
             builder.op(ops.SLOT_DECIMAL, column, *place, *decimal_operands(self.type))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_DECIMAL, column, *place, *decimal_operands(self.type))
 
 
 def decimal_operands(type_: DecimalType) -> tuple[int, int, int]:
@@ -556,6 +586,10 @@ class TimestampSlot(Slot):
         if column.index >= 0:
             builder.op(ops.SLOT_TIMESTAMP, column, *place, *timestamp_operands(self.type, builder.options))
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        is_text = int(pa.types.is_string(column.type))
+        builder.op(encode_ops.SLOT_TIMESTAMP, column, *place, int(self.type.is_compact), is_text)
+
 
 def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> tuple[int, int, int]:
     """Operands d, e and f of the kernel's instructions for timestamps."""
@@ -608,6 +642,7 @@ class ContainerSlot(Slot):
     """A row, array or map: bytes that the slot points to, or that follow their size in a file."""
 
     registers: int = 2
+    encode_registers: int = 1
     smallest: int
     """Least number of bytes."""
 
@@ -658,8 +693,23 @@ class ContainerSlot(Slot):
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         """Instructions that read the content of a region into a column that is not discarded."""
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        region = _registers(builder, self.encode_registers)
+        self.emit_encode_content(builder, column, region)
+        builder.op(encode_ops.CLOSE, None, region, place.register, place.offset, place.region)
 
-def _registers(builder: DecodeBuilder, count: int) -> int:
+    def emit_encode_framed(self, builder: EncodeBuilder, column: Column) -> None:
+        """Instructions that write an int size and the bytes."""
+        builder.op(encode_ops.REQUIRE, column)
+        with builder.frame():
+            self.emit_encode_content(builder, column, _registers(builder, self.encode_registers))
+
+    @abstractmethod
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
+        """Instructions that write a region from its begin to its end."""
+
+
+def _registers(builder: DecodeBuilder | EncodeBuilder, count: int) -> int:
     first, *_ = [builder.register() for _ in range(count)]
     return first
 
@@ -741,6 +791,24 @@ class RowSlot(ContainerSlot):
                 slot.emit(builder, child, Place(region, region, self._first + 8 * i))
                 builder.patch(test, 3, builder.here)
 
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int, *, reserve_nulls: bool = False) -> None:
+        """Instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
+        builder.op(encode_ops.OPEN, None, region, self.smallest)
+        kind = column.find(ROW_KIND_FIELD)
+        if kind is not None:
+            builder.op(encode_ops.BINARY_KIND, kind, region, builder.constant("".join(ROW_KINDS).encode()))
+        for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
+            child, at = column.named(name), self._first + 8 * i
+            kept = slot.reserved if reserve_nulls else 0
+            with builder.field(name), builder.unless(encode_ops.BIT_NULL, child, region, kept, at, 0, i + _HEADER_BITS):
+                slot.emit_encode(builder, child, Place(region, region, at))
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        """Instructions that write an int size and a row that is a key: room is kept for what is null."""
+        builder.op(encode_ops.REQUIRE, column)
+        with builder.frame():
+            self.emit_encode_content(builder, column, _registers(builder, self.encode_registers), reserve_nulls=True)
+
 
 def _in_field(name: str, action: Callable[[Any, Any], Any], *arguments: Any) -> Any:
     """Run a step, and name the field in its errors."""
@@ -763,6 +831,7 @@ class ArraySlot(ContainerSlot):
     """An array: an int count, a null bit for each element, the elements' slots."""
 
     registers = 5
+    encode_registers = 3
     smallest = 4
 
     def __init__(self, type_: ArrayType) -> None:
@@ -812,11 +881,24 @@ class ArraySlot(ContainerSlot):
         self.element.emit(builder, column, Place(region, region + 4))
         builder.patch(test, 3, builder.here)
 
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
+        self.emit_encode_elements(builder, column, column.child(0), region)
+
+    def emit_encode_elements(self, builder: EncodeBuilder, column: Column, child: Column, region: int) -> None:
+        """Instructions that write an array of what ``child`` holds for a list, or one side of a map."""
+        width = self.element.width
+        with builder.unless(encode_ops.ELEMENTS, column, region, width), builder.field("element"):
+            first = builder.here
+            with builder.unless(encode_ops.ELEMENT_NULL, child, region):
+                self.element.emit_encode(builder, child, Place(region, region + 2))
+            builder.op(encode_ops.ELEMENTS_NEXT, column, region, width, 0, first)
+
 
 class MapSlot(ContainerSlot):
     """A map: the size of the key array as an int, the key array, the value array. Python holds a list of pairs."""
 
     registers = 2 + 2 * ArraySlot.registers
+    encode_registers = 1 + 2 * ArraySlot.encode_registers
     smallest = 12
 
     def __init__(self, type_: MapType) -> None:
@@ -854,6 +936,13 @@ class MapSlot(ContainerSlot):
         self.values.emit_element(builder, column.child(1), values)
         builder.op(ops.PAIRS_NEXT, column, region, child.index, widths[0], head + 1, widths[1])
         builder.patch(head, 3, builder.here)
+
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
+        keys, values = region + 1, region + 1 + ArraySlot.encode_registers
+        builder.op(encode_ops.KEYS, None, region)
+        self.keys.emit_encode_elements(builder, column, column.child(0), keys)
+        builder.op(encode_ops.END_KEYS, None, region)
+        self.values.emit_encode_elements(builder, column, column.child(1), values)
 
 
 def _atomic(type_: AtomicType) -> Slot:

@@ -50,7 +50,7 @@ from state_processor.serializers.composite import ROW_KINDS
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaObject, read_java_object
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.logical_types import (
     ArrayType,
     DecimalType,
@@ -68,6 +68,7 @@ from state_processor.serializers.streaming import WrappingSerializer
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 TABLE: Final = "org.apache.flink.table.runtime.typeutils."
@@ -127,6 +128,9 @@ class BinaryDataSerializer(TypeSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         self.slot.emit_framed(builder, column)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self.slot.emit_encode_framed(builder, column)
+
     def snapshot(self) -> TypeSerializerSnapshot:
         if self._written is None:
             raise UnsupportedFormatError(
@@ -156,6 +160,12 @@ class RowDataSerializer(BinaryDataSerializer):
         if not isinstance(type_, RowType) or type_.types != own.types:
             return self
         return RowDataSerializer(type_, self._written)
+
+    def accept_key(self, value: Any) -> BinaryValue:
+        return value if isinstance(value, BinaryValue) else self.row(value, reserve_nulls=True)
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        self.slot.emit_encode_key(builder, column)
 
     def row(self, fields: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> BinaryValue:
         """A row of these fields; see :meth:`RowSlot.build`."""
@@ -352,6 +362,9 @@ class BinaryRowDataSerializer(TypeSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
+
     def snapshot(self) -> TypeSerializerSnapshot:
         return BinaryRowDataSerializerSnapshot(self._snapshot_class, [self.arity])
 
@@ -395,6 +408,9 @@ class StringDataSerializer(SimpleSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.UTF8, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.UTF8, column)
 
     def hash_code(self, value: str) -> int:
         return hash_bytes(encode_text(value))
@@ -442,6 +458,10 @@ class DecimalDataSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.DECIMAL, column, 0, 0, 0, *decimal_operands(self.type))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        compact, high, low = decimal_operands(self.type)
+        builder.op(encode_ops.DECIMAL, column, encode_ops.IN_LONG if compact else encode_ops.SIZED, 0, 0, 0, high, low)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return DecimalDataSerializerSnapshot(self._snapshot_class, [self.type.precision, self.type.scale])
@@ -501,6 +521,9 @@ class TimestampDataSerializer(TypeSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.TIMESTAMP, column, 0, 0, 0, *timestamp_operands(self.type, builder.options))
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.TIMESTAMP, column, int(self.type.is_compact), int(pa.types.is_string(column.type)))
+
     def snapshot(self) -> TypeSerializerSnapshot:
         return TimestampDataSerializerSnapshot(self._snapshot_class, [self.type.precision])
 
@@ -542,6 +565,9 @@ class SizedBytesSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BYTES, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
 
 
 RAW_VALUE_SNAPSHOT: Final = f"{TABLE}RawValueDataSerializer$RawValueDataSerializerSnapshot"
@@ -633,6 +659,11 @@ class VariantSerializer(SimpleSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.VALID, column)
         builder.op(ops.VARIANT, column.child(0), 0, 0, 0, column.child(1).index)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        parts = (column.named(n).index for n in Variant._fields)
+        builder.op(encode_ops.REQUIRE, column)
+        builder.op(encode_ops.VARIANT, column, 0, 0, 0, *parts)
 
 
 class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):

@@ -175,6 +175,12 @@ class DelegatingSerializer(TypeSerializer):
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         self.content.emit_encode(builder, column)
 
+    def accept_key(self, value: Any) -> Any:
+        return self.content.accept_key(value)
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        self.content.emit_encode_key(builder, column)
+
 
 class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
     """A serializer without configuration that delegates to :attr:`content`, an attribute of the class."""
@@ -338,7 +344,8 @@ class EpochMillisSerializer(NumberSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         if pa.types.is_string(column.type):
-            builder.prepare(self, column)
+            builder.op(encode_ops.REQUIRE, column)
+            builder.op(encode_ops.TEXT_TIME, column, -1, encode_ops.DATE_MS)
         else:
             builder.op(encode_ops.MILLIS, column, -1)
 

@@ -25,7 +25,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.composite import NullableSerializer
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaInstance, JavaObject, read_java_object
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot
 from state_processor.serializers.rowdata import TABLE, worst_of_nested
@@ -40,6 +40,7 @@ from state_processor.serializers.structs import (
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 DATA_VIEW: Final = "org.apache.flink.table.dataview."
@@ -127,6 +128,16 @@ class LinkedListSerializer(TypeSerializer):
         builder.patch(test, 3, builder.here)
         builder.op(ops.MASKED_NEXT, column, mask, child.index, 0, head + 1)
         builder.patch(head, 3, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        child = column.child(0)
+        with builder.unless(encode_ops.LIST, column, encode_ops.COUNTED), builder.field("element"):
+            if self.has_null_mask:
+                builder.op(encode_ops.NULL_BITS, column, child.index)
+            first = builder.here
+            with builder.unless(encode_ops.SKIP_NULL if self.has_null_mask else encode_ops.REQUIRE, child):
+                self.element.emit_encode(builder, child)
+            builder.op(encode_ops.LIST_NEXT, column, encode_ops.COUNTED, 0, 0, first)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         snapshot = LinkedListSerializerSnapshot(
@@ -237,6 +248,14 @@ class NullAwareMapSerializer(NestedSerializer):
             self.key.emit(builder, entry.child(0))
             self.value.emit(builder, entry.child(1))
 
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.COUNTED):
+            entry = column.child(0)
+            builder.op(encode_ops.REQUIRE, entry)
+            for name, part in (("key", self.key), ("value", self.value)):
+                with builder.field(name):
+                    part.emit_encode(builder, entry.named(name))
+
     def hash_code(self, value: Sequence[tuple[Any, Any]]) -> int:
         return hashing.wrap(sum(self.key.hash_code(k) ^ self.value.hash_code(v) for k, v in value))
 
@@ -263,6 +282,9 @@ class NullSerializer(SimpleSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.EXPECT, column, 0)
         builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(self.serialize(None))
 
     def hash_code(self, value: None) -> int:
         return 0

@@ -324,8 +324,8 @@ class TemporalSerializer(SimpleSerializer):
 
     name: str
     operation: int
-    encode_operation: int | None = None
-    """The kernel instruction that writes days or microseconds; ``None`` where columns are of text alone."""
+    encode_operation: int
+    """The kernel instruction that writes days or microseconds, or what its instruction for text is told."""
 
     def __str__(self) -> str:
         return self.name
@@ -334,8 +334,8 @@ class TemporalSerializer(SimpleSerializer):
         builder.op(self.operation, column, builder.options.time_mode)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        if self.encode_operation is None or pa.types.is_string(column.type):
-            builder.prepare(self, column)
+        if pa.types.is_string(column.type):
+            builder.op(encode_ops.TEXT_TIME, column, -1, self.encode_operation)
         else:
             builder.op(self.encode_operation, column)
 
@@ -347,7 +347,7 @@ class _Millis:
     name: str
     java_name: str
     operation: int
-    encode_operation: int | None
+    encode_operation: int
     arrow_type: Callable[[DecodeOptions], pa.DataType]
     present: Callable[[int, DecodeOptions], Any]
     accept: Callable[[Any], int]
@@ -378,7 +378,7 @@ _MILLIS: Final = {
             "SQL_TIME",
             "SqlTime",
             ops.SQL_TIME,
-            None,
+            encode_ops.SQL_TIME,
             _text_type,
             lambda v, o: _clock(v),
             lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, _NANOS))),
@@ -557,6 +557,7 @@ class LocalTimeSerializer(TemporalSerializer):
     length = smallest = 7
     name = "LOCAL_TIME"
     operation = ops.LOCAL_TIME
+    encode_operation = encode_ops.LOCAL_TIME
 
     def read(self, source: DataInput) -> LocalTime | None:
         start = source.position

@@ -12,8 +12,12 @@ import numpy as np
 
 from state_processor.serializers.kernel import encode_ops as ops
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode_columns import DATA, LEVEL, VALIDITY, VAR
+from state_processor.serializers.kernel.encode_access import copy, is_null, row_kind, text_at
+from state_processor.serializers.kernel.encode_binary import binary
+from state_processor.serializers.kernel.encode_columns import DATA, LEVEL, VAR
+from state_processor.serializers.kernel.encode_numbers import put_decimal, put_number
 from state_processor.serializers.kernel.encode_text import code_point, put_string, put_varint, utf8_size
+from state_processor.serializers.kernel.encode_times import put_epoch, put_temporal, put_timestamp
 from state_processor.serializers.kernel.memory import (
     load_i16,
     load_i32,
@@ -22,7 +26,6 @@ from state_processor.serializers.kernel.memory import (
     store_be_i32,
     store_be_i64,
 )
-from state_processor.serializers.kernel.text import civil_from_days
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -39,21 +42,7 @@ ROW: Final = 2  # position in the order of rows
 ENTRY_FIELDS: Final = 3
 
 _MIN_I64: Final = -(2**63)
-_MIN_I32: Final = -(2**31)
 _LARGEST_FIXED: Final = 16
-
-
-@kernel
-def _is_null(arena, cols, col, slot):  # type: ignore[no-untyped-def]
-    validity = cols[col, VALIDITY]
-    return validity >= 0 and arena[validity + slot] == 0
-
-
-@kernel
-def _copy(source, begin, end, out, pos):  # type: ignore[no-untyped-def]
-    for i in range(begin, end):
-        out[pos + i - begin] = source[i]
-    return pos + end - begin
 
 
 @kernel
@@ -78,73 +67,56 @@ def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx
     """A row's bit mask: two bits of the kind where rows have one, then a bit for each null field; -1 for an unknown kind."""
     for i in range((kind_bits + rows + 7) // 8):
         out[pos + i] = 0
-    if kind_bits and kind_col >= 0:
-        slot = idx[cols[kind_col, LEVEL]]
-        if not _is_null(arena, cols, kind_col, slot):
-            at = cols[kind_col, VAR] + load_i32(arena, cols[kind_col, DATA] + 4 * slot)
-            kind = -1
-            for k in range(4):
-                if arena[at] == consts[names + 2 * k] and arena[at + 1] == consts[names + 2 * k + 1]:
-                    kind = k
-            if kind < 0 or cols[kind_col, VAR] + load_i32(arena, cols[kind_col, DATA] + 4 * slot + 4) - at != 2:
-                return -1
-            out[pos] = ((kind & 1) << 7) | ((kind >> 1) << 6)
+    if kind_bits:
+        kind = row_kind(arena, cols, kind_col, idx, consts, names)
+        if kind < 0:
+            return -1
+        out[pos] = ((kind & 1) << 7) | ((kind >> 1) << 6)
     for r in range(rows):
         col = aux[first + r, 0]
-        if _is_null(arena, cols, col, idx[cols[col, LEVEL]]):
+        if is_null(arena, cols, col, idx[cols[col, LEVEL]]):
             bit = kind_bits + r
             out[pos + (bit >> 3)] |= 0x80 >> (bit & 7)
     return pos + (kind_bits + rows + 7) // 8
 
 
 @kernel
-def _temporal(op, value, null, out, pos):  # type: ignore[no-untyped-def]
-    """A date or time from days or microseconds; the offset after it, or -1 where milliseconds can't hold it."""
-    if op == ops.LOCAL_DATE or op == ops.LOCAL_DATE_TIME:
-        if null:
-            store_be_i32(out, pos, _MIN_I32)
-            store_be_i16(out, pos + 4, -32768)
-            if op == ops.LOCAL_DATE:
-                return pos + 6
-            out[pos + 6] = 0x80
-            store_be_i16(out, pos + 7, -32768)
-            store_be_i32(out, pos + 9, _MIN_I32)
-            return pos + 13
-        days = value
-        if op == ops.LOCAL_DATE_TIME:
-            days = value // 86400000000
-        year, month, day = civil_from_days(days)
-        store_be_i32(out, pos, year)
-        out[pos + 4] = month
-        out[pos + 5] = day
-        if op == ops.LOCAL_DATE:
-            return pos + 6
-        micros = value - days * 86400000000
-        seconds = micros // 1000000
-        out[pos + 6] = seconds // 3600
-        out[pos + 7] = seconds // 60 % 60
-        out[pos + 8] = seconds % 60
-        store_be_i32(out, pos + 9, micros % 1000000 * 1000)
-        return pos + 13
-    if op == ops.INSTANT or op == ops.SQL_TIMESTAMP:
-        if null:
-            store_be_i64(out, pos, _MIN_I64)
-            store_be_i32(out, pos + 8, _MIN_I32 if op == ops.INSTANT else 0)
-            return pos + 12
-        seconds = value // 1000000
-        store_be_i64(out, pos, seconds if op == ops.INSTANT else value // 1000)
-        store_be_i32(out, pos + 8, (value - seconds * 1000000) * 1000)
-        return pos + 12
-    if null:
-        store_be_i64(out, pos, _MIN_I64)
-        return pos + 8
-    if op == ops.SQL_DATE:
-        store_be_i64(out, pos, value * 86400000)
-        return pos + 8
-    if value % 1000 != 0:
+def _union(prog, pc, aux, arena, cols, idx):  # type: ignore[no-untyped-def]
+    """The target of the only branch that is not null, or -1."""
+    target = -1
+    for r in range(prog[pc, 2], prog[pc, 2] + prog[pc, 3]):
+        if not is_null(arena, cols, aux[r, 0], idx[cols[aux[r, 0], LEVEL]]):
+            if target >= 0:
+                return -1
+            target = aux[r, 1]
+    return target
+
+
+@kernel
+def _put_fixed(size, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+    """So many bytes: the offset after them and 0, or the status that stops the run."""
+    first, last = text_at(arena, cols, col, slot)
+    if last - first != size:
+        return pos, ops.BAD_SIZE
+    if pos + size > len(out):
+        return pos, ops.FULL
+    return copy(arena, first, last, out, pos), ops.OK
+
+
+@kernel
+def _null_bits(arena, cols, col, slot, elements, out, pos):  # type: ignore[no-untyped-def]
+    """A bit for each element of a list, set where it is null; the offset after them, or -1 without room."""
+    first = load_i32(arena, cols[col, DATA] + 4 * slot)
+    count = load_i32(arena, cols[col, DATA] + 4 * slot + 4) - first
+    size = (count + 7) // 8
+    if pos + size > len(out):
         return -1
-    store_be_i64(out, pos, value // 1000)
-    return pos + 8
+    for i in range(size):
+        out[pos + i] = 0
+    for i in range(count):
+        if is_null(arena, cols, elements, first + i):
+            out[pos + (i >> 3)] |= 0x80 >> (i & 7)
+    return pos + size
 
 
 @kernel
@@ -168,12 +140,17 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
             row_found = found
             begin = pos
         op = prog[pc, 0]
+        if op >= ops.OPEN:
+            pc, pos, status = binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos)
+            if status != ops.OK:
+                break
+            continue
         col = prog[pc, 1]
         slot = np.int64(0)
         null = False
         if col >= 0:
             slot = idx[cols[col, LEVEL]]
-            null = _is_null(arena, cols, col, slot)
+            null = is_null(arena, cols, col, slot)
         if pos + _LARGEST_FIXED > limit:
             status = ops.FULL
             break
@@ -204,7 +181,7 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
                     if pos + prog[pc, 3] > limit:
                         status = ops.FULL
                         break
-                    pos = _copy(consts, a, a + prog[pc, 3], out, pos)
+                    pos = copy(consts, a, a + prog[pc, 3], out, pos)
                 else:
                     status = ops.NULL_VALUE
                     break
@@ -225,7 +202,7 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
                     if op != ops.RAW:
                         store_be_i32(out, pos, last - first)
                         pos += 4
-                    pos = _copy(arena, first, last, out, pos)
+                    pos = copy(arena, first, last, out, pos)
         elif op == ops.FRAME:
             regs[prog[pc, 2]] = pos
             pos += 4
@@ -244,7 +221,7 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
             if pos + prog[pc, 3] > limit:
                 status = ops.FULL
                 break
-            pos = _copy(consts, prog[pc, 2], prog[pc, 2] + prog[pc, 3], out, pos)
+            pos = copy(consts, prog[pc, 2], prog[pc, 2] + prog[pc, 3], out, pos)
         elif op == ops.ENTRY_END:
             if found == len(entries):
                 status = ops.FULL
@@ -366,8 +343,8 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
         elif op == ops.EITHER:
             left = prog[pc, 2]
             right = prog[pc, 3]
-            no_left = _is_null(arena, cols, left, idx[cols[left, LEVEL]])
-            if null or no_left == _is_null(arena, cols, right, idx[cols[right, LEVEL]]):
+            no_left = is_null(arena, cols, left, idx[cols[left, LEVEL]])
+            if null or no_left == is_null(arena, cols, right, idx[cols[right, LEVEL]]):
                 status = ops.NULL_VALUE if null else ops.BAD_EITHER
                 break
             out[pos] = prog[pc, 7] if no_left else prog[pc, 6]
@@ -395,24 +372,41 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
                     break
                 store_be_i16(out, pos, code_point(arena, first, last - first))
                 pos += 2
-        elif op >= ops.DATE_MS and op <= ops.MILLIS:
-            if op == ops.MILLIS and null:
-                if prog[pc, 2] < 0:
-                    status = ops.NULL_VALUE
-                    break
-                pos = _copy(consts, prog[pc, 2], prog[pc, 2] + 8, out, pos)
+        elif op >= ops.DATE_MS and op <= ops.TEXT_TIME:
+            pos, status = put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos)
+            if status != ops.OK:
+                break
+        elif op == ops.BIG_INTEGER or op == ops.BIG_DECIMAL:
+            pos, status = put_number(op, arena, cols, col, slot, null, out, pos)
+            if status != ops.OK:
+                break
+        elif op == ops.DECIMAL or op == ops.EPOCH or op == ops.TIMESTAMP or op == ops.FIXED_BYTES:
+            if null:
+                status = ops.NULL_VALUE
+                break
+            if op == ops.DECIMAL:
+                pos, status = put_decimal(prog, pc, arena, cols, col, slot, out, pos)
+            elif op == ops.EPOCH:
+                pos, status = put_epoch(prog, pc, arena, cols, col, slot, out, pos)
+            elif op == ops.TIMESTAMP:
+                pos, status = put_timestamp(prog, pc, arena, cols, col, slot, out, pos)
             else:
-                value = np.int64(0)
-                if not null:
-                    if op == ops.SQL_DATE or op == ops.LOCAL_DATE:
-                        value = np.int64(load_i32(arena, cols[col, DATA] + 4 * slot))
-                    else:
-                        value = load_i64(arena, cols[col, DATA] + 8 * slot)
-                after = _temporal(op, value, null, out, pos)
-                if after < 0:
-                    status = ops.LOST_DIGITS
-                    break
-                pos = after
+                pos, status = _put_fixed(prog[pc, 2], arena, cols, col, slot, out, pos)
+            if status != ops.OK:
+                break
+        elif op == ops.UNION:
+            target = prog[pc, 5] if null else _union(prog, pc, aux, arena, cols, idx)
+            if target < 0:
+                status = ops.NULL_VALUE if null else ops.BAD_UNION
+                break
+            pc = target
+            continue
+        elif op == ops.NULL_BITS:
+            after = _null_bits(arena, cols, col, slot, prog[pc, 2], out, pos)
+            if after < 0:
+                status = ops.FULL
+                break
+            pos = after
         else:
             status = ops.BAD_PROGRAM
             break

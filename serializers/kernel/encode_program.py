@@ -187,7 +187,7 @@ class EncodeBuilder:
             for operand in _COLUMN_OPERANDS.get(int(row[0]), ()):
                 row[operand] = moved[row[operand]]
         aux = np.array(self._aux or [(0, 0, 0, 0)], dtype=np.int64)
-        for row in instructions[instructions[:, 0] == ops.MASK]:
+        for row in instructions[np.isin(instructions[:, 0], (ops.MASK, ops.UNION))]:
             aux[row[2] : row[2] + row[3], 0] = moved[aux[row[2] : row[2] + row[3], 0]]
         constants = np.frombuffer(bytes(self._constants) or b"\0", dtype=np.uint8)
         return EncodeProgram(
@@ -201,7 +201,13 @@ class EncodeBuilder:
         )
 
 
-_COLUMN_OPERANDS = {ops.MASK: (6,), ops.EITHER: (2, 3)}
+_COLUMN_OPERANDS = {
+    ops.MASK: (6,),
+    ops.EITHER: (2, 3),
+    ops.NULL_BITS: (2,),
+    ops.SLOT_VARIANT: (5, 6),
+    ops.VARIANT: (5, 6),
+}
 """Positions in an instruction, besides the second, that hold a column."""
 
 
