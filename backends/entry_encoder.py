@@ -337,7 +337,7 @@ def _emit_key(builder: EncodeBuilder, parts: Parts, suffixed: bool, prefix: int)
             builder.op(ops.MARK, None, start)
         if name:
             with builder.field(name):
-                serializer.emit_encode(builder, builder.column(name))
+                (serializer.emit_encode_key if name == KEY else serializer.emit_encode)(builder, builder.column(name))
         else:
             builder.bytes(serializer.serialize(None))
         if suffixed:

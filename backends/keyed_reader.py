@@ -353,7 +353,7 @@ def _groups(state: StateDescription, keys: Sequence[Any], max_parallelism: int) 
 def _of_key(state: StateDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
     assert state.key is not None
     try:
-        return use(state.key, state.key.accept(key))
+        return use(state.key, state.key.accept_key(key))
     except StateProcessorError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, struct.error) as e:

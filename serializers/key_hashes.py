@@ -14,16 +14,23 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.composite import ROW_KIND_FIELD, ROW_KINDS, NullableSerializer, RowSerializer, TupleSerializer
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.kernel.compiler import allocating_kernel
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.encode import BEGIN, END
 from state_processor.serializers.kernel.encode_input import conform
 from state_processor.serializers.kernel.encode_program import UNWRITABLE
 from state_processor.serializers.kernel.encode_text import code_point, utf8_size
+from state_processor.serializers.kernel.encoder import encode_column
+from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.rowdata import BinaryDataSerializer, BinaryRowDataSerializer, StringDataSerializer
+from state_processor.serializers.streaming import WrappingSerializer
 
 Hashes = npt.NDArray[np.int32]
 
 _INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
 _FLOAT_NAN: Final = 0x7FC00000
 _DOUBLE_NAN: Final = 0x7FF8000000000000
+_MURMUR_SEED: Final = 42
+_SIZE: Final = 4
 
 
 def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:
@@ -93,6 +100,12 @@ def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
         return polynomial([column_hashes(f, _child(array, i)) for i, f in enumerate(serializer.fields)], 0)
     if type(serializer) is RowSerializer:
         return _rows(serializer, array)
+    if isinstance(serializer, WrappingSerializer):
+        return _vectorized(serializer.content, array)
+    if isinstance(serializer, BinaryDataSerializer):
+        return _binary(serializer, array)
+    if isinstance(serializer, BinaryRowDataSerializer | StringDataSerializer):
+        return _murmur(array, signed_rest=isinstance(serializer, StringDataSerializer))
     return None
 
 
@@ -161,6 +174,58 @@ def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
                 point = 0xDC00 + (point & 0x3FF)
             code = np.uint32(code * np.uint32(31) + np.uint32(point))
         codes[row] = np.int32(code)
+
+
+def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes:
+    """``hashCode`` of binary rows, arrays and maps: over their bytes, as keys have them."""
+    codes = np.zeros(len(array), dtype=np.int32)
+    rows = np.flatnonzero(~_nulls(array)) if array.null_count else np.arange(len(array))
+    encoded = encode_column(serializer, array.take(pa.array(rows)) if array.null_count else array, as_keys=True)
+    found = np.zeros(len(rows), dtype=np.int32)
+    _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END], True, found)
+    codes[rows] = found
+    return codes
+
+
+def _murmur(array: pa.Array, *, signed_rest: bool) -> Hashes:
+    """The same hash of texts or bytes; what is left behind the last whole word is hashed byte by byte, as signed numbers."""
+    codes = np.zeros(len(array), dtype=np.int32)
+    offsets, content = array.buffers()[1:]
+    if len(array) and content is not None:
+        bounds = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+        _hash_words(np.frombuffer(content, dtype=np.uint8), bounds[:-1], bounds[1:], signed_rest, codes)
+    return codes
+
+
+@kernel
+def _mixed(code, word):  # type: ignore[no-untyped-def]
+    word = (word * 0xCC9E2D51) & 0xFFFFFFFF
+    word = ((word << 15) | (word >> 17)) & 0xFFFFFFFF
+    code ^= (word * 0x1B873593) & 0xFFFFFFFF
+    code = ((code << 13) | (code >> 19)) & 0xFFFFFFFF
+    return (code * 5 + 0xE6546B64) & 0xFFFFFFFF
+
+
+@allocating_kernel
+def _hash_words(data, begins, ends, rest, codes):  # type: ignore[no-untyped-def]
+    """Flink's ``MurmurHashUtils``: over words of four bytes and, with ``rest``, over each byte behind them."""
+    for row in range(len(codes)):
+        code = np.int64(_MURMUR_SEED)
+        at = begins[row]
+        end = ends[row]
+        while at + 4 <= end:
+            code = _mixed(code, load_i32(data, at) & 0xFFFFFFFF)
+            at += 4
+        while rest and at < end:
+            byte = np.int64(data[at])
+            code = _mixed(code, byte if byte < 0x80 else byte | 0xFFFFFF00)
+            at += 1
+        code ^= end - begins[row]
+        code ^= code >> 16
+        code = (code * 0x85EBCA6B) & 0xFFFFFFFF
+        code ^= code >> 13
+        code = (code * 0xC2B2AE35) & 0xFFFFFFFF
+        codes[row] = np.int32(code ^ (code >> 16))
 
 
 def _rows(serializer: RowSerializer, array: pa.Array) -> Hashes | None:

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
 
@@ -51,6 +52,9 @@ class OpaqueSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.REST, column, 0)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.RAW, column, -1)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._snapshot

@@ -25,7 +25,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.composite import EitherValue, fields_text
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot
@@ -360,13 +360,26 @@ class EnumerationSerializer(TypeSerializer):
         return pa.string()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        if sorted(self._names) != list(range(len(self._names))):
+        if not self._is_dense:
             raise NotCompilableError(f"{self}: ids with gaps")
-        rows = []
-        for number in range(len(self._names)):
-            name = self._names[number].encode()
-            rows.append((builder.constant(name), len(name), 0, 0))
-        builder.op(ops.ENUM, column, builder.aux(rows), len(rows))
+        names = self._constants(builder)
+        builder.op(ops.ENUM, column, builder.aux(names), len(names))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if not self._is_dense:
+            builder.prepare(self, column)
+            return
+        names = self._constants(builder)
+        builder.op(encode_ops.ENUM, column, builder.aux(names), len(names))
+
+    @property
+    def _is_dense(self) -> bool:
+        return sorted(self._names) == list(range(len(self._names)))
+
+    def _constants(self, builder: DecodeBuilder | EncodeBuilder) -> list[tuple[int, int, int, int]]:
+        """Where the names are among a program's constants, in the order of the ids."""
+        names = [self._names[number].encode() for number in range(len(self._names))]
+        return [(builder.constant(name), len(name), 0, 0) for name in names]
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return EnumerationSerializerSnapshot(self._snapshot_class, self.enumeration, self.values)

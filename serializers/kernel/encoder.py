@@ -180,7 +180,9 @@ def _plain(scalar: pa.Scalar) -> Any:
         return str(scalar)
 
 
-def encode_column(serializer: TypeSerializer, values: pa.Array, options: EncodeOptions | None = None) -> Encoded:
+def encode_column(
+    serializer: TypeSerializer, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False
+) -> Encoded:
     """Each value of a column on its own, as one entry.
 
     Parameters
@@ -191,10 +193,12 @@ def encode_column(serializer: TypeSerializer, values: pa.Array, options: EncodeO
         A column of a type that the serializer's values fit in.
     options
         What the column does not say.
+    as_keys
+        In the form that keys of keyed state have.
     """
     builder = EncodeBuilder(pa.schema([("value", bind(serializer, values.type, "value"))]), options)
     with builder.field("value"):
-        serializer.emit_encode(builder, builder.column("value"))
+        (serializer.emit_encode_key if as_keys else serializer.emit_encode)(builder, builder.column("value"))
     builder.op(ops.ENTRY_END)
     builder.op(ops.ROW_END)
     return ColumnEncoder(builder.build()).encode(pa.RecordBatch.from_arrays([values], names=["value"]))
