@@ -10,7 +10,7 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo_values import register_kryo_class
+from state_processor.serializers.kryo import register_kryo_class
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.pojo import register_pojo_class
 from state_processor.serializers.registry import register_snapshot

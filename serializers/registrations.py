@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state_processor.serializers import kryo_values, pojo, registry
+from state_processor.serializers import pojo, registry
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.kryo_connectors import KAFKA_TOPIC_PARTITION
-from state_processor.serializers.kryo_values import KryoClass
+from state_processor.serializers.kryo.classes import KryoClass, set_user_class, user_classes
+from state_processor.serializers.kryo.connectors import KAFKA_TOPIC_PARTITION
 from state_processor.serializers.registry import SnapshotReader
 
 
@@ -22,7 +22,7 @@ class Registrations:
     @classmethod
     def current(cls) -> Registrations:
         """Those of this process; what the library describes itself is known everywhere."""
-        described = tuple(c for c in kryo_values.user_classes() if c.name != KAFKA_TOPIC_PARTITION)
+        described = tuple(c for c in user_classes() if c.name != KAFKA_TOPIC_PARTITION)
         return cls(registry.user_snapshots(), described, pojo.described_classes())
 
     def __bool__(self) -> bool:
@@ -33,7 +33,7 @@ class Registrations:
         for class_name, snapshot in self.snapshots.items():
             registry.register_snapshot(class_name, snapshot)
         for described in self.kryo_classes:
-            kryo_values.set_user_class(described)
+            set_user_class(described)
         for parent, classes in self.pojo_classes.items():
             for class_name, fields in classes.items():
                 pojo.register_pojo_class(class_name, fields, parent)

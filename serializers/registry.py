@@ -34,7 +34,7 @@ _FAMILIES: Final = (
     "streaming",
     "cep",
     "kryo",
-    "kryo_connectors",
+    "kryo.connectors",
     "avro",
     "gelly",
     "legacy",

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.kryo_values import register_kryo_class
+from state_processor.serializers.kryo import register_kryo_class
 from state_processor.serializers.pojo import register_pojo_class
 
 ROOT = Path(__file__).parent.parent

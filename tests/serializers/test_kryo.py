@@ -23,7 +23,10 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, KryoValue, with_first_id, written_by_flink
-from state_processor.serializers.kryo_values import _USER_CLASSES, BARE_FIRST_USER_ID, JavaType, KryoObject, to_json
+from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
+from state_processor.serializers.kryo.json_form import to_json
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.kryo.values import KryoObject
 from state_processor.serializers.opaque import OpaqueSerializer, filling, reason_end_unknown
 
 PACKAGE = "io.stateprocessor.interop.SerializerSpecimens$"
@@ -450,12 +453,12 @@ def test_deep_nesting_is_refused() -> None:
         KryoSerializer("java.util.List", flink=1).deserialize(data)
 
 
-def test_new_values_are_refused() -> None:
-    serializer = KryoSerializer("java.util.List", flink=1)
+def test_values_of_unknown_classes_are_written_as_bytes_alone() -> None:
+    serializer = KryoSerializer("com.acme.Unknown", flink=1)
     assert serializer.serialize(None) == b"\0"
     assert serializer.serialize(KryoValue(b"\x01", None)) == b"\x01"
-    with pytest.raises(UnsupportedFormatError, match="can't be written"):
-        serializer.serialize(["a"])
+    with pytest.raises(UnsupportedFormatError, match=r"can't be written .* register_kryo_class\('com.acme.Unknown'"):
+        serializer.serialize({"a": 1})
 
 
 def test_java_types() -> None:

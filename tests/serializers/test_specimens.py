@@ -13,7 +13,7 @@ from harness import CORPUS, Specimen, check_payloads, specimens
 from state_processor.serializers import TypeSerializer, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo import KryoSerializer, with_first_id
-from state_processor.serializers.kryo_values import _USER_CLASSES, BARE_FIRST_USER_ID
+from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
 
 BEYOND_BYTES = {
     "value-serializer": "ValueSerializer calls NameValue.write, code of the test's class",

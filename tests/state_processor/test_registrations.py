@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from state_processor.options import import_serializers, portable_registrations
-from state_processor.serializers import kryo_values, pojo, registry
+from state_processor.serializers import pojo, registry
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.kryo import classes
 from state_processor.serializers.registrations import Registrations
 
 
@@ -22,12 +23,12 @@ class MoneySnapshot(SimpleTypeSerializerSnapshot):
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     registry.user_snapshots()  # Flink's own are loaded before the copies are made
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
-    monkeypatch.setattr(kryo_values, "_USER_CLASSES", {})
+    monkeypatch.setattr(classes, "_USER_CLASSES", {})
     monkeypatch.setattr(pojo, "_DESCRIBED", {})
 
 
 def register_classes() -> None:
-    kryo_values.register_kryo_class("com.acme.Point", {"x": "int"})
+    classes.register_kryo_class("com.acme.Point", {"x": "int"})
     pojo.register_pojo_class("com.acme.Circle", {"radius": NumberSerializer("DOUBLE")}, "com.acme.Shape")
 
 
@@ -43,7 +44,7 @@ def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyP
     registry.register_snapshot("com.acme.MoneySnapshot", MoneySnapshot)
     (text,) = portable_registrations()
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
-    monkeypatch.setattr(kryo_values, "_USER_CLASSES", {})
+    monkeypatch.setattr(classes, "_USER_CLASSES", {})
     monkeypatch.setattr(pojo, "_DESCRIBED", {})
     import_serializers([text])
     found = Registrations.current()

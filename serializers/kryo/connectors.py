@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.serializers.kryo_values import register_kryo_class, user_class
+from state_processor.serializers.kryo.classes import register_kryo_class, user_class
 
 KAFKA_TOPIC_PARTITION: Final = "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition"
 

@@ -1,0 +1,23 @@
+"""Values that Kryo writes: Flink's last resort for classes that it has no serializer for.
+
+``serializer`` and ``snapshot`` are Flink's ``KryoSerializer``; ``reader`` and ``writer`` follow references and classes through a
+value; ``jdk`` is the table of the JDK's classes, ``layouts`` and ``wire`` what it is made of; ``classes`` has the descriptions of
+users' classes; ``columns`` and ``building`` lead from values to columns and back.
+"""
+
+from state_processor.serializers.kryo.classes import register_kryo_class
+from state_processor.serializers.kryo.declared import java_type_of
+from state_processor.serializers.kryo.serializer import KryoSerializer, KryoValue, convert, with_first_id
+from state_processor.serializers.kryo.snapshot import KRYO_SNAPSHOT, KryoSerializerSnapshot, written_by_flink
+
+__all__ = [
+    "KRYO_SNAPSHOT",
+    "KryoSerializer",
+    "KryoSerializerSnapshot",
+    "KryoValue",
+    "convert",
+    "java_type_of",
+    "register_kryo_class",
+    "with_first_id",
+    "written_by_flink",
+]

@@ -1,0 +1,176 @@
+"""Trees of Java objects from values of columns and from JSON: the way back from what columns show."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from state_processor.serializers.kryo import jdk, times
+from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
+from state_processor.serializers.kryo.columns import shape
+from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType
+from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
+from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime
+
+CLASS: Final = "@class"
+"""Names the class of an object in JSON."""
+VALUE: Final = "@value"
+"""Beside :data:`CLASS`, the value of an object that has no fields: ``{"@class": "java.lang.Long", "@value": 1}``."""
+
+_INT: Final = 1 << 31
+_LONG: Final = 1 << 63
+_OPTIONAL_NUMBERS: Final = frozenset(f"java.util.Optional{kind}" for kind in ("Int", "Long", "Double"))
+_ENUM_SETS: Final = frozenset({"java.util.RegularEnumSet", "java.util.JumboEnumSet"})
+_MOST_REGULAR: Final = 64
+"""The most constants of an enum whose ``EnumSet`` is regular."""
+_ANYTHING: Final = frozenset(
+    f"java.{name}" for name in ("lang.Object", "lang.Number", "lang.Comparable", "lang.CharSequence", "io.Serializable")
+)
+_CLASSES: Final = (
+    (bool, "java.lang.Boolean"),
+    (BigInteger, "java.math.BigInteger"),
+    (float, "java.lang.Double"),
+    (str, "java.lang.String"),
+    (bytes, "[B"),
+    (Decimal, "java.math.BigDecimal"),
+    (uuid.UUID, "java.util.UUID"),
+    (LocalDate, "java.time.LocalDate"),
+    (LocalTime, "java.time.LocalTime"),
+    (LocalDateTime, "java.time.LocalDateTime"),
+    (Instant, "java.time.Instant"),
+    (datetime, "java.time.Instant"),
+    (date, "java.time.LocalDate"),
+    (timedelta, "java.time.Duration"),
+    (KryoMap, "java.util.LinkedHashMap"),
+    (Mapping, "java.util.LinkedHashMap"),
+    (Iterable, "java.util.ArrayList"),
+)
+"""The class of a value of Python's where anything may stand, by the first that fits; whole numbers aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builder:
+    """Makes the objects that are written.
+
+    Parameters
+    ----------
+    columns
+        Whether values come from columns, where JSON is text; else they are JSON, parsed.
+    """
+
+    columns: bool
+
+    def declared(self, type_: JavaType, value: Any, inside: frozenset[str] = frozenset()) -> Any:
+        """The node of a value that is declared with a type; a primitive's content.
+
+        Raises
+        ------
+        ValueError, TypeError, ArithmeticError, LookupError
+            If the value is none of the type.
+        UnsupportedFormatError
+            If nothing is known of the class.
+        """
+        name, arguments = type_.name, type_.arguments
+        if name in PRIMITIVES:
+            if value is None:
+                raise ValueError(f"null where a {name} must be")
+            return jdk.TABLE[BOXES[name]].make(value)
+        if isinstance(value, Node):
+            return value
+        if self.columns and value is not None and shape(type_, inside)[0] == "json":
+            return _FROM_JSON.declared(type_, json.loads(value) if isinstance(value, str) else value)
+        if name == jdk.OPTIONAL:
+            return Node(name, self.declared(arguments[0] if arguments else ANY, value, inside))
+        if name in _OPTIONAL_NUMBERS:
+            return Node(name, None if value is None else jdk.TABLE[name].make(value))
+        if value is None:
+            return None
+        if isinstance(value, KryoObject):
+            return self._of_class(value.class_name, (), value.fields, inside)
+        if isinstance(value, Mapping) and CLASS in value and not self.columns:
+            rest = {key: part for key, part in value.items() if key != CLASS}
+            same = value[CLASS] == name
+            return self._of_class(value[CLASS], arguments if same else (), rest[VALUE] if [*rest] == [VALUE] else rest, inside)
+        return self._of_class(name, arguments, value, inside)
+
+    def _of_class(self, name: str, arguments: tuple[JavaType, ...], value: Any, inside: frozenset[str]) -> Node:
+        described = user_class(name)
+        if described is not None:
+            return Node(name, self._of_user_class(described, value, inside))
+        if name in _ANYTHING:
+            return self._of_python(value, inside)
+        if name == "java.time.ZoneId":
+            zone = times.zone_of(value)
+            return Node(jdk.zone_class(zone), zone)
+        name = jdk.NEW_OF.get(name, name)
+        if name.startswith("["):
+            return Node(name, self._array(JavaType(JavaType(name).component), value, inside))
+        if name in _ENUM_SETS:
+            return self._enum_set(name, arguments, value)
+        if name in jdk.TABLE:
+            return Node(name, jdk.TABLE[name].make(value))
+        if name in jdk.COLLECTIONS or name in jdk.SINGLETONS:
+            element = arguments[-1] if arguments else ANY
+            return Node(name, [self.declared(element, part, inside) for part in _elements(value)])
+        if name in jdk.MAPS or name == jdk.SINGLETON_MAP:
+            key_type, value_type = arguments if len(arguments) == 2 else (ANY, ANY)
+            pairs = value.items() if isinstance(value, Mapping) else _elements(value)
+            entries = ((self.declared(key_type, k, inside), self.declared(value_type, v, inside)) for k, v in pairs)
+            return Node(name, KryoMap(entries))
+        raise unknown_class(name, "a new value")
+
+    def _of_user_class(self, described: KryoClass, value: Any, inside: frozenset[str]) -> Any:
+        if described.read is not None:
+            return value
+        if described.constants is not None:
+            if value not in described.constants:
+                raise ValueError(f"{described.name} has no constant {value!r}; it has: {', '.join(described.constants)}")
+            return value
+        if described.abstract:
+            raise ValueError(f"{described.name} is abstract: name the class of the object with {CLASS!r}")
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{value!r} has not the fields of {described.name}")
+        types = dict(described.fields)
+        if value.keys() != types.keys():
+            names = sorted(value.keys() ^ types.keys())
+            raise ValueError(f"{described.name} has the fields {', '.join(types)}; too many or missing: {', '.join(names)}")
+        within = inside | {described.name}
+        return {name: self.declared(type_, value[name], within) for name, type_ in types.items()}
+
+    def _of_python(self, value: Any, inside: frozenset[str]) -> Node:
+        if isinstance(value, int) and not isinstance(value, bool | BigInteger):
+            short = "java.lang.Integer" if -_INT <= value < _INT else "java.lang.Long"
+            name = short if -_LONG <= value < _LONG else "java.math.BigInteger"
+        else:
+            name = next((name for type_, name in _CLASSES if isinstance(value, type_)), "")
+        if not name:
+            raise ValueError(f"{value!r} is nothing that Java has a class for")
+        return self._of_class(name, (), value, inside)
+
+    def _array(self, component: JavaType, value: Any, inside: frozenset[str]) -> Any:
+        if component.name == "byte":
+            return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
+        return [self.declared(component, part, inside) for part in _elements(value)]
+
+    def _enum_set(self, name: str, arguments: tuple[JavaType, ...], value: Any) -> Node:
+        described = user_class(arguments[0].name) if arguments else None
+        if described is None or described.constants is None:
+            raise ValueError("the enum of an EnumSet isn't known: declare it with a type argument, and describe the enum")
+        large = len(described.constants) > _MOST_REGULAR
+        constants = [self._of_user_class(described, constant, frozenset()) for constant in _elements(value)]
+        return Node("java.util.JumboEnumSet" if large else name, jdk.EnumSet(described.name, constants))
+
+
+def _elements(value: Any) -> Iterable[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise ValueError(f"{value!r} is no list")
+    return value
+
+
+_FROM_JSON: Final = Builder(columns=False)
+FROM_COLUMNS: Final = Builder(columns=True)

@@ -1,0 +1,164 @@
+"""What is known of classes beside the JDK's: descriptions that users give, and the numbers of registered classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.kryo.types import BOXES, JavaType
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kryo.reader import KryoReader
+    from state_processor.serializers.kryo.writer import KryoWriter
+
+
+@dataclass(frozen=True, slots=True)
+class KryoClass:
+    """What is known of a user's class: its fields, an enum's constants, a reader and a writer, or nothing of an abstract one."""
+
+    name: str
+    fields: tuple[tuple[str, JavaType], ...] = ()
+    constants: tuple[str, ...] | None = None
+    read: Callable[[KryoReader], Any] | None = None
+    abstract: bool = False
+    final: bool = False
+    write: Callable[[KryoWriter, Any], None] | None = None
+
+    @property
+    def in_order(self) -> list[tuple[str, JavaType]]:
+        """The fields as Kryo's ``FieldSerializer`` writes them."""
+        return sorted(self.fields)
+
+
+_USER_CLASSES: Final[dict[str, KryoClass]] = {}
+
+
+def user_class(name: str) -> KryoClass | None:
+    """The description of a class, or of the enum whose constant's own class this is."""
+    found = _USER_CLASSES.get(name)
+    if found is None and "$" in name:
+        outer, _, number = name.rpartition("$")
+        found = _USER_CLASSES.get(outer) if number.isdigit() else None
+        if found is not None and found.constants is None:
+            return None
+    return found
+
+
+def set_user_class(described: KryoClass) -> None:
+    """Make a description known; the last one of a class counts."""
+    _USER_CLASSES[described.name] = described
+
+
+def user_classes() -> tuple[KryoClass, ...]:
+    """All descriptions, to take them along to another process."""
+    return tuple(_USER_CLASSES.values())
+
+
+def unknown_class(name: str, where: str) -> UnsupportedFormatError:
+    """The error for a class that nothing is known of."""
+    return UnsupportedFormatError(
+        f"{where}: a value of class {name}, which Kryo wrote. Kryo's bytes describe neither fields nor lengths: describe the "
+        f"class with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
+        f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
+    )
+
+
+def register_kryo_class(
+    class_name: str,
+    fields: Mapping[str, Any] | Sequence[str] | Callable[[KryoReader], Any] | None,
+    *,
+    final: bool | None = None,
+    write: Callable[[KryoWriter, Any], None] | None = None,
+) -> None:
+    """Describe a class whose values Kryo wrote, so that they can be decoded and new ones written.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, with ``$`` before nested classes.
+    fields
+        A mapping: the class's fields, those of its superclasses included, neither static nor transient ones, with the declared
+        type of each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
+        ``"int[]"``), or a serializer, where a number stands for the primitive and not its box.
+        A sequence: an enum's constants in their order.
+        A function: reads what a Kryo serializer of the job's own wrote, and gives values of Python's.
+        ``None``: an interface or abstract class, whose subclasses are described too.
+    final
+        Whether the class is declared ``final``, as records are: Kryo leaves out the class of values in fields of that type.
+        Enums are taken as final unless constants have bodies of their own, other classes as not final.
+    write
+        Beside a function that reads, the one that writes a value as the job's own Kryo serializer does; without it new values
+        of the class can't be written.
+
+    Raises
+    ------
+    OptionError
+        If a type is none.
+    """
+    if fields is None:
+        set_user_class(KryoClass(class_name, abstract=True))
+    elif callable(fields):
+        set_user_class(KryoClass(class_name, read=fields, final=bool(final), write=write))
+    elif isinstance(fields, Mapping):
+        types = tuple((name, _java_type(type_)) for name, type_ in fields.items())
+        set_user_class(KryoClass(class_name, types, final=bool(final)))
+    else:
+        set_user_class(KryoClass(class_name, constants=tuple(fields), final=final is None or final))
+
+
+def _java_type(type_: Any) -> JavaType:
+    if isinstance(type_, str):
+        return JavaType.parse(type_)
+    from state_processor.serializers.kryo.declared import java_type_of
+
+    return java_type_of(type_)
+
+
+# Class numbers
+
+_KRYO_IDS: Final = {
+    number: BOXES.get(name, name)
+    for number, name in enumerate(
+        ("int", "java.lang.String", "float", "boolean", "byte", "char", "short", "long", "double", "java.lang.Void")
+    )
+}
+_CHILL: Final = (
+    "java.util.Arrays$ArrayList",
+    "java.util.BitSet",
+    "java.util.PriorityQueue",
+    "java.util.regex.Pattern",
+    "java.sql.Date",
+    "java.sql.Time",
+    "java.sql.Timestamp",
+    "java.net.URI",
+    "java.net.InetSocketAddress",
+    "java.util.UUID",
+    "java.util.Locale",
+    "java.text.SimpleDateFormat",
+)
+_FIRST_CHILL_ID: Final = 73
+FIRST_USER_ID: Final = _FIRST_CHILL_ID + len(_CHILL)
+"""The number of the first registration of a job (Flink: ``FlinkChillPackageRegistrar.getNextRegistrationId``)."""
+BARE_FIRST_USER_ID: Final = 10
+"""The same where ``flink-runtime`` (before 2.0 ``flink-java``) is not on the class path, as in unit tests of Flink."""
+
+
+def class_ids(registered: Iterable[str], first_id: int = FIRST_USER_ID) -> dict[int, str]:
+    """Class by number: Kryo's own, Flink's, and the registrations of a snapshot in their order.
+
+    Registering a class a second time gives it no second number.
+    """
+    ids = dict(_KRYO_IDS)
+    if first_id == FIRST_USER_ID:
+        ids.update(enumerate(_CHILL, _FIRST_CHILL_ID))
+    seen = set(ids.values())
+    following = first_id
+    for name in registered:
+        name = BOXES.get(name, name)
+        if name not in seen:
+            seen.add(name)
+            ids[following] = name
+            following += 1
+    return ids

@@ -1,0 +1,141 @@
+"""Columns of values that Kryo wrote: their Arrow types, and values for them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers import basic, temporal
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo.jdk import is_collection, is_map
+from state_processor.serializers.kryo.json_form import to_json
+from state_processor.serializers.kryo.types import BOXES, JavaType
+from state_processor.serializers.kryo.values import KryoMap, KryoObject
+from state_processor.serializers.options import DecodeOptions
+
+_COLUMNS: Final[dict[str, TypeSerializer]] = {
+    **{BOXES[n.lower()]: basic.NumberSerializer(n) for n in ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")},
+    "java.util.concurrent.atomic.AtomicBoolean": basic.NumberSerializer("BOOLEAN"),
+    "java.util.concurrent.atomic.AtomicInteger": basic.NumberSerializer("INT"),
+    "java.util.concurrent.atomic.AtomicLong": basic.NumberSerializer("LONG"),
+    "java.util.OptionalInt": basic.NumberSerializer("INT"),
+    "java.util.OptionalLong": basic.NumberSerializer("LONG"),
+    "java.util.OptionalDouble": basic.NumberSerializer("DOUBLE"),
+    **dict.fromkeys(
+        ("java.util.Date", "java.sql.Timestamp", "java.time.Instant", "java.util.Calendar", "java.util.GregorianCalendar"),
+        temporal.InstantSerializer(),
+    ),
+    **dict.fromkeys(("java.sql.Date", "java.time.LocalDate"), temporal.LocalDateSerializer()),
+    "java.time.LocalDateTime": temporal.LocalDateTimeSerializer(),
+}
+_TEXT: Final = {
+    "java.lang.Character", "java.lang.String", "java.lang.StringBuilder", "java.lang.StringBuffer", "java.lang.Class",
+    "java.math.BigInteger", "java.math.BigDecimal", "java.net.URI", "java.net.URL", "java.net.InetSocketAddress", "java.sql.Time",
+    "java.util.Currency", "java.util.UUID", "java.util.Locale", "java.util.regex.Pattern", "java.util.TimeZone",
+    "java.util.SimpleTimeZone", "sun.util.calendar.ZoneInfo", "java.time.LocalTime", "java.time.Duration", "java.time.Period",
+    "java.time.Year", "java.time.YearMonth", "java.time.MonthDay", "java.time.ZoneId", "java.time.ZoneRegion",
+    "java.time.ZoneOffset",
+    "java.time.OffsetTime", "java.time.OffsetDateTime", "java.time.ZonedDateTime",
+}  # fmt: skip
+_INT: Final = JavaType("java.lang.Integer")
+
+
+def shape(type_: JavaType, inside: frozenset[str] = frozenset()) -> tuple[str, tuple[tuple[str, JavaType], ...]]:
+    """What a column of a declared type is: its kind and the types it is made of."""
+    name, arguments = type_.name, type_.arguments
+    described = user_class(name)
+    if described is not None and described.constants is not None:
+        return "text", ()
+    if described is not None and not described.abstract and described.fields and name not in inside:
+        return "struct", described.fields
+    if name in _TEXT or name == "char":
+        return "text", ()
+    if BOXES.get(name, name) in _COLUMNS:
+        return "column", ()
+    if name == "java.util.BitSet":
+        return "list", (("element", _INT),)
+    if name == "java.util.Optional" and arguments:
+        return shape(arguments[0], inside)
+    if name == "[B":
+        return "bytes", ()
+    if name.startswith("["):
+        return "list", (("element", JavaType(type_.component)),)
+    if arguments and is_collection(name):
+        return "list", (("element", arguments[-1]),)
+    if len(arguments) == 2 and is_map(name):
+        return "map", (("key", arguments[0]), ("value", arguments[1]))
+    return "json", ()
+
+
+def _unwrapped(type_: JavaType) -> JavaType:
+    while type_.name == "java.util.Optional" and type_.arguments:
+        type_ = type_.arguments[0]
+    return type_
+
+
+def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] = frozenset()) -> pa.DataType:
+    """The Arrow type of values that are declared to be of a type.
+
+    Numbers, dates and points in time have the type they have elsewhere; big numbers, times of day, UUIDs, enums and the like are
+    strings; a ``BitSet`` is the list of its set bits; arrays, and collections and maps whose type arguments are declared, are
+    lists and maps; described classes are structs. Anything else (``Object``, a bare ``List``, a class inside itself) is a string
+    of JSON, as :func:`~state_processor.serializers.kryo.json_form.to_json` says.
+    """
+    type_ = _unwrapped(type_)
+    kind, parts = shape(type_, inside)
+    within = inside | {type_.name} if kind == "struct" else inside
+    types = [pa.field(name, column_type(part, options, within)) for name, part in parts]
+    match kind:
+        case "struct":
+            return pa.struct(types)
+        case "list":
+            return pa.list_(types[0].type)
+        case "map":
+            return pa.map_(types[0].type, types[1].type)
+        case "bytes":
+            return pa.binary()
+        case "column":
+            return _COLUMNS[BOXES.get(type_.name, type_.name)].arrow_type(options)
+    return pa.string()
+
+
+def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: frozenset[str] = frozenset()) -> Any:
+    """A decoded value for a column of :func:`column_type`.
+
+    Raises
+    ------
+    UndecodableValueError
+        If an object is of a subclass, whose further fields the column has no place for.
+    """
+    type_ = _unwrapped(type_)
+    kind, parts = shape(type_, inside)
+    if kind == "json":
+        return None if value is None else json.dumps(to_json(value), ensure_ascii=False)
+    if value is None:
+        return None
+    match kind:
+        case "struct":
+            if not isinstance(value, KryoObject) or value.class_name != type_.name:
+                found = value.class_name if isinstance(value, KryoObject) else type(value).__name__
+                raise UndecodableValueError(
+                    f"a value of class {found} where {type_.name} is declared: describe {type_.name} with "
+                    f"register_kryo_class({type_.name!r}, None) to see values of its subclasses as JSON"
+                )
+            within = inside | {type_.name}
+            return {name: column_value(part, value.fields[name], options, within) for name, part in parts}
+        case "list":
+            return [column_value(parts[0][1], v, options, inside) for v in value]
+        case "map":
+            assert isinstance(value, KryoMap)
+            return [
+                (column_value(parts[0][1], k, options, inside), column_value(parts[1][1], v, options, inside)) for k, v in value
+            ]
+        case "bytes":
+            return value
+        case "column":
+            return _COLUMNS[BOXES.get(type_.name, type_.name)].present(value, options)
+    return basic.without_lone_surrogates(str(value))

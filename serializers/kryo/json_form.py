@@ -1,0 +1,40 @@
+"""Plain values in the terms of JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from state_processor.serializers.basic import without_lone_surrogates
+from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
+
+
+def to_json(value: Any) -> Any:
+    """A decoded value in the terms of JSON.
+
+    Collections are arrays; maps are objects where all keys are text, else arrays of [key, value]; objects have their class under
+    ``@class``; bytes are hex; big numbers, dates and times, NaN and infinities are text.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return without_lone_surrogates(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
+    if isinstance(value, int) and not isinstance(value, BigInteger):
+        return value
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, KryoObject):
+        return {"@class": value.class_name, **{name: to_json(v) for name, v in value.fields.items()}}
+    if isinstance(value, KryoMap):
+        if all(isinstance(k, str) for k, _ in value):
+            return {to_json(k): to_json(v) for k, v in value}
+        return [[to_json(k), to_json(v)] for k, v in value]
+    if isinstance(value, list):
+        return [to_json(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): to_json(v) for k, v in value.items()}
+    return str(Decimal(value)) if isinstance(value, BigInteger) else str(value)  # Decimal knows no limit of digits

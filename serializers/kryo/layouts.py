@@ -1,0 +1,220 @@
+"""How the content of an object lies in Kryo's bytes, reading and writing side by side, and how layouts are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.java_objects import JavaClass, JavaEnum, JavaInstance, read_java_object
+from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, JavaType
+from state_processor.serializers.kryo.values import KryoObject, Node
+from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kryo.reader import KryoReader
+    from state_processor.serializers.kryo.writer import KryoWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Reads the content of a :class:`~state_processor.serializers.kryo.values.Node` and writes it."""
+
+    read: Callable[[KryoReader], Any]
+    write: Callable[[KryoWriter, Any], None]
+
+
+BYTE: Final = Layout(KryoInput.byte, KryoOutput.byte)
+BOOLEAN: Final = Layout(KryoInput.boolean, KryoOutput.boolean)
+INT: Final = Layout(KryoInput.int_, KryoOutput.int_)
+LONG: Final = Layout(KryoInput.long, KryoOutput.long)
+POSITIVE_INT: Final = Layout(KryoInput.positive_int, KryoOutput.positive_int)
+POSITIVE_LONG: Final = Layout(KryoInput.positive_long, KryoOutput.positive_long)
+STRING: Final = Layout(KryoInput.string, KryoOutput.string)
+TEXT: Final = Layout(KryoInput.text, KryoOutput.string)
+COUNTED: Final = Layout(KryoInput.string, KryoOutput.counted)
+CHARACTER: Final = Layout(lambda r: chr(r.fixed("H")), lambda w, v: w.fixed("H", ord(v)))
+
+
+def fixed(layout: str) -> Layout:
+    """A number of fixed width, as ``struct`` names it."""
+    return Layout(lambda r: r.fixed(layout), lambda w, v: w.fixed(layout, v))
+
+
+def nothing(content: Any) -> Layout:
+    """A class whose objects are all alike."""
+    return Layout(lambda r: content, lambda w, v: None)
+
+
+def converted(inner: Layout, build: Callable[[Any], Any], take: Callable[[Any], Any]) -> Layout:
+    """Another layout's content in another form: ``build`` on reading, ``take`` on writing."""
+    return Layout(lambda r: build(inner.read(r)), lambda w, v: inner.write(w, take(v)))
+
+
+def sequence(build: Callable[..., Any], *parts: Layout) -> Layout:
+    """A tuple's items one after the other."""
+
+    def write(writer: KryoWriter, value: Any) -> None:
+        for part, item in zip(parts, value, strict=True):
+            part.write(writer, item)
+
+    return Layout(lambda r: build(*[part.read(r) for part in parts]), write)
+
+
+def optional(inner: Layout) -> Layout:
+    """Whether there is a value, and the value."""
+
+    def write(writer: KryoWriter, value: Any) -> None:
+        writer.boolean(value is not None)
+        if value is not None:
+            inner.write(writer, value)
+
+    return Layout(lambda r: inner.read(r) if r.boolean() else None, write)
+
+
+# Classes that Kryo 2 writes field by field
+
+
+class Apart(NamedTuple):
+    """A value of which objects inside may stand elsewhere too: the value, and its fields as they were read."""
+
+    whole: Any
+    fields: dict[str, Any]
+
+
+def whole(content: Any) -> Any:
+    """The value, where its parts are kept beside it."""
+    return content.whole if isinstance(content, Apart) else content
+
+
+@dataclass(frozen=True)
+class _ByFields:
+    """The fields of a tuple's class in the order of the tuple, which Kryo writes in the order of their names.
+
+    Parameters
+    ----------
+    build
+        Makes the tuple.
+    fields
+        Names and declared types.
+    classes
+        The class of an object of each Python type, where a field is declared with a superclass.
+    take
+        The tuple of a content.
+    """
+
+    build: Callable[..., Any]
+    fields: Mapping[str, str]
+    classes: Mapping[type, str]
+    take: Callable[[Any], Any]
+
+    @property
+    def in_order(self) -> list[tuple[str, JavaType]]:
+        return [(name, JavaType(type_)) for name, type_ in sorted(self.fields.items())]
+
+    def read(self, reader: KryoReader) -> Any:
+        found = reader.fields(self.in_order)
+        parts = [found[name] for name in self.fields]
+        if None in parts:
+            raise reader.source.corrupt(f"a null in a field of {self.build}")
+        value = self.build(*[whole(part.content) if isinstance(part, Node) else part for part in parts])
+        return Apart(value, found) if any(isinstance(part, Node) for part in parts) else value
+
+    def write(self, writer: KryoWriter, content: Any) -> None:
+        if isinstance(content, Apart):
+            fields = content.fields
+        else:
+            fields = {name: self._part(name, item) for name, item in zip(self.fields, self.take(content), strict=True)}
+        for name, type_ in self.in_order:
+            writer.declared(type_, fields[name])
+
+    def _part(self, name: str, item: Any) -> Any:
+        declared = self.fields[name]
+        return item if declared in PRIMITIVES else Node(self.classes.get(type(item), declared), item)
+
+
+def by_fields(
+    build: Callable[..., Any],
+    fields: Mapping[str, str],
+    classes: Mapping[type, str] | None = None,
+    take: Callable[[Any], Any] = tuple,
+) -> Layout:
+    """A class whose fields Kryo 2 writes one by one, in the order of their names; see :class:`_ByFields`."""
+    layout = _ByFields(build, fields, classes or {}, take)
+    return Layout(layout.read, layout.write)
+
+
+def optional_field(inner: Layout, absent: Any) -> Layout:
+    """Kryo 2's ``OptionalInt`` and its like: whether there is a value, and one in any case."""
+
+    def read(reader: KryoReader) -> Any:
+        present, value = reader.boolean(), inner.read(reader)
+        return value if present else None
+
+    def write(writer: KryoWriter, value: Any) -> None:
+        writer.boolean(value is not None)
+        inner.write(writer, absent if value is None else value)
+
+    return Layout(read, write)
+
+
+# Java serialization
+
+
+@dataclass(frozen=True, slots=True)
+class JavaStream:
+    """An object in Java serialization: its bytes, and what they say."""
+
+    raw: bytes
+    value: Any
+
+
+def _write_stream(writer: KryoWriter, stream: Any) -> None:
+    if not isinstance(stream, JavaStream):
+        raise UnsupportedFormatError("new values can't be written in Java serialization, only those that were read")
+    writer.target.write_bytes(stream.raw)
+
+
+def java_stream(value_of: Callable[[Any], Any]) -> Layout:
+    """An object in Java serialization, of which ``value_of`` makes a plain value."""
+
+    def read(reader: KryoReader) -> JavaStream:
+        found = read_java_object(reader.source)
+        return JavaStream(found.raw, value_of(found.content))
+
+    return Layout(read, _write_stream)
+
+
+def java_value(content: Any) -> Any:
+    """An object in Java serialization as if Kryo had written its fields; what ``writeObject`` added stands under ``@data``."""
+    match content:
+        case JavaInstance():
+            fields = {name: java_value(value) for name, value in content.fields.items()}
+            if content.annotations:
+                fields["@data"] = [java_value(a) for a in content.annotations]
+            return KryoObject(content.class_name, fields)
+        case JavaEnum():
+            return content.constant
+        case JavaClass():
+            return content.name
+        case list():
+            return [java_value(value) for value in content]
+    return content
+
+
+JAVA_SERIALIZED: Final = java_stream(java_value)
+
+PRIMITIVE_LAYOUTS: Final[dict[str, Layout]] = {
+    BOXES[name]: layout
+    for name, layout in {
+        "boolean": BOOLEAN,
+        "byte": BYTE,
+        "char": CHARACTER,
+        "short": fixed("h"),
+        "int": INT,
+        "long": LONG,
+        "float": fixed("f"),
+        "double": fixed("d"),
+    }.items()
+}

@@ -1,0 +1,303 @@
+"""Values as Kryo writes them: 2.24 in Flink 1.x, 5.6 in Flink 2.x.
+
+The two differ in byte order, in strings, collections, maps and dates; what they share is the framing. Each object is
+preceded by its class (a number, or a name that later objects refer to by number) where that does not follow from the place,
+and by a reference marker: 0 null, 1 a new object, else an object that was read before.
+
+Nothing in the bytes tells a class that is written field by field from any other, nor how long an object is: a class that is not
+known here has to be described with :func:`~state_processor.serializers.kryo.register_kryo_class`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.kryo import jdk
+from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
+from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, JavaStream, whole
+from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType
+from state_processor.serializers.kryo.values import KryoMap, KryoObject, Node
+from state_processor.serializers.kryo.wire import KRYO_2, KryoInput
+
+DEEPEST: Final = 100
+"""Objects inside one another that are read and written."""
+JAVA_SERIALIZERS: Final = {
+    "com.esotericsoftware.kryo.serializers.JavaSerializer",
+    "org.apache.flink.api.java.typeutils.runtime.kryo.JavaSerializer",
+}
+"""Kryo serializers that leave it to Java serialization."""
+
+_MOST_REPEATED: Final = 1 << 24
+
+
+def is_referenced(name: str, version: int) -> bool:
+    """Whether objects of a class are numbered, so that later places can refer to them."""
+    if name in UNBOXED:
+        return False
+    described = user_class(name)
+    return version == KRYO_2 or described is None or described.constants is None
+
+
+@dataclass(slots=True)
+class KryoReader(KryoInput):
+    """Reads one value with its class (Kryo: ``readClassAndObject``).
+
+    Parameters
+    ----------
+    source
+        Where the value begins.
+    version
+        :data:`~state_processor.serializers.kryo.wire.KRYO_2` or :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
+    ids
+        Class by number, of :func:`~state_processor.serializers.kryo.classes.class_ids`.
+    custom
+        The Kryo serializer of each class that a job gave one of its own.
+    """
+
+    ids: Mapping[int, str]
+    custom: Mapping[str, str] = field(default_factory=dict)
+    _names: list[str] = field(default_factory=list)
+    _objects: list[Node | None] = field(default_factory=list)
+    _depth: int = 0
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return f"{self.source.source}, offset {self.source.position}"
+
+    def class_(self) -> str | None:
+        """The class of the next object; ``None`` where the object is null."""
+        start = self.source.position
+        number = self.varint()
+        if number == 0:
+            return None
+        if number > 1:
+            name = self.ids.get(number - 2)
+            if name is None:
+                raise UnsupportedFormatError(
+                    f"{self.source.source}, offset {start}: Kryo's class number {number - 2} is not one of Flink's, nor one "
+                    "that the serializer snapshot registers (numbers 10 to 72 are classes of Scala)"
+                )
+            return name
+        index = self.varint()
+        if index < len(self._names):
+            return self._names[index]
+        if index > len(self._names):
+            raise self.source.corrupt(f"class name {index} is referred to, {len(self._names)} were read", start)
+        self._names.append(self.text())
+        return self._names[-1]
+
+    def class_and_object(self) -> Any:
+        """An object of any class, or null, as a plain value: for readers of the job's own serializers."""
+        return plain(self.node())
+
+    def node(self, arguments: tuple[JavaType, ...] = ()) -> Node | None:
+        """An object of any class, or null."""
+        name = self.class_()
+        return None if name is None else self.object(name, arguments, nullable=False)
+
+    def object(self, name: str, arguments: tuple[JavaType, ...] = (), *, nullable: bool) -> Node | None:
+        """An object whose class is known: reference marker and content."""
+        if not is_referenced(name, self.version):
+            return None if nullable and self.varint() == 0 else self._fill(Node(name, None), arguments)
+        start = self.source.position
+        marker = self.varint()
+        if marker == 0:
+            return None
+        if marker == 1:
+            node = Node(name, None)
+            self._objects.append(None)
+            number = len(self._objects) - 1
+            self._fill(node, arguments)
+            self._objects[number] = node
+            return node
+        if marker - 2 >= len(self._objects):
+            raise self.source.corrupt(f"object {marker - 2} is referred to, {len(self._objects)} were read", start)
+        found = self._objects[marker - 2]
+        if found is None:
+            raise UndecodableValueError(f"{self.source.source}, offset {start}: a {name} contains itself")
+        return found
+
+    def declared(self, type_: JavaType) -> Any:
+        """A field's value: a primitive bare, an object of a final class without its class."""
+        if type_.name in PRIMITIVES:
+            return PRIMITIVE_LAYOUTS[BOXES[type_.name]].read(self)
+        if jdk.is_final(type_.name):
+            return self.object(type_.name, type_.arguments, nullable=True)
+        return self.node(type_.arguments)
+
+    def fields(self, fields: Iterable[tuple[str, JavaType]]) -> dict[str, Any]:
+        """The fields of an object, in the order given."""
+        return {name: self.declared(type_) for name, type_ in fields}
+
+    def constant(self, described: KryoClass) -> str | None:
+        """A constant of an enum."""
+        assert described.constants is not None
+        start = self.source.position
+        ordinal = self.varint() - 1
+        if ordinal >= len(described.constants):
+            raise self.source.corrupt(f"constant {ordinal} of {described.name}, which has {len(described.constants)}", start)
+        return None if ordinal < 0 else described.constants[ordinal]
+
+    def _fill(self, node: Node, arguments: tuple[JavaType, ...]) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise UndecodableValueError(f"{self.where}: objects nest deeper than {DEEPEST}")
+        node.content = self._content(node, arguments)
+        self._depth -= 1
+        return node
+
+    def _content(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
+        name = node.class_name
+        described = user_class(name)
+        if described is not None and described.read is not None:
+            return described.read(self)
+        if name in self.custom:
+            return self._by_custom_serializer(name)
+        row = jdk.TABLE.get(name)
+        layout = row.layouts.get(self.version) if row is not None else None
+        if layout is not None:
+            return layout.read(self)
+        if described is not None and described.constants is not None:
+            return self.constant(described)
+        if described is not None and not described.abstract:
+            values = self.fields(described.in_order)
+            return {field_name: values[field_name] for field_name, _ in described.fields}
+        if name == jdk.OPTIONAL:
+            inner = arguments[0] if arguments else ANY
+            # A field that is a type variable: Kryo 2 takes it as declared with what the variable stands for.
+            return self.declared(inner) if self.version == KRYO_2 else self.node(inner.arguments)
+        if name.startswith("["):
+            return self._array(JavaType(name).component)
+        if name in jdk.COLLECTIONS:
+            return self._collection_2(node, arguments) if self.version == KRYO_2 else self._collection_5(node, arguments)
+        if name in jdk.MAPS:
+            return self._map(node, arguments)
+        if name in jdk.SINGLETONS:
+            return [self.node()]
+        if name == jdk.SINGLETON_MAP:
+            return KryoMap([(self.node(), self.node())])
+        raise unknown_class(name, self.where)
+
+    def _by_custom_serializer(self, name: str) -> Any:
+        serializer = self.custom[name]
+        if serializer in JAVA_SERIALIZERS:
+            return JAVA_SERIALIZED.read(self)
+        raise UnsupportedFormatError(
+            f"{self.where}: a value of class {name}, written by the job's own Kryo "
+            f"serializer {serializer}; register_kryo_class({name!r}, reader) takes a function that reads "
+            "from a KryoReader what it wrote"
+        )
+
+    def _array(self, component: str) -> Any:
+        size = self.varint() - 1
+        if size < 0:
+            return None
+        self.count("array elements", size)
+        if component == "byte":
+            return self.source.read_bytes(size)
+        if component in PRIMITIVES:
+            layout = PRIMITIVE_LAYOUTS[BOXES[component]]
+            return [layout.read(self) for _ in range(size)]
+        if jdk.is_final(component):
+            return [self.object(component, nullable=True) for _ in range(size)]
+        return [self.node() for _ in range(size)]
+
+    def _collection_2(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
+        if node.class_name in jdk.ORDERED_SETS:
+            node.header = self.node()
+        size = self.count("collection elements", self.varint())
+        final = final_element(arguments)
+        if node.class_name == jdk.AS_LIST:
+            node.header = self.class_()
+            final = None
+        if final is not None:
+            return [self.object(final.name, final.arguments, nullable=True) for _ in range(size)]
+        return [self.node() for _ in range(size)]
+
+    def _collection_5(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
+        final, nested = final_element(arguments), arguments[-1].arguments if arguments else ()
+        nulls = node.class_name not in jdk.IMMUTABLE
+        flag, size = self.flagged_varint() if final is None or nulls else (False, self.varint())
+        if size == 0:
+            return None
+        size = self.count("collection elements", size - 1, 0 if flag else 1)
+        if node.class_name in jdk.ORDERED_SETS:
+            node.header = self.node()
+        if final is not None:
+            return [self.object(final.name, nested, nullable=flag) for _ in range(size)]
+        if not flag or size == 0:
+            return [self.node(nested) for _ in range(size)]
+        common = self.class_()
+        if common is None:
+            return [None] * self._repeated(size)
+        has_null = nulls and self.boolean()
+        if common in jdk.EMPTY:
+            self._repeated(size)
+        return [self.object(common, nested, nullable=has_null) for _ in range(size)]
+
+    def _repeated(self, size: int) -> int:
+        """A count of elements that take no bytes, kept within reason."""
+        if size > _MOST_REPEATED:
+            raise self.source.corrupt(f"{size} elements without content announced")
+        return size
+
+    def _map(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
+        size = 0
+        if self.version != KRYO_2:
+            size = self.varint() - 1
+            if size < 0:
+                return None
+        if node.class_name in jdk.ORDERED_MAPS:
+            node.header = self.node()
+        if self.version == KRYO_2:
+            size = self.varint()
+        self.count("map entries", size, 2)
+        key, value = arguments if len(arguments) == 2 else (ANY, ANY)
+        return KryoMap((self._argument(key), self._argument(value)) for _ in range(size))
+
+    def _argument(self, type_: JavaType) -> Node | None:
+        if jdk.is_final(type_.name):
+            return self.object(type_.name, type_.arguments, nullable=True)
+        return self.node(type_.arguments if self.version != KRYO_2 else ())
+
+
+def final_element(arguments: tuple[JavaType, ...]) -> JavaType | None:
+    """The declared type of a collection's elements where it is a final class, which Kryo leaves out."""
+    return arguments[-1] if arguments and jdk.is_final(arguments[-1].name) else None
+
+
+def plain(node: Node | None) -> Any:
+    """The value that a tree of objects stands for: numbers, text, dates, lists, :class:`KryoMap` and :class:`KryoObject`."""
+    return _plain_content(node, {}) if node is not None else None
+
+
+def _plain_content(node: Node, known: dict[int, Any]) -> Any:
+    if id(node) not in known:
+        known[id(node)] = _plain(node, known)
+    return known[id(node)]
+
+
+def _plain(node: Node, known: dict[int, Any]) -> Any:
+    def of(part: Any) -> Any:
+        return _plain_content(part, known) if isinstance(part, Node) else part
+
+    content, described = whole(node.content), user_class(node.class_name)
+    if described is not None and described.read is not None:
+        return content
+    row = jdk.TABLE.get(node.class_name)
+    if row is not None:
+        return None if content is None else row.show(content)
+    match content:
+        case JavaStream():
+            return content.value
+        case dict():
+            return KryoObject(node.class_name, {name: of(part) for name, part in content.items()})
+        case KryoMap():
+            return KryoMap((of(key), of(value)) for key, value in content)
+        case list():
+            return [of(part) for part in content]
+    return of(content)

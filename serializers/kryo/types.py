@@ -1,0 +1,84 @@
+"""Java's types as fields declare them, and the names of its primitives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.serializers.errors import OptionError
+
+PRIMITIVES: Final = {
+    "boolean": "Z",
+    "byte": "B",
+    "char": "C",
+    "short": "S",
+    "int": "I",
+    "long": "J",
+    "float": "F",
+    "double": "D",
+}
+"""The letters that stand for primitives in the names of array classes."""
+PRIMITIVE_CODES: Final = {code: name for name, code in PRIMITIVES.items()}
+BOXES: Final = {
+    "boolean": "java.lang.Boolean",
+    "byte": "java.lang.Byte",
+    "char": "java.lang.Character",
+    "short": "java.lang.Short",
+    "int": "java.lang.Integer",
+    "long": "java.lang.Long",
+    "float": "java.lang.Float",
+    "double": "java.lang.Double",
+}
+UNBOXED: Final = {box: name for name, box in BOXES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class JavaType:
+    """The declared type of a field: a class name as ``Class.getName`` has it (``[I`` for ``int[]``), and type arguments."""
+
+    name: str
+    arguments: tuple[JavaType, ...] = ()
+
+    @property
+    def component(self) -> str:
+        """The class of an array's elements."""
+        inner = self.name[1:]
+        return PRIMITIVE_CODES.get(inner) or (inner[1:-1] if inner[0] == "L" else inner)
+
+    @classmethod
+    def parse(cls, text: str) -> JavaType:
+        """A type as Java source has it, with full class names: ``int[]``, ``java.util.Map<java.lang.String, java.lang.Long>``.
+
+        Raises
+        ------
+        OptionError
+            If the text is no type.
+        """
+        parsed, rest = _parse_type(text.replace(" ", ""))
+        if rest:
+            raise OptionError(f"{text!r} is no Java type: {rest!r} is left over")
+        return parsed
+
+
+ANY: Final = JavaType("java.lang.Object")
+
+
+def _parse_type(text: str) -> tuple[JavaType, str]:
+    end = next((i for i, c in enumerate(text) if c in "<>,["), len(text))
+    name, rest = text[:end], text[end:]
+    if name.startswith("?"):
+        name = ANY.name
+    arguments: list[JavaType] = []
+    if rest.startswith("<"):
+        while rest[:1] in ("<", ","):
+            argument, rest = _parse_type(rest[1:])
+            arguments.append(argument)
+        if not rest.startswith(">"):
+            raise OptionError(f"'>' expected at {rest!r} in a Java type")
+        rest = rest[1:]
+    if not name:
+        raise OptionError(f"a class name expected at {text!r} in a Java type")
+    while rest.startswith("[]"):
+        name = "[" + (PRIMITIVES.get(name) or (name if name.startswith("[") else f"L{name};"))
+        rest = rest[2:]
+    return JavaType(name, tuple(arguments)), rest

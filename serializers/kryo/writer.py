@@ -1,0 +1,248 @@
+"""Values in the bytes that Kryo would write for them: 2.24 for Flink 1.x, 5.6 for Flink 2.x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.kryo import jdk
+from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
+from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, whole
+from state_processor.serializers.kryo.reader import DEEPEST, JAVA_SERIALIZERS, final_element, is_referenced
+from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType
+from state_processor.serializers.kryo.values import KryoMap, Node
+from state_processor.serializers.kryo.wire import KRYO_2, KryoOutput
+
+
+@dataclass(slots=True)
+class KryoWriter(KryoOutput):
+    """Writes one value with its class (Kryo: ``writeClassAndObject``), as :class:`KryoReader` reads it.
+
+    A node that stands in several places is written once and referred to, as an object is in Java.
+
+    Parameters
+    ----------
+    target
+        Where the value goes.
+    version
+        :data:`~state_processor.serializers.kryo.wire.KRYO_2` or :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
+    numbers
+        The numbers of registered classes.
+    custom
+        The Kryo serializer of each class that a job gave one of its own.
+    """
+
+    numbers: Mapping[str, int]
+    custom: Mapping[str, str] = field(default_factory=dict)
+    _names: dict[str, int] = field(default_factory=dict)
+    _objects: dict[int, int] = field(default_factory=dict)
+    _depth: int = 0
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return f"byte {self.target.position} of what is written"
+
+    def class_(self, name: str | None) -> None:
+        """The class of the next object; ``None`` where the object is null."""
+        if name is None:
+            self.varint(0)
+        elif name in self.numbers:
+            self.varint(self.numbers[name] + 2)
+        else:
+            self.varint(1)
+            known = name in self._names
+            self.varint(self._names.setdefault(name, len(self._names)))
+            if not known:
+                self.class_name(name)
+
+    def node(self, node: Node | None, arguments: tuple[JavaType, ...] = ()) -> None:
+        """An object of any class, or null."""
+        self.class_(None if node is None else node.class_name)
+        if node is not None:
+            self.object(node, node.class_name, arguments, nullable=False)
+
+    def object(self, node: Node | None, name: str, arguments: tuple[JavaType, ...] = (), *, nullable: bool) -> None:
+        """An object whose class is known: reference marker and content."""
+        if not is_referenced(name, self.version):
+            if nullable:
+                self.varint(0 if node is None else 1)
+            if node is not None:
+                self._write(node, name, arguments)
+        elif node is None:
+            self.varint(0)
+        elif id(node) in self._objects:
+            self.varint(self._objects[id(node)] + 2)
+        else:
+            self.varint(1)
+            self._objects[id(node)] = len(self._objects)
+            self._write(node, name, arguments)
+
+    def declared(self, type_: JavaType, value: Any) -> None:
+        """A field's value: a primitive bare, an object of a final class without its class."""
+        if type_.name in PRIMITIVES:
+            PRIMITIVE_LAYOUTS[BOXES[type_.name]].write(self, value)
+        elif jdk.is_final(type_.name):
+            self.object(value, type_.name, type_.arguments, nullable=True)
+        else:
+            self.node(value, type_.arguments)
+
+    def constant(self, described: KryoClass, constant: str | None) -> None:
+        """A constant of an enum."""
+        assert described.constants is not None
+        self.varint(0 if constant is None else described.constants.index(constant) + 1)
+
+    def _write(self, node: Node, name: str, arguments: tuple[JavaType, ...]) -> None:
+        found = user_class(node.class_name)
+        if node.class_name != name and (found is None or found.name != name):
+            raise ValueError(f"an object of class {node.class_name} where {name} is declared, which is final")
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise UndecodableValueError(f"{self.where}: objects nest deeper than {DEEPEST}")
+        self._content(node, arguments)
+        self._depth -= 1
+
+    def _content(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
+        name, content = node.class_name, node.content
+        described = user_class(name)
+        if described is not None and described.read is not None:
+            self._by_function(described, content)
+            return
+        if name in self.custom:
+            self._by_custom_serializer(name, content)
+            return
+        row = jdk.TABLE.get(name)
+        layout = row.layouts.get(self.version) if row is not None else None
+        if layout is not None:
+            layout.write(self, content if self.version == KRYO_2 else whole(content))
+        elif described is not None and described.constants is not None:
+            self.constant(described, content)
+        elif described is not None and not described.abstract:
+            for field_name, type_ in described.in_order:
+                self.declared(type_, content[field_name])
+        elif name == jdk.OPTIONAL:
+            inner = arguments[0] if arguments else ANY
+            if self.version == KRYO_2:
+                self.declared(inner, content)
+            else:
+                self.node(content, inner.arguments)
+        elif name.startswith("["):
+            self._array(JavaType(name).component, content)
+        elif name in jdk.COLLECTIONS:
+            (self._collection_2 if self.version == KRYO_2 else self._collection_5)(node, arguments)
+        elif name in jdk.MAPS:
+            self._map(node, arguments)
+        elif name in jdk.SINGLETONS:
+            self.node(content[0])
+        elif name == jdk.SINGLETON_MAP:
+            for part in content[0]:
+                self.node(part)
+        else:
+            raise unknown_class(name, self.where)
+
+    def _by_function(self, described: KryoClass, value: Any) -> None:
+        if described.write is None:
+            raise UnsupportedFormatError(
+                f"{self.where}: a value of class {described.name}: register_kryo_class({described.name!r}, …) has a function "
+                "that reads and none that writes; give it one with write="
+            )
+        described.write(self, value)
+
+    def _by_custom_serializer(self, name: str, content: Any) -> None:
+        serializer = self.custom[name]
+        if serializer not in JAVA_SERIALIZERS:
+            raise UnsupportedFormatError(
+                f"{self.where}: a value of class {name}, which the job's own Kryo serializer {serializer} writes; "
+                f"register_kryo_class({name!r}, reader, write=writer) takes functions that do as it does"
+            )
+        JAVA_SERIALIZED.write(self, content)
+
+    def _array(self, component: str, content: Any) -> None:
+        self.varint(0 if content is None else len(content) + 1)
+        if content is None:
+            return
+        if component == "byte":
+            self.target.write_bytes(content)
+            return
+        layout = PRIMITIVE_LAYOUTS[BOXES[component]] if component in PRIMITIVES else None
+        for element in content:
+            if layout is not None:
+                layout.write(self, element)
+            elif jdk.is_final(component):
+                self.object(element, component, nullable=True)
+            else:
+                self.node(element)
+
+    def _collection_2(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
+        final = final_element(arguments)
+        if node.class_name in jdk.ORDERED_SETS:
+            self.node(node.header)
+        self.varint(len(node.content))
+        if node.class_name == jdk.AS_LIST:
+            self.class_(node.header or ANY.name)
+            final = None
+        for element in node.content:
+            if final is not None:
+                self.object(element, final.name, final.arguments, nullable=True)
+            else:
+                self.node(element)
+
+    def _collection_5(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
+        elements = node.content
+        if elements is None:
+            self.varint(0)
+            return
+        final, nested = final_element(arguments), arguments[-1].arguments if arguments else ()
+        nulls, has_null = node.class_name not in jdk.IMMUTABLE, None in elements
+        classes = {element.class_name for element in elements if element is not None}
+        alike = final is None and bool(elements) and len(classes) <= 1
+        if final is None or nulls:
+            self.flagged_varint(bool(elements) and (alike or (final is not None and has_null)), len(elements) + 1)
+        else:
+            self.varint(len(elements) + 1)
+        if node.class_name in jdk.ORDERED_SETS:
+            self.node(node.header)
+        if final is not None:
+            for element in elements:
+                self.object(element, final.name, nested, nullable=has_null)
+        elif not alike:
+            for element in elements:
+                self.node(element, nested)
+        else:
+            self._alike(elements, next(iter(classes), None), nested, has_null if nulls else None)
+
+    def _alike(
+        self, elements: list[Node | None], common: str | None, nested: tuple[JavaType, ...], has_null: bool | None
+    ) -> None:
+        """Elements of one class, which is written once; ``has_null`` is ``None`` where null can't be among them."""
+        self.class_(common)
+        if common is None:
+            return
+        if has_null is not None:
+            self.boolean(has_null)
+        for element in elements:
+            self.object(element, common, nested, nullable=bool(has_null))
+
+    def _map(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
+        entries: KryoMap | None = node.content
+        if self.version != KRYO_2:
+            self.varint(0 if entries is None else len(entries) + 1)
+            if entries is None:
+                return
+        if node.class_name in jdk.ORDERED_MAPS:
+            self.node(node.header)
+        assert entries is not None
+        if self.version == KRYO_2:
+            self.varint(len(entries))
+        key_type, value_type = arguments if len(arguments) == 2 else (ANY, ANY)
+        for key, value in entries:
+            self._argument(key_type, key)
+            self._argument(value_type, value)
+
+    def _argument(self, type_: JavaType, node: Node | None) -> None:
+        if jdk.is_final(type_.name):
+            self.object(node, type_.name, type_.arguments, nullable=True)
+        else:
+            self.node(node, type_.arguments if self.version != KRYO_2 else ())
