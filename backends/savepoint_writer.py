@@ -7,6 +7,7 @@ files into it and give back handles, which can be pickled; :func:`commit_savepoi
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,7 +25,7 @@ from state_processor.backends.metadata import (
 from state_processor.backends.operator_id import operator_id
 from state_processor.backends.properties import savepoint_properties
 from state_processor.backends.staging import Staging
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 
 WIDEST_VERSION: Final = 3
 """The version of ``_metadata`` that every Flink since 1.11 reads."""
@@ -175,23 +176,26 @@ def commit_savepoint(
         raise OptionError(f"operator {twice} is written twice")
     properties = savepoint_properties() if LAYOUTS[version].properties else None
     metadata = CheckpointMetadata(version, checkpoint_id, states, tuple(master_states), properties)
-    files = set(_files(states))
-    replaced = staging.present_metadata()
-    staging.commit(write_metadata(metadata), files)
-    if replaced is not None:
-        for name in set(_files(read_metadata(replaced).operators)) - files:
-            staging.remove(name)
+    replaced = _files_of(staging.present_metadata())
+    staging.commit(write_metadata(metadata), dict(_files(states)), replaced)
     return metadata
 
 
-def _files(states: Sequence[OperatorState]) -> Iterator[str]:
-    """The names of all files beside ``_metadata`` that operators refer to."""
+def _files_of(metadata: memoryview | None) -> set[str]:
+    """The files of a savepoint that is replaced; none that are known where it can't be read."""
+    with suppress(StateProcessorError):
+        return {name for name, _ in _files(read_metadata(metadata).operators)} if metadata is not None else set()
+    return set()
+
+
+def _files(states: Sequence[OperatorState]) -> Iterator[tuple[str, int]]:
+    """All files beside ``_metadata`` that operators refer to: names and lengths."""
     for state in states:
         for subtask in state.subtasks:
             for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator):
                 for stream in _streams(handle):
                     if isinstance(stream, h.RelativeFileStateHandle):
-                        yield stream.path
+                        yield stream.path, stream.size
 
 
 def _streams(handle: h.KeyedStateHandle | h.OperatorStateHandle | None) -> Iterator[h.StreamStateHandle]:

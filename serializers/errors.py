@@ -29,6 +29,10 @@ class ScratchSpaceError(StateProcessorError):
     """There is no room for temporary copies of a snapshot's files, or they cannot be written."""
 
 
+class WriteError(StateProcessorError):
+    """A new savepoint can't be completed: its files can't be written, or another write to its directory was complete before."""
+
+
 class UnsupportedFormatError(StateProcessorError):
     """A well-formed snapshot uses something this library does not read or write."""
 
@@ -62,10 +66,10 @@ class NotFoundError(StateProcessorError, LookupError):
     """An operator or a state that was asked for is not in the snapshot."""
 
     @classmethod
-    def naming_nearest(cls, what: str, wanted: str, existing: Iterable[str]) -> NotFoundError:
-        """Build the message ``no <what> 'x'; did you mean 'y'? it has: …``."""
+    def naming_nearest(cls, what: str, wanted: str, existing: Iterable[str], where: str = "this snapshot") -> NotFoundError:
+        """Build the message ``no <what> 'x' in <where>. Did you mean 'y'? It has: …``."""
         names = sorted(existing)
         near = get_close_matches(wanted, names, n=3, cutoff=0.5)
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
         listed = ", ".join(repr(n) for n in names[:20]) + (", …" if len(names) > 20 else "")
-        return cls(f"no {what} {wanted!r} in this snapshot.{hint} It has: {listed or 'none'}.")
+        return cls(f"no {what} {wanted!r} in {where}.{hint} It has: {listed or 'none'}.")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UndecodableValueError,
         UnknownSerializerError,
         UnsupportedFormatError,
+        WriteError,
     )
     from state_processor.identifier import OperatorIdentifier
     from state_processor.reader import SavepointReader
@@ -51,6 +52,7 @@ _ERRORS = (
     "UndecodableValueError",
     "UnknownSerializerError",
     "UnsupportedFormatError",
+    "WriteError",
 )
 _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
 _HOMES = {
@@ -92,6 +94,7 @@ __all__ = [
     "UnknownSerializerError",
     "UnsupportedFormatError",
     "ValueState",
+    "WriteError",
     "WriteSummary",
     "arrow",
     "errors",

@@ -14,6 +14,7 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnknownSerializerError,
     UnsupportedFormatError,
+    WriteError,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "UndecodableValueError",
     "UnknownSerializerError",
     "UnsupportedFormatError",
+    "WriteError",
 ]

@@ -35,7 +35,7 @@ from state_processor.backends.staging import FileSink, Staging
 from state_processor.backends.states import StateDescription, describe_keyed
 from state_processor.backends.storage import StoredFile
 from state_processor.options import import_serializers
-from state_processor.serializers.errors import MissingFileError, OptionError
+from state_processor.serializers.errors import OptionError, WriteError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import written_by_flink
 
@@ -258,15 +258,19 @@ class CarryEntries:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The blobs of the parts that are named."""
-        t = self.target
-        import_serializers(t.serializers)
-        carrier = KeyedCarrier(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
+        import_serializers(self.target.serializers)
+        carrier = self.carrier()
         for number in numbers(batches):
             part = self.parts[number]
             source = part.handle.open(self.snapshot)
             for name, state_id in self.states:
                 for blobs in carrier.blobs(source, name, state_id, part.key_groups):
                     yield in_phase(blobs, CARRIED)
+
+    def carrier(self) -> KeyedCarrier:
+        """What takes the entries over."""
+        t = self.target
+        return KeyedCarrier(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
 
 
 def numbers(batches: Batches) -> Iterator[int]:
@@ -309,6 +313,7 @@ class PlaceBlobs:
         try:
             for blobs in self.encode(batches):
                 if sink is None:
+                    self.staging.check_open()
                     sink = self.staging.open(self.staging.file_name(self.operator_id, "run", 0, uuid4().hex[:16]))
                 column = blobs.column("blob")
                 bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
@@ -389,8 +394,7 @@ class new_file:  # noqa: N801 - used like a function
     """A new file of a write; it goes away again on failure, and where the write was given up or done without this task."""
 
     def __init__(self, staging: Staging, operator_id: str, what: str, subtask: int) -> None:
-        if not staging.is_open():
-            raise MissingFileError(f"{staging.directory}: the write that this task belongs to is over")
+        staging.check_open()
         self._staging = staging
         self.sink = staging.open(staging.file_name(operator_id, what, subtask, uuid4().hex[:8]))
 
@@ -398,12 +402,15 @@ class new_file:  # noqa: N801 - used like a function
         return self.sink
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self.sink.close()
-        if kind is None and self._staging.is_open():
-            return
+        try:
+            self.sink.close()
+            if kind is None:
+                self._staging.check_open()
+                return
+        except WriteError:
+            self._staging.remove(self.sink.name)
+            raise
         self._staging.remove(self.sink.name)
-        if kind is None:
-            raise MissingFileError(f"{self._staging.directory}: the write that this task belongs to is over")
 
 
 @dataclass(frozen=True)
