@@ -101,7 +101,7 @@ def open_state(
             return UnionReader([KeyedStateReader(snapshot, operator, v, options) for v in timers])
         return OperatorReader(snapshot, operator, variants, options)
     if state not in variants:
-        raise NotFoundError.naming_nearest(f"state (in {operator_label(operator)})", state, variants)
+        raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
     found = variants[state]
     _check_kind(found[0], kind, operator)
     reader = OperatorStateReader if found[0].kind in OPERATOR_KINDS else KeyedStateReader

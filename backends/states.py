@@ -307,7 +307,7 @@ def find_state(states: dict[str, StateDescription], name: str, operator: Operato
         If the operator has none of that name; the message names the nearest.
     """
     if name not in states:
-        raise NotFoundError.naming_nearest(f"state (in {operator_label(operator)})", name, states)
+        raise NotFoundError.naming_nearest("state", name, states, operator_label(operator))
     return states[name]
 
 

@@ -158,7 +158,7 @@ class OperatorDraft:
         states = self.base.keyed_states if self.base is not None else {}
         left = {n: s for n, s in states.items() if self.keeps(n)}
         if name not in left:
-            raise NotFoundError.naming_nearest(f"keyed state (in {self.label})", name, left)
+            raise NotFoundError.naming_nearest("keyed state", name, left, self.label)
         return left[name]
 
     def remove(self, name: str) -> None:
@@ -172,7 +172,7 @@ class OperatorDraft:
         states = self.base.state_names if self.base is not None else ()
         left = [n for n in states if n not in self.removed]
         if name not in left:
-            raise NotFoundError.naming_nearest(f"state (in {self.label})", name, left)
+            raise NotFoundError.naming_nearest("state", name, left, self.label)
         self.removed.add(name)
 
     @property

@@ -35,6 +35,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.streaming import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.sources import find_reader
+from state_processor.task_errors import our_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,6 +109,9 @@ class SavepointReader:
         snapshot = open_snapshot(fspath(path), path_mapping, scratch=directory)
         register(spark)
         return cls(spark, snapshot, dict(path_mapping or {}), tuple(serializers), directory)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.path!r})"
 
     @property
     def path(self) -> str:
@@ -307,7 +311,7 @@ class SavepointReader:
         operator = self._operator(uid)
         variants = state_variants(self._snapshot, operator)
         if state not in variants:
-            raise NotFoundError.naming_nearest(f"state (in {operator_label(operator)})", state, variants)
+            raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
         return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type)))
 
     def _operator(self, uid: Uid) -> Any:
@@ -318,7 +322,8 @@ class SavepointReader:
 
     def _table(self, table: str) -> DataFrame:
         options = self._options(table=table)
-        return self._spark.read.format(METADATA_FORMAT).options(**options).load(self.path)
+        with our_errors():
+            return self._spark.read.format(METADATA_FORMAT).options(**options).load(self.path)
 
     def _read(self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, **reading: Any) -> DataFrame:
         identifier = OperatorIdentifier.of(uid)
@@ -329,7 +334,8 @@ class SavepointReader:
         given = find_reader(parsed, self._snapshot).schema
         wanted = spark_schema(given) if schema is None else _wanted(schema, given)
         Projection(given, arrow_schema_of(wanted))  # what can't be converted is an error now, and not in a task
-        return self._spark.read.format(SAVEPOINT_FORMAT).options(**options).schema(wanted).load(self.path)
+        with our_errors():
+            return self._spark.read.format(SAVEPOINT_FORMAT).options(**options).schema(wanted).load(self.path)
 
     def _options(self, **arguments: Any) -> dict[str, str]:
         everywhere = {

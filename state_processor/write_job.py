@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import reduce
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from state_processor import errors
 from state_processor.datasource import spark_schema
 from state_processor.row_shapes import quoted
+from state_processor.task_errors import our_errors
 from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, SubtaskWriter
 
 _BLOB_SCHEMA: Final = spark_schema(PLACED_BLOBS)
@@ -25,8 +22,6 @@ _MESSAGE_SCHEMA: Final = spark_schema(MESSAGES)
 _ORDER: Final = ("key_group", "state", "phase")
 _COPY_TASKS: Final = 256
 _LOCAL_THREADS: Final = 4
-_RAISED: Final = re.compile(r"^state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
-_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)")
 
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
 """Maps the batches of a partition to others; it can be pickled."""
@@ -126,24 +121,3 @@ class LocalEngine:
 
 def _numbers(count: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"id": list(range(count))})
-
-
-@contextmanager
-def our_errors() -> Iterator[None]:
-    """Errors that were raised in tasks, as what they were there, instead of Spark's wrapping with the stack of everything."""
-    try:
-        yield
-    except PySparkException as failure:
-        found = translated(str(failure))
-        if found is None:
-            raise
-        raise found from failure
-
-
-def translated(text: str) -> errors.StateProcessorError | None:
-    """The error of this library that a task's failure reports; ``None`` where there is none."""
-    places = list(_RAISED.finditer(text))
-    kind = getattr(errors, places[0][1], None) if places else None
-    if kind is None:
-        return None
-    return kind(_JVM_TRACE.split(text[places[0].end() :], maxsplit=1)[0].strip())  # type: ignore[no-any-return]

@@ -26,6 +26,7 @@ from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST
 from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
 from state_processor.datasource import arrow_schema_of
+from state_processor.display import render_records
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
@@ -37,11 +38,13 @@ from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue, whole_type, with_type
-from state_processor.write_job import Engine, SparkEngine, our_errors
+from state_processor.task_errors import our_errors
+from state_processor.write_job import Engine, SparkEngine
 from state_processor.write_tasks import PlaceBlobs
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
+_SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class OperatorSummary:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What was written, and where."""
+    """What was written, and where; as text, a table of the operators that have state."""
 
     path: str
     checkpoint_id: int
@@ -82,6 +85,14 @@ class WriteSummary:
     def size_in_bytes(self) -> int:
         """Bytes of all operators' state."""
         return sum(o.size_in_bytes for o in self.operators)
+
+    def __str__(self) -> str:
+        rows = [
+            {"operator": o.uid or o.uid_hash, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
+            for o in self.operators
+            if o.states
+        ]
+        return render_records(["operator", *_SHOWN, "states"], rows)
 
 
 class SavepointWriter:
@@ -595,13 +606,15 @@ class SavepointWriter:
             If there is a savepoint already, or nothing to write.
         InvalidRowError
             If a row can't become state: the message names operator, state, key, and what is wrong.
+        WriteError
+            If files can't be written, or another write to the same directory was complete before.
         """
         staging = Staging(fspath(path), uuid4().hex[:16], replaces=overwrite)
         self.prepare(staging)
         try:
             return self.write_to(staging, SparkEngine(self._spark))
-        except BaseException:
-            staging.abort()
+        except BaseException as failure:
+            staging.give_up(failure)
             raise
 
     def prepare(self, staging: Staging) -> None:

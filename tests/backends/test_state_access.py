@@ -45,7 +45,7 @@ def test_every_kind_of_state_through_one_door(operator, state, kind, columns) ->
         (OPERATOR, "split", "UNION_LIST", "is OPERATOR_LIST; read it with read_list_state"),
         (OPERATOR, "all", "OPERATOR_LIST", "is UNION_LIST; read it with read_union_state"),
         (OPERATOR, "rules", "KEYED", "is BROADCAST; read it with read_broadcast_state"),
-        (KEYED, "totl", None, r"no state \(in operator 'op'\) 'totl' in this snapshot. Did you mean 'total'"),
+        (KEYED, "totl", None, r"no state 'totl' in operator 'op'. Did you mean 'total'"),
         (OPERATOR, None, "TIMER", "operator 'op' has no timers"),
         (OPERATOR, None, None, "operator 'op' has no keyed state"),
     ],

@@ -120,7 +120,7 @@ def test_the_union_of_what_subtasks_register() -> None:
     states = operator_states(f.snapshot(found), found)
     assert list(states) == ["a", "b", "c"]
     assert find_state(states, "b", found).name == "b"
-    with pytest.raises(NotFoundError, match=r"no state \(in operator 'op'\) 'x' .*'a', 'b', 'c'"):
+    with pytest.raises(NotFoundError, match=r"no state 'x' in operator 'op'\..*'a', 'b', 'c'"):
         find_state(states, "x", found)
 
 

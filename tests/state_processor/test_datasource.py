@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.datasource import (
+    DataSourceRegistration,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -86,8 +87,9 @@ def test_found_without_being_registered(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_registered_again_and_again(spark: SparkSession) -> None:
+def test_registered_again_and_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     register(spark)
+    monkeypatch.setattr(DataSourceRegistration, "register", lambda *_: pytest.fail("Spark warns when it is told again"))
     register(spark)
     assert load(spark, uid="orders", state="total").count() == 50
 

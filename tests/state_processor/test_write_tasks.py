@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pytest
 import state_processor as sp
 from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.staging import Staging
-from state_processor.write_job import LocalEngine, translated
+from state_processor.task_errors import translated
+from state_processor.write_job import LocalEngine
 from state_processor.write_tasks import (
     PLACED_BLOBS,
     EncodeRows,
@@ -64,9 +66,9 @@ def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
             sink.write(b"late")
             staging.remove_all_but(())
 
-    with pytest.raises(sp.MissingFileError, match="is over"):
+    with pytest.raises(sp.WriteError, match="is over"):
         come_late()
-    with pytest.raises(sp.MissingFileError, match="is over"):
+    with pytest.raises(sp.WriteError, match="is over"):
         new_file(staging, "0" * 32, "keyed", 0)
     assert names(staging) == []
 
@@ -121,3 +123,11 @@ def test_errors_of_tasks_are_told_apart() -> None:
     assert isinstance(found, sp.InvalidRowError)
     assert str(found) == "key 1: bad"
     assert translated("java.lang.OutOfMemoryError") is None
+
+
+def test_workers_of_another_python_are_explained() -> None:
+    text = "[PYTHON_DATA_SOURCE_ERROR] Traceback:\n  File x\nModuleNotFoundError: No module named 'state_processor'\n"
+    found = translated(text)
+    assert isinstance(found, sp.OptionError)
+    assert "PYSPARK_PYTHON" in str(found)
+    assert sys.executable in str(found)

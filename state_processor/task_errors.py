@@ -1,0 +1,43 @@
+"""Errors of this library that were raised in Spark's Python workers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import PySparkException
+
+from state_processor import errors
+
+_RAISED: Final = re.compile(r"^state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
+_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)")
+_NOT_INSTALLED: Final = "ModuleNotFoundError: No module named 'state_processor"
+
+
+@contextmanager
+def our_errors() -> Iterator[None]:
+    """Errors that were raised in tasks, as what they were there, instead of Spark's wrapping with the stack of everything."""
+    try:
+        yield
+    except PySparkException as failure:
+        found = translated(str(failure))
+        if found is None:
+            raise
+        raise found from failure
+
+
+def translated(text: str) -> errors.StateProcessorError | None:
+    """The error of this library that a task's failure reports; ``None`` where there is none."""
+    if _NOT_INSTALLED in text:
+        return errors.OptionError(
+            "Spark runs its workers with a Python that lacks state_processor. Install it there, or set the environment variable "
+            f"PYSPARK_PYTHON before the session starts; this Python is {sys.executable}"
+        )
+    places = list(_RAISED.finditer(text))
+    kind = getattr(errors, places[0][1], None) if places else None
+    if kind is None:
+        return None
+    return kind(_JVM_TRACE.split(text[places[0].end() :], maxsplit=1)[0].strip())  # type: ignore[no-any-return]
