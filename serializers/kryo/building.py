@@ -22,8 +22,6 @@ CLASS: Final = "@class"
 VALUE: Final = "@value"
 """Beside :data:`CLASS`, the value of an object that has no fields: ``{"@class": "java.lang.Long", "@value": 1}``."""
 
-_INT: Final = 1 << 31
-_LONG: Final = 1 << 63
 _OPTIONAL_NUMBERS: Final = frozenset(f"java.util.Optional{kind}" for kind in ("Int", "Long", "Double"))
 _ENUM_SETS: Final = frozenset({"java.util.RegularEnumSet", "java.util.JumboEnumSet"})
 _MOST_REGULAR: Final = 64
@@ -46,11 +44,12 @@ _CLASSES: Final = (
     (datetime, "java.time.Instant"),
     (date, "java.time.LocalDate"),
     (timedelta, "java.time.Duration"),
-    (KryoMap, "java.util.LinkedHashMap"),
-    (Mapping, "java.util.LinkedHashMap"),
+    (KryoMap, "java.util.HashMap"),
+    (Mapping, "java.util.HashMap"),
     (Iterable, "java.util.ArrayList"),
 )
-"""The class of a value of Python's where anything may stand, by the first that fits; whole numbers aside."""
+"""The class of a value of Python's where anything may stand, by the first that fits. Whole numbers have none: jobs have
+``Integer`` and ``Long`` alike, and would not find one where the other is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +142,12 @@ class Builder:
         return {name: self.declared(type_, value[name], within) for name, type_ in types.items()}
 
     def _of_python(self, value: Any, inside: frozenset[str]) -> Node:
-        if isinstance(value, int) and not isinstance(value, bool | BigInteger):
-            short = "java.lang.Integer" if -_INT <= value < _INT else "java.lang.Long"
-            name = short if -_LONG <= value < _LONG else "java.math.BigInteger"
-        else:
-            name = next((name for type_, name in _CLASSES if isinstance(value, type_)), "")
+        name = next((name for type_, name in _CLASSES if isinstance(value, type_)), "")
+        if not name and isinstance(value, int):
+            raise ValueError(
+                f"{value} may be an Integer or a Long: give type arguments, as in Types.KRYO('java.util.List<java.lang.Long>'), "
+                f'or name the class where the number stands: {{"{CLASS}": "java.lang.Long", "{VALUE}": {value}}}'
+            )
         if not name:
             raise ValueError(f"{value!r} is nothing that Java has a class for")
         return self._of_class(name, (), value, inside)

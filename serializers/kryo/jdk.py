@@ -110,10 +110,10 @@ SINGLETON_MAP: Final = "java.util.Collections$SingletonMap"
 
 NEW_OF: Final = {
     **dict.fromkeys(_of_util("Collection", "List", "AbstractList", "AbstractCollection"), "java.util.ArrayList"),
-    **dict.fromkeys(_of_util("Set", "AbstractSet"), "java.util.LinkedHashSet"),
+    **dict.fromkeys(_of_util("Set", "AbstractSet"), "java.util.HashSet"),
     **dict.fromkeys(_of_util("SortedSet", "NavigableSet"), "java.util.TreeSet"),
     **dict.fromkeys(_of_util("Queue", "Deque"), "java.util.LinkedList"),
-    **dict.fromkeys(_of_util("Map", "AbstractMap"), "java.util.LinkedHashMap"),
+    **dict.fromkeys(_of_util("Map", "AbstractMap"), "java.util.HashMap"),
     **dict.fromkeys(_of_util("SortedMap", "NavigableMap"), "java.util.TreeMap"),
     "java.util.concurrent.ConcurrentMap": "java.util.concurrent.ConcurrentHashMap",
     "java.lang.Iterable": "java.util.ArrayList",
@@ -121,7 +121,7 @@ NEW_OF: Final = {
     "java.util.Calendar": "java.util.GregorianCalendar",
     "java.util.EnumSet": "java.util.RegularEnumSet",
 }
-"""The class that new values get where a field is declared with an interface or an abstract class; the order is kept."""
+"""The class that new values get where a field is declared with an interface or an abstract class."""
 
 _OPEN: Final = frozenset(
     {

@@ -88,7 +88,8 @@ class KryoSerializer(TypeSerializer):
     Parameters
     ----------
     type_class
-        The Java class, ``java.lang.Object`` for any.
+        The Java class, ``java.lang.Object`` for any. Type arguments, as in ``java.util.List<java.lang.Long>``, give values a
+        column of that type; to Flink it is the class alone.
     registered
         The names of the registered classes in their order, the type's own among them.
     flink
@@ -107,8 +108,9 @@ class KryoSerializer(TypeSerializer):
         first_id: int = FIRST_USER_ID,
         snapshot: KryoSerializerSnapshot | None = None,
     ) -> None:
-        self.type_class = type_class
-        self.registered = tuple(registered) or (type_class,)
+        self.declared = JavaType.parse(type_class)
+        self.type_class = self.declared.name
+        self.registered = tuple(registered) or (self.type_class,)
         self.flink = flink
         self.first_id = first_id
         self._snapshot = snapshot
@@ -126,7 +128,7 @@ class KryoSerializer(TypeSerializer):
         vars(self).update(state)
 
     def __str__(self) -> str:
-        return f"KRYO<{self.type_class}>"
+        return f"KRYO<{self.declared}>"
 
     @property
     def can_find_end(self) -> bool:
@@ -147,7 +149,16 @@ class KryoSerializer(TypeSerializer):
 
     def for_flink(self, major: int) -> KryoSerializer:
         """The same serializer of another major version of Flink: it writes the values that this one has read in its own way."""
-        return KryoSerializer(self.type_class, self.registered, flink=major, first_id=self.first_id, snapshot=self._snapshot)
+        return self._with(flink=major)
+
+    def _with(self, *, flink: int | None = None, first_id: int | None = None) -> KryoSerializer:
+        return KryoSerializer(
+            str(self.declared),
+            self.registered,
+            flink=self.flink if flink is None else flink,
+            first_id=self.first_id if first_id is None else first_id,
+            snapshot=self._snapshot,
+        )
 
     # Reading
 
@@ -216,15 +227,14 @@ class KryoSerializer(TypeSerializer):
         Bytes are taken for a value's own encoding, save where the class is ``byte[]``. A null in a column of ``Optional``
         stands for an empty one.
         """
-        type_ = JavaType(self.type_class)
-        if isinstance(value, KryoValue) or (isinstance(value, bytes) and shape(type_)[0] != "bytes"):
+        if isinstance(value, KryoValue) or (isinstance(value, bytes) and shape(self.declared)[0] != "bytes"):
             return value
         if value is None and not self.type_class.startswith("java.util.Optional"):
             return None
         if not self.can_find_end:
             raise self._not_writable()
         try:
-            return self._encode(FROM_COLUMNS.declared(type_, value))
+            return self._encode(FROM_COLUMNS.declared(self.declared, value))
         except RecursionError:
             raise InvalidRowError(f"a value of {self} nests too deeply") from None
 
@@ -264,10 +274,10 @@ class KryoSerializer(TypeSerializer):
     # Columns
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return column_type(JavaType(self.type_class), options) if self.can_find_end else pa.binary()
+        return column_type(self.declared, options) if self.can_find_end else pa.binary()
 
     def present(self, value: KryoValue | None, options: DecodeOptions) -> Any:
-        return None if value is None else column_value(JavaType(self.type_class), value.value, options)
+        return None if value is None else column_value(self.declared, value.value, options)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         from state_processor.serializers.kernel.program import NotCompilableError
@@ -284,13 +294,7 @@ def _version_of(flink: int) -> int:
 
 def with_first_id(serializer: KryoSerializer, first_id: int) -> KryoSerializer:
     """The same serializer where registrations are numbered from elsewhere on."""
-    return KryoSerializer(
-        serializer.type_class,
-        serializer.registered,
-        flink=serializer.flink,
-        first_id=first_id,
-        snapshot=serializer._snapshot,
-    )
+    return serializer._with(first_id=first_id)
 
 
 def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:

@@ -39,6 +39,9 @@ class JavaType:
     name: str
     arguments: tuple[JavaType, ...] = ()
 
+    def __str__(self) -> str:
+        return self.name + (f"<{','.join(map(str, self.arguments))}>" if self.arguments else "")
+
     @property
     def component(self) -> str:
         """The class of an array's elements."""
@@ -49,11 +52,15 @@ class JavaType:
     def parse(cls, text: str) -> JavaType:
         """A type as Java source has it, with full class names: ``int[]``, ``java.util.Map<java.lang.String, java.lang.Long>``.
 
+        The name of an array's class, ``[I``, is one as well.
+
         Raises
         ------
         OptionError
             If the text is no type.
         """
+        if text.startswith("["):
+            return cls(text)
         parsed, rest = _parse_type(text.replace(" ", ""))
         if rest:
             raise OptionError(f"{text!r} is no Java type: {rest!r} is left over")
