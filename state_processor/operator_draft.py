@@ -20,6 +20,9 @@ from state_processor.write_tasks import Marks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from state_processor.migration_job import OperatorMigration
+    from state_processor.migration_report import StateReport
+
 @dataclass(frozen=True)
 class RowSource:
     """Rows for keyed states: for each state by name, which columns become what (the encoder's names to those of the rows).
@@ -71,6 +74,8 @@ class OperatorDraft:
         The identifier that it gets.
     coordinator
         The state of its coordinator, in place of that of the base.
+    migration
+        What becomes of the states of the base for another Flink.
     """
 
     identifier: OperatorIdentifier
@@ -86,6 +91,7 @@ class OperatorDraft:
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
+    migration: OperatorMigration | None = None
 
     @property
     def label(self) -> str:
@@ -159,6 +165,8 @@ class OperatorDraft:
         left = {n: s for n, s in states.items() if self.keeps(n)}
         if name not in left:
             raise NotFoundError.naming_nearest("keyed state", name, left, self.label)
+        if self.migration is not None and self.migration.keyed is not None and self.converts(name):
+            return self.migration.keyed.roles(name)[1]
         return left[name]
 
     def remove(self, name: str) -> None:
@@ -174,6 +182,16 @@ class OperatorDraft:
         if name not in left:
             raise NotFoundError.naming_nearest("state", name, left, self.label)
         self.removed.add(name)
+
+    def converts(self, name: str) -> bool:
+        """Whether a state of the base is taken over in other bytes, for another Flink."""
+        return self.migration is not None and self.migration.converts(name) and self.keeps(name)
+
+    @property
+    def not_migrated(self) -> tuple[StateReport, ...]:
+        """The states that are to be taken over for another Flink, and can't be."""
+        reports = self.migration.impossible if self.migration is not None else ()
+        return tuple(r for r in reports if self.keeps(r.state))
 
     @property
     def is_changed(self) -> bool:
@@ -193,13 +211,15 @@ class OperatorDraft:
         """Whether keyed state has to be written."""
         removed = self.base is not None and bool(self.removed & set(self.base.keyed_states))
         rewritten = self.base is not None and bool(self.base.keyed_states) and not self.base.is_canonical
-        return bool(self.added or self.sources or self.deletions) or removed or rewritten or self.changes_parallelism
+        converted = self.base is not None and any(map(self.converts, self.base.keyed_states))
+        return bool(self.added or self.sources or self.deletions) or removed or rewritten or converted or self.changes_parallelism
 
     @property
     def changes_operator_state(self) -> bool:
         """Whether operator state has to be written."""
         removed = self.base is not None and bool(self.removed - set(self.base.keyed_states))
-        return bool(self.operator_states) or removed or self.changes_parallelism
+        converted = self.base is not None and any(map(self.converts, self.base.operator_metas))
+        return bool(self.operator_states) or removed or converted or self.changes_parallelism
 
     @property
     def final_parallelism(self) -> int:
@@ -225,6 +245,8 @@ class OperatorDraft:
         """The header of the keyed state files to write; ``None`` without keyed states."""
         carried: list[mi.StateMetaInfo] = []
         base_header = self.base.header if self.base is not None else None
+        if self.migration is not None and self.migration.keyed is not None:
+            base_header = self.migration.keyed.new
         if base_header is not None:
             names = set(self.carried_names())
             carried = [m for m in base_header.states if m.name in names]

@@ -88,11 +88,15 @@ class CarryElements:
         for number in numbers(batches):
             part = self.parts[number]
             for name, state_id in self.states:
-                data, starts = raw_elements(self.snapshot, part, name)
+                data, starts = self.elements(part, name)
                 if self.stays:
                     yield to_blob(data, starts, part.subtask, state_id, CARRIED)
                 else:
                     yield from dealt(data, starts, state_id, CARRIED, part.subtask, self.target.parallelism)
+
+    def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """A list's elements in one subtask back to back, and where each begins; the last bound is the end."""
+        return raw_elements(self.snapshot, part, name)
 
 
 def dealt(

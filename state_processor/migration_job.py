@@ -1,0 +1,232 @@
+"""Planning a migration to Flink 2.x: what becomes of each state of a base, found out from its headers and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from state_processor.backends import meta_info as mi
+from state_processor.backends.keyed_reader import plan_splits
+from state_processor.backends.migration import (
+    KeyedMigration,
+    StateMigration,
+    Types,
+    migrate_keyed,
+    migrate_operator_state,
+)
+from state_processor.backends.operator_state import OperatorSplit
+from state_processor.backends.states import describe_keyed, describe_operator_state, subtask_label
+from state_processor.backends.task_state import snapshot_for_tasks
+from state_processor.base_operator import BaseOperator
+from state_processor.migration_report import CONVERTED, IMPOSSIBLE, UNCHANGED, StateReport
+from state_processor.migration_tasks import Scanned, ScanPart, ScanValues, portable
+from state_processor.options import portable_registrations
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.write_job import Engine
+
+TypesOfStates = Mapping[str, Mapping[str, TypeSerializer] | TypeSerializer]
+"""New types as users give them: by state, and by path in it, or of the whole value."""
+
+
+def types_by_path(states: TypesOfStates) -> Types:
+    """New types by state and path."""
+    return {name: {"": paths} if isinstance(paths, TypeSerializer) else dict(paths) for name, paths in states.items()}
+
+
+@dataclass(frozen=True)
+class OperatorMigration:
+    """What becomes of one operator's states.
+
+    Parameters
+    ----------
+    keyed
+        Its keyed states; ``None`` without any.
+    operator
+        Its list, union and broadcast states, by name.
+    types
+        The new types that were named or found, by state and path.
+    reports
+        What is to be said of each state.
+    """
+
+    keyed: KeyedMigration | None = None
+    operator: Mapping[str, StateMigration] = field(default_factory=dict)
+    types: Types = field(default_factory=dict)
+    reports: tuple[StateReport, ...] = ()
+
+    def state(self, name: str) -> StateMigration | None:
+        """What becomes of a state."""
+        return self.operator.get(name) or (self.keyed.states.get(name) if self.keyed is not None else None)
+
+    def converts(self, name: str) -> bool:
+        """Whether a state's entries have to be written in other bytes."""
+        state = self.state(name)
+        return state is not None and state.is_changed
+
+    @property
+    def impossible(self) -> tuple[StateReport, ...]:
+        """The states that can't be migrated."""
+        return tuple(r for r in self.reports if r.outcome == IMPOSSIBLE)
+
+
+def plan_migrations(
+    engine: Engine, bases: Sequence[BaseOperator], types: Mapping[str, Types], serializers: Sequence[str]
+) -> dict[str, OperatorMigration]:
+    """What becomes of the states of operators, by operator id.
+
+    Parameters
+    ----------
+    engine
+        Runs the tasks that read the values of states that change.
+    bases
+        The operators of one snapshot.
+    types
+        New types that the user names, by operator id, state and path.
+    serializers
+        Modules that tasks import.
+
+    Raises
+    ------
+    OptionError
+        If a path is of no use.
+    NotFoundError
+        If there is no state of a name.
+    """
+    plans = [_Plan(base, types.get(base.operator.operator_id, {})) for base in bases]
+    parts = [part for plan in plans for part in plan.parts()]
+    if parts:
+        named = {plan.base.operator.operator_id: portable(plan.types) for plan in plans}
+        modules = (*serializers, *portable_registrations())
+        scan = ScanValues(snapshot_for_tasks(bases[0].snapshot), tuple(parts), named, modules)
+        by_id = {plan.base.operator.operator_id: plan for plan in plans}
+        for number, found in engine.run_parts(len(parts), scan).items():
+            by_id[parts[number].operator].take(found)
+    return {plan.base.operator.operator_id: plan.settled() for plan in plans}
+
+
+class _Plan:
+    """The plan of one operator, before and after its values were looked at."""
+
+    def __init__(self, base: BaseOperator, types: Types) -> None:
+        self.base = base
+        self.types = types
+        self.problem = ""
+        self._scanned: dict[str, Scanned] = {}
+        self.header: mi.KeyedHeader | None = None
+        self.metas: Mapping[str, mi.StateMetaInfo] = {}
+        try:
+            self.header, self.metas = base.header, base.operator_metas
+            self.first = self._migrate(types)
+        except StateProcessorError as problem:
+            self.problem = str(problem)
+            self.first = OperatorMigration()
+            return
+        self._check_types()
+
+    def _migrate(self, types: Types) -> OperatorMigration:
+        keyed = migrate_keyed(self.header, types) if self.header is not None else None
+        return OperatorMigration(keyed, {n: migrate_operator_state(m, types) for n, m in self.metas.items()}, types)
+
+    def _check_types(self) -> None:
+        label = f"operator {self.base.operator.uid or self.base.operator.operator_id}"
+        for name, paths in self.types.items():
+            state = self.first.state(name)
+            if state is None:
+                raise NotFoundError.naming_nearest("state", name, [*self._keyed_states(), *self.metas], label)
+            for path in set(paths) - state.used:
+                known = ", ".join(repr(p) for p in {**dict.fromkeys(n.path for n in state.changes), **state.undecided}) or "none"
+                raise OptionError(
+                    f"{label}, state {name!r}: a type is given for the path {path!r}, where there is nothing that Kryo wrote; "
+                    f"paths with such values: {known}"
+                )
+
+    def _keyed_states(self) -> Iterable[str]:
+        return self.first.keyed.states if self.first.keyed is not None else ()
+
+    def parts(self) -> Iterator[ScanPart]:
+        """What has to be read to know whether, and how, values can be converted."""
+        operator = self.base.operator
+        keyed = tuple(name for name in self._keyed_states() if self._has_to_be_read(name))
+        if keyed:
+            yield from (ScanPart(operator.operator_id, split, keyed) for split in plan_splits(self.base.handles))
+        lists = tuple(name for name in self.first.operator if self._has_to_be_read(name))
+        for subtask in operator.subtasks if lists else ():
+            if subtask.managed_operator is not None:
+                split = OperatorSplit(subtask.managed_operator, subtask.index, subtask_label(operator, subtask))
+                yield ScanPart(operator.operator_id, split, lists)
+
+    def _has_to_be_read(self, name: str) -> bool:
+        state = self.first.state(name)
+        return state is not None and state.is_changed and not state.problems
+
+    def take(self, found: Mapping[str, Scanned]) -> None:
+        """Take over what the values of a part tell."""
+        for name, scanned in found.items():
+            self._scanned.setdefault(name, Scanned()).add(scanned)
+
+    def settled(self) -> OperatorMigration:
+        """The plan with the types that were found."""
+        operator = self.base.operator
+        if self.problem:
+            report = StateReport(operator.uid, operator.operator_id, "", "all states", IMPOSSIBLE, (), (self.problem,))
+            return OperatorMigration(reports=(report,))
+        types = {state: dict(paths) for state, paths in self.types.items()}
+        problems: dict[str, list[str]] = {}
+        for name in (*self._keyed_states(), *self.metas):
+            problems[name] = list(self._problems(name, types))
+        final = self._migrate(types)
+        reports = [self._report(final, name, problems[name]) for name in problems]
+        return OperatorMigration(final.keyed, final.operator, types, tuple(reports))
+
+    def _problems(self, name: str, types: dict[str, dict[str, TypeSerializer]]) -> Iterator[str]:
+        """Why a state can't be migrated; adds the types of its collections to ``types``, as far as they can be told."""
+        state = self.first.state(name)
+        assert state is not None
+        for note in state.problems:
+            yield f"{note}; {note.advice}"
+        scanned = self._scanned.get(name, Scanned())
+        if scanned.problem:
+            yield scanned.problem
+        for path, declared in state.undecided.items():
+            found = scanned.found.get(path)
+            decided = found.decide() if found is not None else "no value of it was written"
+            if isinstance(decided, TypeSerializer):
+                types.setdefault(name, {})[path] = decided
+            elif not state.problems and not scanned.problem:
+                yield self._unknown(name, path, declared, decided)
+
+    def _unknown(self, name: str, path: str, declared: str, reason: str) -> str:
+        uid, uid_hash = self.base.operator.uid, self.base.operator.operator_id
+        operator = repr(uid) if uid else f"OperatorIdentifier.for_uid_hash({uid_hash!r})"
+        example = _EXAMPLES[declared]
+        return (
+            f"{path or 'the value'} is a {declared}, and {reason}; name the type that the new job declares: "
+            f"types={{{operator}: {{{name!r}: {{{path!r}: {example}}}}}}}, or Types.KRYO({declared!r}) where the declaration "
+            "has no plain classes as type arguments"
+        )
+
+    def _report(self, final: OperatorMigration, name: str, problems: Sequence[str]) -> StateReport:
+        state = final.state(name)
+        assert state is not None
+        outcome = IMPOSSIBLE if problems else CONVERTED if state.is_changed else UNCHANGED
+        changes = tuple(map(str, dict.fromkeys(state.changes)))
+        operator = self.base.operator
+        return StateReport(operator.uid, operator.operator_id, name, self._kind(name), outcome, changes, tuple(problems))
+
+    def _kind(self, name: str) -> str:
+        if name in self.metas:
+            return describe_operator_state(self.metas[name]).kind
+        assert self.header is not None
+        return describe_keyed(self.header, next(m for m in self.header.states if m.name == name)).kind
+
+
+_LIST: Final = "Types.LIST(Types.STRING())"
+_EXAMPLES: Final = {
+    "java.util.List": _LIST,
+    "java.util.Collection": _LIST,
+    "java.lang.Iterable": _LIST,
+    "java.util.Set": "Types.SET(Types.STRING())",
+    "java.util.Map": "Types.MAP(Types.STRING(), Types.STRING())",
+}
