@@ -22,7 +22,7 @@ from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 from state_processor.serializers import hashing
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import NumberSerializer, VoidSerializer
-from state_processor.serializers.binary_format import decimal_operands, to_decimal
+from state_processor.serializers.binary_values import decimal_operands, to_decimal
 from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops

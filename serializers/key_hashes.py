@@ -21,8 +21,9 @@ from state_processor.serializers.kernel.encode_program import UNWRITABLE
 from state_processor.serializers.kernel.encode_text import code_point, utf8_size
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kernel.memory import load_i32
-from state_processor.serializers.rowdata import BinaryDataSerializer, BinaryRowDataSerializer, StringDataSerializer
+from state_processor.serializers.rowdata import BinaryDataSerializer
 from state_processor.serializers.streaming import WrappingSerializer
+from state_processor.serializers.table_values import BinaryRowDataSerializer, StringDataSerializer
 
 Hashes = npt.NDArray[np.int32]
 

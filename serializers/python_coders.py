@@ -26,7 +26,7 @@ from state_processor.serializers.collections import ListSerializer, MapSerialize
 from state_processor.serializers.composite import RowSerializer, TupleSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.python_table import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
-from state_processor.serializers.rowdata import StringDataSerializer, TimestampDataSerializer
+from state_processor.serializers.table_values import StringDataSerializer, TimestampDataSerializer
 from state_processor.serializers.temporal import (
     InstantSerializer,
     LocalDateSerializer,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import NumberSerializer
-from state_processor.serializers.binary_format import (
+from state_processor.serializers.binary_values import (
     decode_text,
     encode_text,
     present_decimal,
@@ -45,13 +45,8 @@ from state_processor.serializers.logical_types import (
 )
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
-from state_processor.serializers.rowdata import (
-    JavaObjectsSnapshot,
-    NumbersSnapshot,
-    RowDataSerializerSnapshot,
-    StringDataSerializer,
-    TimestampDataSerializer,
-)
+from state_processor.serializers.rowdata import JavaObjectsSnapshot, RowDataSerializerSnapshot
+from state_processor.serializers.table_values import NumbersSnapshot, StringDataSerializer, TimestampDataSerializer
 from state_processor.serializers.temporal import LocalDate, present_date
 
 PYTHON: Final = "org.apache.flink.table.runtime.typeutils.serializers.python."

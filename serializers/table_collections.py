@@ -11,7 +11,6 @@ from state_processor.serializers import hashing
 from state_processor.serializers.base import (
     VARIABLE,
     CompositeTypeSerializerSnapshot,
-    SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_nested_snapshots,
@@ -28,7 +27,7 @@ from state_processor.serializers.java_objects import JavaInstance, JavaObject, r
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot
-from state_processor.serializers.rowdata import TABLE, worst_of_nested
+from state_processor.serializers.rowdata import worst_of_nested
 from state_processor.serializers.streaming import WrappingSerializer
 from state_processor.serializers.structs import (
     FieldsSerializer,
@@ -37,13 +36,13 @@ from state_processor.serializers.structs import (
     SignFlippedLongSerializer,
     register_nested,
 )
+from state_processor.serializers.table_values import DATA_VIEW, TABLE
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.encode_program import EncodeBuilder
     from state_processor.serializers.kernel.program import DecodeBuilder
 
-DATA_VIEW: Final = "org.apache.flink.table.dataview."
 MULTISET: Final = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 SORTED_LONG_SNAPSHOT: Final = "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot"
 _LONG: Final = NumberSerializer("LONG")
@@ -258,36 +257,6 @@ class NullAwareMapSerializer(NestedSerializer):
 
     def hash_code(self, value: Sequence[tuple[Any, Any]]) -> int:
         return hashing.wrap(sum(self.key.hash_code(k) ^ self.value.hash_code(v) for k, v in value))
-
-
-class NullSerializer(SimpleSerializer):
-    """A byte of zero for a field that is always null, such as a data view whose content is a state of its own."""
-
-    snapshot_class = f"{DATA_VIEW}NullSerializer$NullSerializerSnapshot"
-    length = smallest = 1
-
-    def __str__(self) -> str:
-        return "NULL"
-
-    def read(self, source: DataInput) -> None:
-        if source.read_byte():
-            raise source.corrupt("a byte of zero for null expected", source.position - 1)
-
-    def write(self, value: None, target: DataOutput) -> None:
-        target.write_byte(0)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.null()
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.EXPECT, column, 0)
-        builder.fill_nulls(column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.bytes(self.serialize(None))
-
-    def hash_code(self, value: None) -> int:
-        return 0
 
 
 class SortedMapSerializer(MapSerializer):
@@ -505,5 +474,4 @@ for _serializer in (
     MultisetInfoSerializer,
 ):
     register_nested(_serializer)
-register_simple(NullSerializer())
 register_simple(SortedLongSerializer())

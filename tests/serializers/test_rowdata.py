@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.base import COMPOSITE_MAGIC, write_nested_snapshots
 from state_processor.serializers.basic import NumberSerializer
-from state_processor.serializers.binary_format import TimestampData, Variant, hash_bytes, hash_words, to_java_bytes
+from state_processor.serializers.binary_values import TimestampData, Variant, to_java_bytes
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.composite import ROW_KINDS
 from state_processor.serializers.errors import (
@@ -45,16 +45,14 @@ from state_processor.serializers.logical_types import (
     TimestampType,
     TimeType,
 )
-from state_processor.serializers.rowdata import (
+from state_processor.serializers.murmur import hash_bytes, hash_words
+from state_processor.serializers.rowdata import ArrayDataSerializer, BinaryDataSerializer, MapDataSerializer, RowDataSerializer
+from state_processor.serializers.table_values import (
     TABLE,
-    ArrayDataSerializer,
-    BinaryDataSerializer,
     BinaryRowDataSerializer,
     BitmapSerializer,
     DecimalDataSerializer,
-    MapDataSerializer,
     RawValueDataSerializer,
-    RowDataSerializer,
     StringDataSerializer,
     TimestampDataSerializer,
     VariantSerializer,
@@ -441,9 +439,10 @@ def test_variant_in_a_row() -> None:
     assert check_payloads(row, [row.serialize(value)]) == [value]
 
 
-def test_no_snapshot_without_java_objects() -> None:
-    with pytest.raises(UnsupportedFormatError, match="Java objects"):
-        PAIR.snapshot()
+def test_no_snapshot_of_user_classes() -> None:
+    for type_ in (RawType("a.B"), StructuredType((RowField("x", INT),), class_name="a.B"), ArrayType(RawType("a.B"))):
+        with pytest.raises(UnsupportedFormatError, match="not made"):
+            RowDataSerializer(RowType.of(type_)).snapshot()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from state_processor.serializers.python_table import (
     PythonTimestampSerializer,
     python_serializer,
 )
-from state_processor.serializers.rowdata import TABLE
 from state_processor.serializers.table_collections import (
     MULTISET,
     LinkedListSerializer,
@@ -42,13 +41,13 @@ from state_processor.serializers.table_collections import (
     Node,
     NodeSerializer,
     NullAwareMapSerializer,
-    NullSerializer,
     RowSequence,
     RowSequenceSerializer,
     SortedLongSerializer,
     WindowKey,
     WindowKeySerializer,
 )
+from state_processor.serializers.table_values import TABLE, NullSerializer
 from tests.serializers import java_streams as js
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
