@@ -35,6 +35,7 @@ import pyarrow.compute as pc
 
 from state_processor.backends import handles as h
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.entry_framing import group_entries
 from state_processor.backends.key_groups import check_parallelism, key_group
 from state_processor.backends.keyed import prefix_size
 from state_processor.backends.shapes import LAST_ACCESS, with_columns
@@ -146,14 +147,13 @@ class KeyedStateEncoder:
         """The same for rows whose key groups are known."""
         if self._zips:
             batch = _zip_access(batch, self._context)
-        order = np.argsort(groups.astype(np.uint16), kind="stable").astype(np.int64)  # two bytes: a radix sort
-        encoded = self._encoder.encode(batch, order, np.ascontiguousarray(groups, dtype=np.int32))
-        sorted_groups = groups[order]
-        bounds = np.append(np.flatnonzero(np.diff(sorted_groups, prepend=-1)), len(order))
-        spans = encoded.spans(bounds)
-        yield from to_blobs(
-            encoded.data, spans, sorted_groups[bounds[:-1]], self._state_id, self._parallelism, self._max_parallelism
-        )
+        groups = np.ascontiguousarray(groups, dtype=np.int32)
+        encoded = self._encoder.encode(batch, groups)
+        spans = np.zeros((self._max_parallelism, 3), dtype=np.int64)
+        data = np.empty(len(encoded.data), dtype=np.uint8)
+        group_entries(encoded.data, encoded.entries, groups, spans, data)
+        every = np.arange(self._max_parallelism, dtype=np.int32)
+        yield from to_blobs(data, spans, every, self._state_id, self._parallelism, self._max_parallelism)
 
 
 def to_blobs(

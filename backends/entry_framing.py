@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32
+from state_processor.serializers.kernel.encode import BEGIN, END, ROW
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32, store_i64
 
 # Fields of the result of a check
 STATUS: Final = 0
@@ -124,6 +125,35 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     result[COUNT] = count
     result[LAST] = last
     result[SEEN] = used
+
+
+@kernel
+def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped-def]
+    """Copy framed entries into ``out``, those of each key group together and in the order they came in.
+
+    ``entries`` has lines as the encode kernel leaves them, ``groups`` the key group of each row. ``spans`` has a line of zeros
+    for each key group, and gets begin and end in ``out`` and the number of entries.
+    """
+    for e in range(len(entries)):
+        group = groups[entries[e, ROW]]
+        spans[group, 1] += entries[e, END] - entries[e, BEGIN]
+        spans[group, 2] += 1
+    pos = 0
+    for group in range(len(spans)):
+        size = spans[group, 1]
+        spans[group, 0] = pos
+        spans[group, 1] = pos
+        pos += size
+    for e in range(len(entries)):
+        group = groups[entries[e, ROW]]
+        source = entries[e, BEGIN]
+        size = entries[e, END] - source
+        target = spans[group, 1]
+        spans[group, 1] = target + size
+        for i in range(0, size - 7, 8):
+            store_i64(out, target + i, load_i64(data, source + i))
+        # An entry has two lengths of four bytes; the last eight bytes may overlap those before.
+        store_i64(out, target + size - 8, load_i64(data, source + size - 8))
 
 
 @allocating_kernel

@@ -38,7 +38,7 @@ RESULT_FIELDS: Final = 5
 # Fields of an entry
 BEGIN: Final = 0
 END: Final = 1
-ROW: Final = 2  # position in the order of rows
+ROW: Final = 2
 ENTRY_FIELDS: Final = 3
 
 _MIN_I64: Final = -(2**63)
@@ -120,8 +120,8 @@ def _null_bits(arena, cols, col, slot, elements, out, pos):  # type: ignore[no-u
 
 
 @kernel
-def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop, regs, out, entries, result):  # type: ignore[no-untyped-def]
-    """Write the rows ``order[at:]`` and describe in ``result`` how it ended.
+def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop, regs, out, entries, result):  # type: ignore[no-untyped-def]
+    """Write the rows from ``at`` to ``rows`` and describe in ``result`` how it ended.
 
     ``prog``, ``aux`` and ``consts`` are a program's tables, ``arena`` and ``cols`` a batch's. ``groups`` has the key group of
     each row of the batch. Writing goes on at ``pos`` of ``out`` and at line ``found`` of ``entries``.
@@ -133,9 +133,9 @@ def run(prog, aux, consts, arena, cols, order, groups, at, pos, found, idx, stop
     status = ops.OK
     pc = 0
     limit = len(out)
-    while done < len(order):
+    while done < rows:
         if pc == 0:
-            idx[0] = order[done]
+            idx[0] = done
             row_pos = pos
             row_found = found
             begin = pos

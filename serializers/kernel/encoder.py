@@ -26,7 +26,7 @@ _SHOWN: Final = ("key", "namespace", "window", "map_key", "value")
 class Encoded:
     """The entries of a batch in the order of its rows.
 
-    ``entries`` has a line for each: begin and end in ``data``, and the position of its row in the order that was asked for.
+    ``entries`` has a line for each: begin and end in ``data``, and its row.
     A row may have several entries or none.
     """
 
@@ -39,12 +39,6 @@ class Encoded:
     def __iter__(self) -> Iterator[bytes]:
         for begin, end, _ in self.entries.tolist():
             yield self.data[begin:end].tobytes()
-
-    def spans(self, bounds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Begin and end in ``data``, and the number of entries, of each run of rows between two of ``bounds``."""
-        lines = np.searchsorted(self.entries[:, k.ROW], np.asarray(bounds, dtype=np.int64))
-        starts = np.append(self.entries[:, k.BEGIN], len(self.data))[lines]
-        return np.stack([starts[:-1], starts[1:], np.diff(lines)], axis=1)
 
 
 class ColumnEncoder:
@@ -67,7 +61,6 @@ class ColumnEncoder:
     def encode(
         self,
         batch: pa.RecordBatch,
-        order: npt.NDArray[np.int64] | None = None,
         key_groups: npt.NDArray[np.int32] | None = None,
     ) -> Encoded:
         """The entries of a batch.
@@ -76,9 +69,6 @@ class ColumnEncoder:
         ----------
         batch
             Rows with at least the program's columns.
-        order
-            Which rows to write and in which order; all as they come by default. Sorted by key group, each key group's
-            entries are one stretch of bytes.
         key_groups
             The key group of each row of the batch, for programs that write it.
 
@@ -88,8 +78,6 @@ class ColumnEncoder:
             If a row can't be written; the message names it, its key, and the column.
         """
         p = self._program
-        if order is None:
-            order = np.arange(batch.num_rows, dtype=np.int64)
         if key_groups is None:
             key_groups = np.zeros(batch.num_rows, dtype=np.int32)
         try:
@@ -100,8 +88,8 @@ class ColumnEncoder:
         registers = np.zeros(p.registers, dtype=np.int64)
         level, stop = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
-        out = np.empty(int(len(order) * self._bytes_per_row) + 256, dtype=np.uint8)
-        entries = np.empty((int(len(order) * self._entries_per_row) + 16, k.ENTRY_FIELDS), dtype=np.int64)
+        out = np.empty(int(batch.num_rows * self._bytes_per_row) + 256, dtype=np.uint8)
+        entries = np.empty((int(batch.num_rows * self._entries_per_row) + 16, k.ENTRY_FIELDS), dtype=np.int64)
         while True:
             at, position, found = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
             k.run(
@@ -110,7 +98,7 @@ class ColumnEncoder:
                 p.constants,
                 arena.memory,
                 arena.table,
-                order,
+                batch.num_rows,
                 key_groups,
                 at,
                 position,
@@ -125,12 +113,12 @@ class ColumnEncoder:
             if result[k.STATUS] == ops.OK:
                 break
             if result[k.STATUS] != ops.FULL:
-                raise self._error(result, batch, order)
-            out, entries = self._more_room(out, entries, result, len(order))
+                raise self._error(result, batch)
+            out, entries = self._more_room(out, entries, result, batch.num_rows)
         position, found = int(result[k.POSITION]), int(result[k.ENTRIES])
-        if len(order):
-            self._bytes_per_row = max(position / len(order) * 1.1, 1.0)
-            self._entries_per_row = max(found / len(order) * 1.1, 1.0)
+        if batch.num_rows:
+            self._bytes_per_row = max(position / batch.num_rows * 1.1, 1.0)
+            self._entries_per_row = max(found / batch.num_rows * 1.1, 1.0)
         return Encoded(out[:position], entries[:found])
 
     @staticmethod
@@ -146,8 +134,8 @@ class ColumnEncoder:
         longer[:found] = entries[:found]
         return bigger, longer
 
-    def _error(self, result: npt.NDArray[np.int64], batch: pa.RecordBatch, order: npt.NDArray[np.int64]) -> InvalidRowError:
-        row = int(order[int(result[k.ROWS])])
+    def _error(self, result: npt.NDArray[np.int64], batch: pa.RecordBatch) -> InvalidRowError:
+        row = int(result[k.ROWS])
         path = self._program.paths[int(result[k.INSTRUCTION])]
         error = InvalidRowError(f"column {path} of row {row} {ops.MESSAGES[int(result[k.STATUS])]}")
         error.row = row
