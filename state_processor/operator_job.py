@@ -15,6 +15,7 @@ from state_processor.backends.hash_rules import HashRule, learn_hash_rule
 from state_processor.backends.keyed import ScanRequest
 from state_processor.backends.keyed_reader import plan_splits
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.migration import converted_broadcast
 from state_processor.backends.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.operator_writer import encode_broadcast
 from state_processor.backends.registration import operator_header, register
@@ -23,6 +24,7 @@ from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandle
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import BROADCAST, StateDescription, subtask_label
 from state_processor.backends.task_state import snapshot_for_tasks
+from state_processor.migration_tasks import MigrateElements, MigrateEntries, PortableTypes, portable
 from state_processor.operator_draft import OperatorDraft, RowSource
 from state_processor.operator_state_tasks import (
     BroadcastBytes,
@@ -227,13 +229,30 @@ class OperatorJob:
             states = tuple(StateColumns(target.ids[n], dict(deletion.columns), "keys") for n in names if n in target.ids)
             task = self._placed(EncodeRows(target, states))
             blobs.append(self._engine.encode_rows(deletion.frame, _columns([deletion.columns]), task))
-        carried = tuple((name, target.ids[name]) for name in draft.carried_names())
-        if carried and draft.base is not None and draft.base.handles:
-            parts = tuple(plan_splits(draft.base.handles))
-            snapshot = snapshot_for_tasks(draft.base.snapshot)
-            carry = CarryEntries(target, snapshot, parts, carried, draft.base.operator.max_parallelism)
-            blobs.append(self._engine.encode_parts(len(parts), self._placed(carry)))
+        blobs += self._carry_keyed(target)
         return self._engine.write_subtasks(blobs, self._parallelism, WriteKeyedState(target, self._staging))
+
+    def _carry_keyed(self, target: KeyedTarget) -> Iterator[Any]:
+        """Pass 1 over the base: states that stay as they are, and those that another Flink has in other bytes."""
+        draft = self._draft
+        names = draft.carried_names()
+        if not names or draft.base is None or not draft.base.handles:
+            return
+        parts = tuple(plan_splits(draft.base.handles))
+        source = (target, snapshot_for_tasks(draft.base.snapshot), parts)
+        size = draft.base.operator.max_parallelism
+        tasks: list[CarryEntries] = []
+        same, converted = ([n for n in names if draft.converts(n) is other] for other in (False, True))
+        if same:
+            tasks.append(CarryEntries(*source, tuple((n, target.ids[n]) for n in same), size))
+        if converted:
+            tasks.append(MigrateEntries(*source, tuple((n, target.ids[n]) for n in converted), size, self._new_types()))
+        for task in tasks:
+            yield self._engine.encode_parts(len(parts), self._placed(task))
+
+    def _new_types(self) -> PortableTypes:
+        migration = self._draft.migration
+        return portable(migration.types) if migration is not None else {}
 
     def _placed(self, encode: Task) -> PlaceBlobs:
         in_files = self._staging.is_local or not self._engine.shuffles
@@ -280,6 +299,8 @@ class OperatorJob:
     def _write_operator_state(self) -> Written:
         draft = self._draft
         metas = {n: m for n, m in draft.base.operator_metas.items() if draft.keeps(n)} if draft.base is not None else {}
+        migrated = draft.migration.operator if draft.migration is not None else {}
+        metas |= {n: migrated[n].new for n in metas if n in migrated}
         kept = tuple(metas)
         metas |= {name: register(state) for name, (state, _) in draft.operator_states.items()}
         if not metas:
@@ -315,20 +336,30 @@ class OperatorJob:
             for s in base.operator.subtasks
             if s.managed_operator is not None
         )
-        lists = []
+        lists: dict[bool, list[tuple[str, int]]] = {False: [], True: []}
         for name in kept:
+            converted = self._draft.converts(name)
             if base.operator_states[name].kind != BROADCAST:
-                lists.append((name, ids[name]))
+                lists[converted].append((name, ids[name]))
                 continue
             held = next(s for s in splits if any(m.name == name for m in s.handle.states))
             data, _ = raw_elements(base.snapshot, held, name)
             if len(data):
-                count = int.from_bytes(data[:4].tobytes(), "big")
-                broadcasts.append(BroadcastBytes(ids[name], count, data[4:].tobytes()))
-        if lists and splits:
-            stays = base.operator.parallelism == self._parallelism
-            carry = CarryElements(target, snapshot_for_tasks(base.snapshot), splits, tuple(lists), stays)
+                entries = self._broadcast_bytes(name, data.tobytes()) if converted else data.tobytes()
+                broadcasts.append(BroadcastBytes(ids[name], int.from_bytes(entries[:4], "big"), entries[4:]))
+        source = (target, snapshot_for_tasks(base.snapshot), splits)
+        stays = base.operator.parallelism == self._parallelism
+        if lists[False] and splits:
+            carry = CarryElements(*source, tuple(lists[False]), stays)
             blobs.append(self._engine.encode_parts(len(splits), self._placed(carry)))
+        if lists[True] and splits:
+            migrate = MigrateElements(*source, tuple(lists[True]), stays, self._new_types())
+            blobs.append(self._engine.encode_parts(len(splits), self._placed(migrate)))
+
+    def _broadcast_bytes(self, name: str, data: bytes) -> bytes:
+        """A broadcast state of the base as another Flink has it."""
+        assert self._draft.migration is not None
+        return converted_broadcast(self._draft.migration.operator[name], data)
 
 
 def _columns(mappings: Iterable[Mapping[str, str]]) -> list[str]:

@@ -29,6 +29,8 @@ from state_processor.datasource import arrow_schema_of
 from state_processor.display import render_records
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
+from state_processor.migration_job import TypesOfStates, plan_migrations, types_by_path
+from state_processor.migration_report import MigrationReport
 from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged
 from state_processor.options import import_serializers
@@ -70,11 +72,15 @@ class OperatorSummary:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What was written, and where; as text, a table of the operators that have state."""
+    """What was written, and where; as text, a table of the operators that have state.
+
+    ``migration`` tells what became of each state where :meth:`SavepointWriter.migrate` was called.
+    """
 
     path: str
     checkpoint_id: int
     operators: tuple[OperatorSummary, ...]
+    migration: MigrationReport | None = None
 
     @property
     def entries(self) -> int:
@@ -123,6 +129,7 @@ class SavepointWriter:
         self._max_parallelism = max_parallelism
         self._flink_version = flink_version
         self._serializers = serializers
+        self._migrated_to: str | None = None
         self._drafts: dict[str, OperatorDraft] = {}
         for operator in snapshot.metadata.operators if snapshot is not None else ():
             identifier = OperatorIdentifier(operator.uid, operator.operator_id)
@@ -551,6 +558,71 @@ class SavepointWriter:
         draft.sources.append(RowSource(frame, {state: columns}))
         return self
 
+    def migrate(self, flink_version: str, types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
+        """Make a savepoint of Flink 1.x one that Flink 2.x restores: rewrite what it can't restore as it is.
+
+        Fields declared as ``List``, ``Collection``, ``Iterable``, ``Set`` or ``Map`` were Kryo's in Flink 1.x; Flink 2.x infers
+        serializers of its own for them (``TypeExtractor``: ``NullableListTypeInfo`` and the like) and refuses the old state with
+        a ``StateMigrationException``. What stays with Kryo has other bytes in Kryo 5. Serializer snapshots that were renamed get
+        their new names. Everything else is carried byte for byte.
+
+        States that change are read once to find out what is in their collections, and whether each value can be converted.
+        :meth:`migration_report` tells the result; nothing is written before :meth:`write`, which refuses as long as a state that
+        can't be migrated is not left out with :meth:`remove_state` or given anew. Call it again with more ``types`` as needed.
+
+        Parameters
+        ----------
+        flink_version
+            The Flink that is to restore the savepoint: ``"2.0"`` or later.
+        types
+            The types that the new job declares, where values do not tell them (they are empty, of several classes, or of the
+            user's own classes): by operator, state and path. A path is made of the names of fields, with dots (``"tags"``,
+            ``"address.lines"``); ``element`` of lists, ``key`` and ``value`` of maps; ``f0`` of tuples and rows; it begins
+            with ``map_key:``, ``key:`` or ``namespace:`` where it is not in the state's value; a type in the place of the paths
+            is that of the value as a whole. ``Types.LIST``, ``SET`` and ``MAP`` are what Flink infers for the
+            declaration, null included; ``Types.KRYO`` says that the part stays with Kryo, as it does where type
+            arguments are wildcards or have arguments themselves.
+
+        Raises
+        ------
+        OptionError
+            If there is no base, the version is none of 2.x, or a path leads to nothing that Kryo wrote.
+        NotFoundError
+            There is no operator or state of a name.
+
+        Examples
+        --------
+        >>> writer.migrate("2.3", {"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}})  # doctest: +SKIP
+        >>> print(writer.migration_report())  # doctest: +SKIP
+        """
+        return self.migrate_by(SparkEngine(self._spark), flink_version, types)
+
+    def migrate_by(self, engine: Engine, flink_version: str, types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
+        """The same where an engine of one's own reads the values."""
+        if self._snapshot is None:
+            raise OptionError("there is nothing to migrate: this savepoint does not start from another")
+        if metadata_version(flink_version) < metadata_version("2.0"):
+            raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
+        named = {self._existing(uid).identifier.uid_hash: types_by_path(states) for uid, states in (types or {}).items()}
+        bases = [draft.base for draft in self._drafts.values() if draft.base is not None]
+        for uid_hash, plan in plan_migrations(engine, bases, named, self._serializers).items():
+            self._drafts[uid_hash].migration = plan
+        self._flink_version = self._migrated_to = flink_version
+        return self
+
+    def migration_report(self) -> MigrationReport:
+        """What :meth:`migrate` found: whether each state of the base is unchanged, converted, or can't be migrated, and why.
+
+        Raises
+        ------
+        OptionError
+            If there was no migration.
+        """
+        if self._migrated_to is None:
+            raise OptionError("there is no migration to report on; call migrate first")
+        plans = [draft.migration for draft in self._drafts.values() if draft.migration is not None]
+        return MigrationReport(self._migrated_to, tuple(report for plan in plans for report in plan.reports))
+
     def with_parallelism(self, uid: Uid, parallelism: int) -> SavepointWriter:
         """Distribute an operator's state over another number of subtasks.
 
@@ -654,7 +726,8 @@ class SavepointWriter:
             checkpoint_id=base.checkpoint_id if base is not None else 1,
             master_states=base.master_states if base is not None else (),
         )
-        return WriteSummary(staging.directory, metadata.checkpoint_id, tuple(map(OperatorSummary.of, written)))
+        report = self.migration_report() if self._migrated_to is not None else None
+        return WriteSummary(staging.directory, metadata.checkpoint_id, tuple(map(OperatorSummary.of, written)), report)
 
     @property
     def _version(self) -> int:
@@ -664,7 +737,7 @@ class SavepointWriter:
 
     @property
     def _flink_major(self) -> int:
-        if self._snapshot is not None:
+        if self._snapshot is not None and self._migrated_to is None:
             return self._snapshot.flink_major
         return int(self._flink_version.split(".")[0]) if self._flink_version is not None else 2
 
@@ -677,6 +750,12 @@ class SavepointWriter:
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+        left = [report for draft in drafts for report in draft.not_migrated]
+        if left:
+            raise StateMigrationError(
+                f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what is said of them, or leave them out with "
+                "remove_state:\n" + "\n".join(map(str, left))
+            )
 
     def _draft(self, uid: Uid) -> OperatorDraft:
         """The draft of an operator, which may be new."""

@@ -1,0 +1,95 @@
+"""Savepoints of Flink 1.x, migrated, are restored by real Flink 2.x with every entry in place."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import flink
+import pytest
+import test_corpus_rewritten as rewritten
+
+import state_processor as sp
+from state_processor.backends.staging import Staging
+from state_processor.write_job import LocalEngine
+from tests import corpus
+
+pytestmark = [pytest.mark.interop, pytest.mark.corpus]
+
+VERSION = "2.3.0"
+OLD = [case for case in rewritten.ALL if case.id.startswith("1.")]
+RESTORED = [case for case in OLD if not rewritten.named(case, rewritten.CARRIED_CASES + rewritten.OUR_READER_CASES)]
+LISTED = [case for case in OLD if rewritten.named(case, rewritten.CARRIED_CASES) and not rewritten.named(case, rewritten.PYTHON_CASES)]
+
+
+def migrate(source: Path | str, target: Path, version: str = VERSION, types: Any = None) -> sp.WriteSummary:
+    """A savepoint for Flink 2.x, written in this process."""
+    writer = sp.SavepointWriter.from_existing(None, source)
+    writer.migrate_by(LocalEngine(), version, types)
+    staging = Staging(str(target), "migrated")
+    writer.prepare(staging)
+    return writer.write_to(staging, LocalEngine())
+
+
+@pytest.fixture(scope="module")
+def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What Flink found in each migrated case, or what became of migrating it; one JVM for all."""
+    groups: dict[str | None, list[corpus.Case]] = defaultdict(list)
+    for case in rewritten.asked_for(request, "answers"):
+        groups["profile1" if rewritten.named(case, (rewritten.FIRST_PROFILE,)) else None].append(case)
+    found: dict[str, Any] = {}
+    with ThreadPoolExecutor(len(groups)) as jvms:
+        running = []
+        for instead, cases in groups.items():
+            requests: dict[str, dict[str, Any]] = {}
+            for case in cases:
+                target = tmp_path_factory.mktemp("migrated") / "savepoint"
+                try:
+                    migrate(case.snapshot, target)
+                except Exception as problem:
+                    found[case.id] = {"error": repr(problem)}
+                    continue
+                backend, size = rewritten.OPPOSITE[case.expected["backend"]], case.expected["max_parallelism"]
+                operators = rewritten.expected_operators(case)
+                requests[case.id] = flink.request(operators, target, backend=backend, max_parallelism=size)
+            running.append((requests, jvms.submit(flink.restore, VERSION, list(requests.values()), instead)))
+        for requests, future in running:
+            found |= zip(requests, future.result(), strict=True)
+    return found
+
+
+@rewritten.of_cases(RESTORED)
+def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[str, Any]) -> None:
+    answer = answers[case.id]
+    assert "error" not in answer, answer["error"][:3000]
+    found, expected = flink.entries(answer["operators"]), flink.entries(rewritten.expected_operators(case))
+    assert found.keys() == expected.keys()
+    different = [state for state in expected if found[state] != expected[state]]
+    assert [rewritten.first_difference(state, found[state], expected[state]) for state in different] == []
+
+
+@pytest.fixture(scope="module")
+def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The states that Flink 2.x finds registered in migrated cases of SQL and of libraries."""
+    cases = rewritten.asked_for(request, "listed")
+    targets = [tmp_path_factory.mktemp("listed") / "savepoint" for _ in cases]
+    for case, target in zip(cases, targets, strict=True):
+        migrate(case.snapshot, target)
+    return dict(zip([case.id for case in cases], flink.list_states(VERSION, targets), strict=True))
+
+
+@rewritten.of_cases(LISTED)
+def test_flink_2_reads_the_headers(case: corpus.Case, listed: Mapping[str, Any]) -> None:
+    """No serializer snapshot of SQL, pattern matching and file sinks is one that Flink 2.x lacks."""
+    operators = json.loads((case.directory / "flink_states.json").read_text("utf-8"))["operators"]
+    assert listed[case.id] == {
+        operator["operator_id"]: {
+            "coordinator": operator["coordinator"],
+            "states": sorted(operator["states"], key=lambda state: state["name"]),
+        }
+        for operator in operators
+    }
