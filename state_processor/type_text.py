@@ -76,13 +76,28 @@ class _Parser:
             if all(field for field, _ in fields):
                 return Types.ROW_NAMED([field for field, _ in fields], [type_ for _, type_ in fields])
             return Types.ROW([type_ for _, type_ in fields])
+        if name == "ROW_DATA":
+            return Types.ROW_DATA(self._bracketed())
         if name == "POJO":
             return self._pojo(column)
+        if name == "KRYO":
+            return Types.KRYO(self._bracketed())
         raise self._problem(f"there is no type {name!r}", start)
 
     def end(self) -> None:
         if self._text[self._position :].strip():
             raise self._problem("something is left over", self._position)
+
+    def _bracketed(self) -> str:
+        """What stands between angle brackets, as it is: types of SQL are not those of this parser."""
+        self._expect("<")
+        start, depth = self._position, 1
+        for at in range(start, len(self._text)):
+            depth += {"<": 1, ">": -1}.get(self._text[at], 0)
+            if not depth:
+                self._position = at + 1
+                return self._text[start:at]
+        raise self._problem("'>' is wanted", len(self._text))
 
     def _pojo(self, column: pa.DataType | None) -> TypeSerializer:
         (class_name,) = self._inside(self._next)

@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, streaming, temporal
+from state_processor import sql_types
+from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, rowdata, streaming, temporal
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.logical_types import ArrayType, MapType
 
 _BOXED: Final = {
     "BOOLEAN": "java.lang.Boolean",
@@ -246,6 +248,43 @@ class Types:
         """Flink's ``GlobalWindow``."""
         return streaming.GlobalWindowSerializer()
 
+    # Flink SQL
+
+    @staticmethod
+    def ROW_DATA(fields: Any) -> TypeSerializer:
+        """A row of Flink SQL (``RowData``): the keys and most values in the state of SQL's operators.
+
+        Parameters
+        ----------
+        fields
+            ``"id BIGINT NOT NULL, name STRING"``, a mapping from names to SQL types, a list of SQL types (fields ``f0``,
+            ``f1``, …), or a ``StructType`` of Spark's. Flink compares the types, whether they are nullable or not among them, and
+            not the names. Timestamps of Spark's are ``TIMESTAMP_LTZ(6)``, those without a zone ``TIMESTAMP(6)``.
+
+        Raises
+        ------
+        OptionError
+            If it is none of these.
+        """
+        return rowdata.RowDataSerializer(sql_types.row_type(fields))
+
+    @staticmethod
+    def ARRAY_DATA(element_type: Any) -> TypeSerializer:
+        """An array of Flink SQL (``ArrayData``); the element is SQL text or a type of Spark's."""
+        return rowdata.ArrayDataSerializer(ArrayType(sql_types.sql_type(element_type)))
+
+    @staticmethod
+    def MAP_DATA(key_type: Any, value_type: Any) -> TypeSerializer:
+        """A map of Flink SQL (``MapData``); key and value are SQL text or types of Spark's."""
+        return rowdata.MapDataSerializer(MapType(sql_types.sql_type(key_type), sql_types.sql_type(value_type)))
+
+    @staticmethod
+    def SQL_DATA(type_: Any) -> TypeSerializer:
+        """A single value of Flink SQL in its internal form, such as ``StringData`` for ``"STRING"`` or ``TimestampData`` for
+        ``"TIMESTAMP(3)"``.
+        """
+        return rowdata.internal_serializer(sql_types.sql_type(type_))
+
     # The user's own classes
 
     @staticmethod
@@ -266,7 +305,21 @@ class Types:
 
     @staticmethod
     def KRYO(class_name: str) -> TypeSerializer:
-        """A class that Flink hands to Kryo."""
+        """A class that Flink hands to Kryo (Java: ``Types.GENERIC``; PyFlink has no name for it).
+
+        Parameters
+        ----------
+        class_name
+            The Java class: one of the JDK's, or one that :func:`~state_processor.serializers.register_kryo_class` describes.
+            Type arguments give the values a column of that type, which Flink has no part in: a ``java.util.ArrayList`` is a
+            column of JSON, where whole numbers need their class to be written, a ``java.util.ArrayList<java.lang.Long>`` a list
+            of numbers.
+
+        Examples
+        --------
+        >>> str(Types.KRYO("java.util.HashMap<java.lang.String, java.lang.Long>"))
+        'KRYO<java.util.HashMap<java.lang.String,java.lang.Long>>'
+        """
         return kryo.KryoSerializer(class_name)
 
 

@@ -96,6 +96,8 @@ def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(pa.types.is_integer(given))
     if pa.types.is_floating(wanted):
         return bool(pa.types.is_integer(given) or pa.types.is_floating(given))
+    if pa.types.is_decimal(wanted):
+        return bool(pa.types.is_decimal(given))
     if pa.types.is_string(wanted):
         return _is_text(given) or bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
     if pa.types.is_binary(wanted):

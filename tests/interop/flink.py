@@ -86,6 +86,15 @@ def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:
     return sorted(lib.glob("*.jar"))
 
 
+def table_classes(version: str) -> Path:
+    """Return the directory of those of our compiled Java sources that need the table API, ``java/table``.
+
+    Raises:
+        FlinkError: javac refused the sources, or pip could not fetch the table API.
+    """
+    return _compiled(version, [SOURCES / "table"], [classes(version), *libraries(version)])
+
+
 def classes(version: str) -> Path:
     """Return the directory of our compiled Java sources for a Flink version.
 
@@ -97,7 +106,7 @@ def classes(version: str) -> Path:
     return _compiled(version, [SOURCES / "common", SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
 
 
-def _compiled(version: str, folders: Sequence[Path]) -> Path:
+def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = ()) -> Path:
     sources = sorted(path for folder in folders for path in folder.rglob("*.java"))
     digest = hashlib.sha256()
     for source in sources:
@@ -105,7 +114,8 @@ def _compiled(version: str, folders: Sequence[Path]) -> Path:
     target = CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}"
     if not target.is_dir():
         with _appearing(target) as output:
-            options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", _class_path(jars(version)), "-d", str(output))
+            path = _class_path([*jars(version), *class_path])
+            options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
             _call((_tool("javac"), *options, *map(str, sources)), f"compiling for Flink {version}")
             shutil.copy(SOURCES / "log4j2.properties", output)
     return target
@@ -141,13 +151,16 @@ def run(
     return _call(command, f"{main} on Flink {version}", timeout=timeout)
 
 
-def restore(version: str, requests: Sequence[Mapping[str, Any]], instead: str | None = None) -> list[dict[str, Any]]:
+def restore(
+    version: str, requests: Sequence[Mapping[str, Any]], instead: str | None = None, *, tables: bool = False
+) -> list[dict[str, Any]]:
     """Restore snapshots with real Flink, in one JVM, and return what it read, or why it refused.
 
     Args:
         version: the Flink version that restores.
         requests: see :func:`request`.
         instead: see :func:`run`.
+        tables: whether there are types of the table API, ``ROW_DATA``.
 
     Returns:
         for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``savepoint`` (the
@@ -160,7 +173,8 @@ def restore(version: str, requests: Sequence[Mapping[str, Any]], instead: str | 
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        run(version, "RestoreAndPrint", [str(asked), str(answered)], instead=instead)
+        more = [table_classes(version), *libraries(version)] if tables else []
+        run(version, "RestoreAndPrint", [str(asked), str(answered)], instead=instead, class_path=more)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 

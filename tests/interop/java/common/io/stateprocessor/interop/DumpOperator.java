@@ -64,7 +64,7 @@ final class DumpOperator extends AbstractStreamOperator<Void>
 
     private void dumpTimer(int position, Object namespace, long timestamp) {
         ObjectNode entry = Json.object();
-        entry.set("key", Json.of(getCurrentKey()));
+        entry.set("key", key(getCurrentKey()));
         entry.set("namespace", Json.of(namespace));
         entry.put("timestamp", timestamp);
         add(position, entry);
@@ -100,15 +100,15 @@ final class DumpOperator extends AbstractStreamOperator<Void>
         State state = backend.getOrCreateKeyedState(namespaces, (org.apache.flink.api.common.state.StateDescriptor) spec.descriptor());
         Map<String, Tuple2<Object, Object>> slots = new TreeMap<>(); // by text: RocksDB gives a key of a map once for each entry
         try (Stream<Tuple2<Object, Object>> found = backend.getKeysAndNamespaces(spec.name())) {
-            found.forEach(slot -> slots.put(Json.of(slot).toString(), slot));
+            found.forEach(slot -> slots.put(key(slot.f0) + " " + Json.of(slot.f1), slot));
         }
         for (Tuple2<Object, Object> slot : slots.values()) {
             backend.setCurrentKey(slot.f0);
             ((InternalKvState<Object, Object, Object>) state).setCurrentNamespace(slot.f1);
-            JsonNode value = read(state);
+            JsonNode value = read(spec, state);
             if (value != null) {
                 ObjectNode entry = Json.object();
-                entry.set("key", Json.of(slot.f0));
+                entry.set("key", key(slot.f0));
                 if (!spec.namespaceType().equals(StateSpec.NO_NAMESPACE)) {
                     entry.set("namespace", Json.of(slot.f1));
                 }
@@ -118,23 +118,27 @@ final class DumpOperator extends AbstractStreamOperator<Void>
         }
     }
 
+    private JsonNode key(Object key) {
+        return Json.of(Labels.plain(operator.keyType(), key));
+    }
+
     /** The value under the current key and namespace, of AGGREGATING the accumulator; null where there is none. */
     @SuppressWarnings("unchecked")
-    private static JsonNode read(State state) throws Exception {
+    private static JsonNode read(StateSpec spec, State state) throws Exception {
         Object value;
         if (state instanceof ValueState) {
-            value = ((ValueState<Object>) state).value();
+            value = Labels.plain(spec.valueType(), ((ValueState<Object>) state).value());
         } else if (state instanceof MapState) {
             Map<Object, Object> entries = new java.util.LinkedHashMap<>();
             for (Map.Entry<Object, Object> entry : ((MapState<Object, Object>) state).entries()) {
-                entries.put(entry.getKey(), entry.getValue());
+                entries.put(Labels.plain(spec.mapKeyType(), entry.getKey()), Labels.plain(spec.valueType(), entry.getValue()));
             }
             value = entries.isEmpty() ? null : entries;
         } else if (state instanceof ListState) {
             java.util.List<Object> elements = new java.util.ArrayList<>();
             Iterable<Object> stored = ((ListState<Object>) state).get();
             if (stored != null) {
-                stored.forEach(elements::add);
+                stored.forEach(element -> elements.add(Labels.plain(spec.valueType(), element)));
             }
             value = elements.isEmpty() ? null : elements;
         } else {

@@ -1,13 +1,16 @@
 package io.stateprocessor.interop;
 
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Supplier;
 import org.apache.flink.api.common.typeinfo.BasicArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.BasicTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.java.tuple.Tuple;
 import org.apache.flink.api.java.typeutils.EnumTypeInfo;
 import org.apache.flink.api.java.typeutils.GenericTypeInfo;
 import org.apache.flink.api.java.typeutils.PojoTypeInfo;
@@ -56,6 +59,16 @@ final class Labels {
                     Map.entry("STRING_ARRAY", BasicArrayTypeInfo.STRING_ARRAY_TYPE_INFO),
                     Map.entry("BOXED_LONG_ARRAY", BasicArrayTypeInfo.LONG_ARRAY_TYPE_INFO));
 
+    /** Types of the table API, which few class paths have. */
+    private static final Supplier<TableTypes> TABLE =
+            () -> {
+                try {
+                    return (TableTypes) load("io.stateprocessor.interop.RowTypes").getConstructor().newInstance();
+                } catch (ReflectiveOperationException e) {
+                    throw new IllegalStateException("the table API is not on the class path", e);
+                }
+            };
+
     /** The type that a label names. */
     @SuppressWarnings("unchecked")
     static TypeInformation<Object> type(String label) {
@@ -84,6 +97,32 @@ final class Labels {
         return (TypeSerializer<Object>) serializer;
     }
 
+    /** A value whose rows of the table API, which do not know their fields' types, are rows that do. */
+    static Object plain(String label, Object value) {
+        if (label == null || value == null || !label.contains("ROW_DATA")) {
+            return value;
+        }
+        String[] parts = split(label);
+        List<String> inside = arguments(parts[1]);
+        return switch (parts[0]) {
+            case "ROW_DATA" -> TABLE.get().plain(parts[1], value);
+            case "LIST" -> ((List<?>) value).stream().map(element -> plain(inside.get(0), element)).toList();
+            case "TUPLE" -> {
+                Tuple fields = Tuple.newInstance(inside.size());
+                for (int i = 0; i < inside.size(); i++) {
+                    fields.setField(plain(inside.get(i), ((Tuple) value).getField(i)), i);
+                }
+                yield fields;
+            }
+            case "MAP" -> {
+                Map<Object, Object> entries = new LinkedHashMap<>();
+                ((Map<?, ?>) value).forEach((k, v) -> entries.put(plain(inside.get(0), k), plain(inside.get(1), v)));
+                yield entries;
+            }
+            default -> throw new IllegalArgumentException("rows of the table API inside of " + label);
+        };
+    }
+
     private static TypeInformation<?> parse(String label) {
         String[] parts = split(label);
         if (parts[1] == null) {
@@ -101,6 +140,7 @@ final class Labels {
             case "EITHER" -> Types.EITHER(parse(arguments.get(0)), parse(arguments.get(1)));
             case "OBJECT_ARRAY" -> Types.OBJECT_ARRAY(parse(arguments.get(0)));
             case "ENUM" -> enumeration(parts[1]);
+            case "ROW_DATA" -> TABLE.get().type(parts[1]);
             case "KRYO" -> new GenericTypeInfo<>(load(parts[1]));
             case "POJO" -> pojo(parts[1]);
             default -> throw new IllegalArgumentException("no type is called " + label);

@@ -1,0 +1,105 @@
+"""Types of Flink SQL from what users have: SQL text, names and types, or a schema of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.logical_type_text import parse_logical_type
+from state_processor.serializers.logical_types import (
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    RowField,
+    RowType,
+    TextType,
+    TimestampType,
+)
+
+_MICROS: Final = 6
+
+_SPARK: Final[dict[str, Callable[[Any], LogicalType]]] = {
+    "BooleanType": lambda t: AtomicType("BOOLEAN"),
+    "ByteType": lambda t: AtomicType("TINYINT"),
+    "ShortType": lambda t: AtomicType("SMALLINT"),
+    "IntegerType": lambda t: AtomicType("INT"),
+    "LongType": lambda t: AtomicType("BIGINT"),
+    "FloatType": lambda t: AtomicType("FLOAT"),
+    "DoubleType": lambda t: AtomicType("DOUBLE"),
+    "NullType": lambda t: AtomicType("NULL"),
+    "StringType": lambda t: TextType(),
+    "CharType": lambda t: TextType("CHAR", t.length),
+    "VarcharType": lambda t: TextType("VARCHAR", t.length),
+    "BinaryType": lambda t: BytesType(),
+    "DateType": lambda t: DateType(),
+    "TimestampType": lambda t: TimestampType(_MICROS, True),
+    "TimestampNTZType": lambda t: TimestampType(_MICROS),
+    "DecimalType": lambda t: DecimalType(t.precision, t.scale),
+    "YearMonthIntervalType": lambda t: IntervalType("YEAR_TO_MONTH"),
+    "DayTimeIntervalType": lambda t: IntervalType("DAY_TO_SECOND"),
+    "ArrayType": lambda t: ArrayType(_nullable(t.elementType, t.containsNull)),
+    "MapType": lambda t: MapType(_nullable(t.keyType, False), _nullable(t.valueType, t.valueContainsNull)),
+    "StructType": lambda t: RowType(tuple(RowField(f.name, _nullable(f.dataType, f.nullable)) for f in t.fields)),
+}
+"""From the names of Spark's types."""
+
+
+def sql_type(given: Any) -> LogicalType:
+    """A type of Flink SQL.
+
+    Parameters
+    ----------
+    given
+        SQL text such as ``DECIMAL(10, 2) NOT NULL``, a type of Spark's, or a type as it is.
+
+    Raises
+    ------
+    OptionError
+        If it is none of these.
+    """
+    if isinstance(given, LogicalType):
+        return given
+    if isinstance(given, str):
+        return parse_logical_type(given)
+    maker = _SPARK.get(type(given).__name__) if type(given).__module__.startswith("pyspark.") else None
+    if maker is None:
+        raise OptionError(f"{given!r} is no type of Flink SQL: SQL text such as 'BIGINT NOT NULL', or a type of Spark's, is one")
+    return maker(given)
+
+
+def row_type(fields: Any) -> RowType:
+    """A row of Flink SQL.
+
+    Parameters
+    ----------
+    fields
+        SQL text, ``ROW<id BIGINT NOT NULL, name STRING>`` or what stands inside of the brackets; a mapping from names to what
+        :func:`sql_type` takes; a list of the latter, whose fields are called ``f0``, ``f1``, …; or a ``StructType`` of Spark's.
+
+    Raises
+    ------
+    OptionError
+        If it is none of these.
+    """
+    if isinstance(fields, str):
+        text = fields.strip()
+        fields = parse_logical_type(text if text[:3].upper() == "ROW" and text[3:].lstrip()[:1] in ("<", "(") else f"ROW<{text}>")
+    elif isinstance(fields, Mapping):
+        fields = RowType(tuple(RowField(name, sql_type(type_)) for name, type_ in fields.items()))
+    elif isinstance(fields, Sequence):
+        fields = RowType.of(*map(sql_type, fields))
+    found = sql_type(fields)
+    if not isinstance(found, RowType):
+        raise OptionError(f"{found} is no row: name its fields, as in ROW<id BIGINT, name STRING>")
+    return found
+
+
+def _nullable(given: Any, nullable: bool) -> LogicalType:
+    return replace(sql_type(given), nullable=nullable)
