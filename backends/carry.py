@@ -2,7 +2,8 @@
 
 * A state whose entries have lengths (canonical files, embedded stores) is framed anew, entry by entry.
 * A state of a heap file is stepped through once; the spans of key, namespace, value, list elements and map entries
-  (:class:`Captured`) are put together in the canonical way.
+  (:class:`Captured`) are put together in the canonical way. So are the timers of raw keyed state, which become those of a
+  queue: canonical savepoints know no others, and Flink restores them wherever it keeps its timers.
 * A stream that stays as it is, is copied (:func:`copy_stream`).
 
 Entries go the way of new ones: as blobs (:data:`~state_processor.backends.entry_encoder.BLOB_SCHEMA`), to the subtask that owns
@@ -28,6 +29,7 @@ from state_processor.backends.entry_framing import frame_entries
 from state_processor.backends.framing import KEY_GROUP
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.keyed import Block, HeapSource, KeyedStateSource, RowSite, decode_framed, prefix_size
+from state_processor.backends.raw_keyed import RawTimersSource
 from state_processor.backends.rows import KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.staging import FileSink
 from state_processor.backends.states import StateDescription
@@ -154,8 +156,8 @@ class KeyedCarrier:
         state = source.describe(name)
         if state is None:
             return
-        if isinstance(source, HeapSource):
-            yield from self._from_heap(source, state, state_id, key_groups)
+        if isinstance(source, HeapSource | RawTimersSource):
+            yield from self._from_sections(source, state, state_id, key_groups)
         elif isinstance(source, ChangelogSource):
             for part, unchanged in source.untouched(name, key_groups):
                 yield from self.blobs(part, name, state_id, unchanged)
@@ -178,6 +180,8 @@ class KeyedCarrier:
         prefix = prefix_size(self.max_parallelism)
         layout = layouts.framed_layout(state, frozenset({KEY}))
         for buffer, base, entries in blocks:
+            if not len(entries):  # a changelog may have left nothing of a key group
+                continue
             groups = entries[:, KEY_GROUP].astype(np.int32)
             if self._moves:
                 batches = decode_framed(layout, _LOSSLESS, f"state {state.name!r}", iter([(buffer, base, entries)]))
@@ -191,12 +195,12 @@ class KeyedCarrier:
             spans = np.stack([starts[bounds[:-1]], starts[bounds[1:]], np.diff(bounds)], axis=1)
             yield from to_blobs(out, spans, in_order[bounds[:-1]], state_id, self.parallelism, self.max_parallelism)
 
-    def _from_heap(
-        self, source: HeapSource, state: StateDescription, state_id: int, key_groups: h.KeyGroupRange
+    def _from_sections(
+        self, source: HeapSource | RawTimersSource, state: StateDescription, state_id: int, key_groups: h.KeyGroupRange
     ) -> Iterator[pa.RecordBatch]:
         bare = captured(state)
         columns = frozenset({layouts.KEY, layouts.NAMESPACE, layouts.VALUE, layouts.TIMESTAMP, KEY_GROUP_COLUMN})
-        layout = layouts.heap_layout(bare, columns)
+        layout = source.layout(bare, columns)
         context = f"{source.context}, state {state.name!r}"
         encoder = KeyedStateEncoder(
             bare,

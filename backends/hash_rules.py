@@ -9,7 +9,7 @@ and have to agree there too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Final
@@ -164,6 +164,66 @@ class LearnedHash:
                 problem.row = row
                 raise problem
         return first
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A key that lies where a rule does not put it: the key as text, and the key group that it is in."""
+
+    key: str
+    key_group: int
+
+
+def misfits(
+    serializer: TypeSerializer,
+    rules: Sequence[HashRule],
+    keys: pa.Array,
+    key_groups: npt.NDArray[np.int32],
+    max_parallelism: int,
+) -> dict[HashRule, Misfit]:
+    """The rules that some of the keys contradict, each with the first such key.
+
+    Parameters
+    ----------
+    serializer
+        The serializer of the keys, a POJO's.
+    rules
+        The rules in question.
+    keys, key_groups, max_parallelism
+        As for :func:`learn_hash_rule`.
+    """
+    assert isinstance(serializer, PojoSerializer)
+    array = conform(serializer, keys, "key")
+    columns = _columns(serializer, array)
+    found = {}
+    for rule in rules:
+        differs = np.flatnonzero(key_group(rule.apply(columns), max_parallelism) != key_groups)
+        if len(differs):
+            row = int(differs[0])
+            found[rule] = Misfit(repr(array[row].as_py()), int(key_groups[row]))
+    return found
+
+
+def rules_left(
+    serializer: TypeSerializer, rules: Sequence[HashRule], contradicted: Mapping[HashRule, Misfit]
+) -> tuple[HashRule, ...]:
+    """The rules that no key contradicts.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If there are none; the message names a key for each rule.
+    """
+    left = tuple(rule for rule in rules if rule not in contradicted)
+    if left:
+        return left
+    reasons = "; ".join(
+        f"{rule} does not put {misfit.key} into key group {misfit.key_group}, where it is"
+        for rule, misfit in contradicted.items()
+    )
+    raise UnsupportedFormatError(
+        f"the hashCode of {serializer} is user code, and its keys contradict what it seemed to be: {reasons}; give it as key_hash"
+    )
 
 
 def learn_hash_rule(

@@ -29,6 +29,8 @@ VALUE_SLOT: Final = 1
 def framed_layout(state: StateDescription, columns: frozenset[str]) -> RowLayout:
     """An entry with lengths around key and value: canonical files and RocksDB, after the key group prefix.
 
+    Values that no column is wanted of are passed by, whatever they are.
+
     Flink: ``CompositeKeySerializationUtils``, ``ListDelimitedSerializer``, ``RocksDBMapState``.
     """
     if state.is_timer:
@@ -42,7 +44,10 @@ def framed_layout(state: StateDescription, columns: frozenset[str]) -> RowLayout
     elif state.kind == MAP:
         key_fields.append(Field(MAP_KEY, _map_key(state)))
         value_field = Field(MAP_VALUE, MapStateValue(filling(value)))
-    return RowLayout((Part(KEY_SLOT, tuple(key_fields), (0, 2)), Part(VALUE_SLOT, (value_field,))), columns)
+    key_part = Part(KEY_SLOT, tuple(key_fields), (0, 2))
+    if value_field.name not in columns:
+        return RowLayout((key_part,), columns)
+    return RowLayout((key_part, Part(VALUE_SLOT, (value_field,))), columns)
 
 
 def heap_layout(state: StateDescription, columns: frozenset[str]) -> RowLayout:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from state_processor.backends import handles as h
 from state_processor.backends import layouts
 from state_processor.backends import meta_info as mi
-from state_processor.backends.keyed import RowSite, ScanRequest, view
+from state_processor.backends.keyed import RowSite, ScanRequest, Section, view
 from state_processor.backends.raw_timers import RawBlock, RawTimers, block_input, raw_blocks, read_block, timers_header
 from state_processor.backends.rows import Field, Part, RowDecoder, RowLayout
 from state_processor.backends.states import StateDescription, describe_keyed
@@ -36,7 +36,7 @@ class RawTimersSource:
 
     def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, context: str) -> None:
         self._stream = stream
-        self._context = context
+        self.context = context
         self._blocks = raw_blocks(stream, handle, context)
         self._steppers: dict[str, tuple[RowLayout, RowDecoder]] = {}
         self.header: mi.KeyedHeader = timers_header(stream, self._blocks, context)
@@ -64,37 +64,43 @@ class RawTimersSource:
             return
         layout = self.layout(state, request.columns)
         decoder = layout.decoder(request.options)
-        context = f"{self._context}, state {request.name!r}, {self._stream.describe()}"
-        for block in self._blocks:
-            if block.key_group not in request.key_groups:
-                continue
-            source = block_input(self._stream, block, context)
-            buffer = view(source.data)
-            site = RowSite(context, layout, buffer, block.offset)
-            for timers in self._timers(block, context):
-                if timers.name == request.name:
-                    yield from decoder.rows(buffer, timers.position, timers.count, site, block.key_group)
+        context = f"{self.context}, state {request.name!r}, {self._stream.describe()}"
+        for section in self.sections(request.name, request.key_groups):
+            site = RowSite(context, layout, section.buffer, section.base)
+            yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
         yield from decoder.finish()
 
-    def _timers(self, block: RawBlock, context: str) -> list[RawTimers]:
+    def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
+        """Where a state's timers lie in each key group."""
+        context = f"{self.context}, state {name!r}, {self._stream.describe()}"
+        for block in self._blocks:
+            if block.key_group not in key_groups:
+                continue
+            yield from (section for timers, section in self._timers(block, context) if timers == name)
+
+    def _timers(self, block: RawBlock, context: str) -> Iterator[tuple[str, Section]]:
         source = block_input(self._stream, block, context)
         buffer = view(source.data)
+        ends: list[int] = []
 
         def step(timers: RawTimers) -> int:
-            if not timers.count:
-                return timers.position
-            layout, decoder = self._stepper(timers.name)
-            for _ in decoder.rows(buffer, timers.position, timers.count, RowSite(context, layout, buffer, block.offset)):
-                pass  # batches without columns: only the position after the rows counts
-            return decoder.position
+            end = timers.position
+            if timers.count:
+                layout, decoder = self._stepper(timers.name)
+                for _ in decoder.rows(buffer, timers.position, timers.count, RowSite(context, layout, buffer, block.offset)):
+                    pass  # batches without columns: only the position after the rows counts
+                end = decoder.position
+            ends.append(end)
+            return end
 
-        return read_block(source, step)
+        for timers, end in zip(read_block(source, step), ends, strict=True):
+            yield timers.name, Section(buffer, block.offset, timers.position, end, timers.count, block.key_group)
 
     def _stepper(self, name: str) -> tuple[RowLayout, RowDecoder]:
         if name not in self._steppers:
             state = self.describe(name)
             if state is None:
-                where = f"{self._context}, {self._stream.describe()}"
+                where = f"{self.context}, {self._stream.describe()}"
                 raise CorruptSnapshotError(f"{where}: timer service {name!r} is listed by some key groups only")
             layout = self.layout(state, frozenset())
             self._steppers[name] = layout, layout.decoder(DecodeOptions())

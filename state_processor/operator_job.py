@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends import handles as h
 from state_processor.backends.entry_encoder import KEY, KeyHash
-from state_processor.backends.hash_rules import HashRule, learn_hash_rule
+from state_processor.backends.hash_rules import HashRule, Misfit, learn_hash_rule, misfits, rules_left
 from state_processor.backends.keyed import ScanRequest
 from state_processor.backends.keyed_reader import plan_splits
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
@@ -24,6 +24,8 @@ from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandle
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import BROADCAST, StateDescription, subtask_label
 from state_processor.backends.task_state import snapshot_for_tasks
+from state_processor.base_operator import BaseOperator
+from state_processor.key_check import CheckKeys
 from state_processor.migration_tasks import MigrateElements, MigrateEntries, PortableTypes, portable
 from state_processor.operator_draft import OperatorDraft, RowSource
 from state_processor.operator_state_tasks import (
@@ -33,6 +35,7 @@ from state_processor.operator_state_tasks import (
     OperatorTarget,
     WriteOperatorState,
 )
+from state_processor.options import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.key_hashes import hash_codes
@@ -54,7 +57,9 @@ from state_processor.write_tasks import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_SAMPLED_KEYS: Final = 100_000
+SAMPLED_KEYS: Final = 100_000
+"""About how many keys of a base are looked at to learn a rule for their ``hashCode``, before all are held against it."""
+
 _LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
 
 Copies = Mapping[tuple[str, int], OperatorSubtaskState]
@@ -120,7 +125,7 @@ class OperatorJob:
         self._staging = staging
         self._draft = draft
         self._flink_major = flink_major
-        self._serializers = serializers
+        self._serializers = (*serializers, *portable_registrations())
         self._parallelism = draft.final_parallelism
 
     def run(self, copies: Copies) -> WrittenOperator:
@@ -259,31 +264,62 @@ class OperatorJob:
         return PlaceBlobs(encode, self._staging, self._draft.identifier.uid_hash, in_files)
 
     def _hashing(self, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
-        """How to hash keys; learned from the keys of the base where it is the code of a class."""
+        """How to hash keys; learned from the keys of the base where it is the code of a class, all of which have to agree."""
         draft = self._draft
         base = draft.base
         moves = base is not None and base.operator.max_parallelism != draft.final_max_parallelism
-        if draft.hashing is not None or base is None or not (draft.sources or draft.deletions or moves):
+        if callable(draft.hashing) or base is None or not (draft.sources or draft.deletions or moves):
             return draft.hashing
-        keys, groups = self._sample(key)
+        if draft.hashing is None and not self._is_user_code(key):
+            return None
         try:
-            hash_codes(key, keys.slice(0, 1))
-        except UnsupportedFormatError:
-            rule = learn_hash_rule(key, keys, groups, base.operator.max_parallelism, draft.final_max_parallelism)
-            return rule.rules
-        return None
+            return self._rules(key, draft.hashing, base)
+        except UnsupportedFormatError as problem:
+            raise UnsupportedFormatError(f"{draft.label}: {problem}") from None
 
-    def _sample(self, key: TypeSerializer) -> tuple[pa.Array, Any]:
-        """Keys of the base with their key groups, from the first handles."""
+    def _rules(self, key: TypeSerializer, given: tuple[HashRule, ...] | None, base: BaseOperator) -> tuple[HashRule, ...]:
+        """The rules that agree with every key of the base, of those given or of all that are known."""
+        keys, groups, all_seen = self._sample(key)
+        size = base.operator.max_parallelism
+        if given is None:
+            rules = learn_hash_rule(key, keys, groups, size, self._draft.final_max_parallelism).rules
+        else:
+            rules = rules_left(key, given, misfits(key, given, keys, groups, size))
+        return rules if all_seen else self._confirmed(key, rules, base)
+
+    def _is_user_code(self, key: TypeSerializer) -> bool:
+        """Whether the serializer of keys, of which there are some, does not know their ``hashCode``."""
+        some = next((batch.column(KEY).slice(0, 1) for batch in self._keys() if batch.num_rows), None)
+        if some is None:
+            return False
+        try:
+            hash_codes(key, some)
+        except UnsupportedFormatError:
+            return True
+        return False
+
+    def _sample(self, key: TypeSerializer) -> tuple[pa.Array, Any, bool]:
+        """Keys of the base with their key groups, from the first handles; and whether these are all."""
         keys: list[pa.Array] = []
         groups: list[pa.Array] = []
+        all_seen = True
         for batch in self._keys():
+            if sum(map(len, keys)) >= SAMPLED_KEYS:
+                all_seen = False
+                break
             keys.append(batch.column(KEY))
             groups.append(batch.column(KEY_GROUP_COLUMN))
-            if sum(map(len, keys)) >= _SAMPLED_KEYS:
-                break
         all_keys = pa.chunked_array(keys, key.arrow_type(_LOSSLESS)).combine_chunks()
-        return all_keys, np.asarray(pa.chunked_array(groups, pa.int32()))
+        return all_keys, np.asarray(pa.chunked_array(groups, pa.int32())), all_seen
+
+    def _confirmed(self, key: TypeSerializer, rules: tuple[HashRule, ...], base: BaseOperator) -> tuple[HashRule, ...]:
+        """The rules that agree with all keys, which are too many for one process."""
+        parts = tuple(plan_splits(base.handles))
+        check = CheckKeys(snapshot_for_tasks(base.snapshot), parts, rules, base.operator.max_parallelism, self._serializers)
+        contradicted: dict[HashRule, Misfit] = {}
+        for found in self._engine.run_parts(len(parts), check).values():
+            contradicted |= found
+        return rules_left(key, rules, contradicted)
 
     def _keys(self) -> Iterator[pa.RecordBatch]:
         base = self._draft.base

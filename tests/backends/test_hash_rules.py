@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.hash_rules import learn_hash_rule
+from state_processor.backends.hash_rules import learn_hash_rule, misfits, rules_left
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import open_snapshot
@@ -152,6 +152,20 @@ def test_too_few_keys() -> None:
     rows = points(3)
     with pytest.raises(UnsupportedFormatError, match="3 keys are too few"):
         learn_hash_rule(POINT, arrow(rows), np.zeros(3, dtype=np.int32), 128)
+
+
+def test_keys_that_contradict_rules() -> None:
+    """Of the rules that some keys fit, those go that others contradict."""
+    rows = [{"x": i, "name": "", "z": i} for i in range(200)] + [{"x": 1, "name": "other", "z": 70_000}]
+    codes = np.array([polynomial(1, 31, "x", "name", "z")(p) for p in rows], dtype=np.int64).astype(np.int32)
+    groups = key_group(codes, 128)
+    learned = learn_hash_rule(POINT, arrow(rows[:200]), groups[:200], 128)
+    contradicted = misfits(POINT, learned.rules, arrow(rows), groups, 128)
+    assert {m.key_group for m in contradicted.values()} == {groups[200]}
+    assert all("other" in m.key for m in contradicted.values())
+    assert list(map(str, rules_left(POINT, learned.rules, contradicted))) == ["Objects.hash (x, name, z)"]
+    with pytest.raises(UnsupportedFormatError, match=r"does not put .*other.* into key group"):
+        rules_left(POINT, list(contradicted), contradicted)
 
 
 def test_rules_that_disagree_on_a_new_key() -> None:

@@ -35,12 +35,19 @@ def test_lengths_follow_where_neither_key_nor_namespace_has_one(key, namespace, 
 
 
 def test_framed_entries() -> None:
-    assert shown(framed_layout(state(), frozenset())) == [["key STRING", "namespace VOID_NAMESPACE"], ["value INT"]]
-    assert shown(framed_layout(state("LIST"), frozenset()))[1] == ["value LIST<INT>"]
-    assert shown(framed_layout(state("MAP", map_key=LONG), frozenset())) == [
+    value = frozenset({"value", "map_value"})
+    assert shown(framed_layout(state(), value)) == [["key STRING", "namespace VOID_NAMESPACE"], ["value INT"]]
+    assert shown(framed_layout(state("LIST"), value))[1] == ["value LIST<INT>"]
+    assert shown(framed_layout(state("MAP", map_key=LONG), value)) == [
         ["key STRING", "namespace VOID_NAMESPACE", "map_key LONG"],
         ["map_value INT"],
     ]
+
+
+def test_values_that_nobody_asks_for_are_passed_by() -> None:
+    for kind in ("VALUE", "LIST"):
+        assert shown(framed_layout(state(kind), frozenset({"key"}))) == [["key STRING", "namespace VOID_NAMESPACE"]]
+    assert len(shown(framed_layout(state("MAP", map_key=LONG), frozenset({"key", "map_key"})))) == 1
 
 
 def test_heap_entries() -> None:

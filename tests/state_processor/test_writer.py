@@ -6,11 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 import state_processor as sp
-from state_processor.backends.hash_rules import HashRule
+from state_processor import operator_job
+from state_processor.backends.hash_rules import HashRule, LearnedHash
+from state_processor.backends.key_groups import key_group
 from state_processor.backends.snapshot_dir import open_snapshot
 
 if TYPE_CHECKING:
@@ -320,6 +325,40 @@ def test_keys_whose_hash_code_is_user_code(spark: SparkSession, tmp_path: Path) 
     reader = sp.SavepointReader.read(spark, writer.with_max_parallelism(300).write(tmp_path / "new").path)
     found = {tuple(r.key.asDict().items()): r.value for r in reader.read_keyed_state("orders", "total").collect()}
     assert found == {(("number", i), ("shop", f"s{i % 7}")): i + 1000 if i < 5 else i for i in range(200)}
+
+
+@pytest.mark.parametrize("asked", ["a patch", "other key groups", "the rule given"])
+def test_a_hash_rule_that_breaks_late(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    """A key of the second state lies where no rule puts it that explains those of the first."""
+    monkeypatch.setattr(operator_job, "SAMPLED_KEYS", 50)
+    key = T.POJO("com.acme.Id", {"shop": T.STRING(), "number": T.INT()})
+    rule = HashRule("Objects.hash", ("shop", "number"))
+    groups_of = LearnedHash(key, (rule,), 128)
+    in_last_group = next(code for code in range(1000) if key_group(np.array([code], np.int32), 128)[0] == 127)
+
+    def all_but_one(keys: pa.Array) -> Any:
+        codes = groups_of(keys)
+        codes[np.asarray(pc.equal(pc.struct_field(keys, "number"), 7))] = in_last_group
+        return codes
+
+    fields = "'shop', concat('s', id % 7), 'number', cast(id AS int)"
+    df = spark.sql(f"SELECT named_struct({fields}) AS key, id AS total FROM range(400)")
+    writer = sp.SavepointWriter.new(spark)
+    states = {"total": T.LONG(), "count": T.LONG()}
+    both = df.selectExpr("key", "nullif(total, 7) AS total", "total AS count")
+    writer.with_keyed_state("orders", both, "key", key, states, key_hash=all_but_one)
+    writer.write(tmp_path / "old")
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "old")
+    if asked == "a patch":
+        writer.update_keyed_state("orders", "total", df.limit(3))
+    elif asked == "other key groups":
+        writer.with_max_parallelism(300)
+    else:
+        writer.with_keyed_state("orders", df, states={"total": T.LONG()}, key_hash=rule)
+    named = r"operator \w+: .*Objects\.hash \(shop, number\) does not put .*'number': 7.* into key group 127"
+    with pytest.raises(sp.UnsupportedFormatError, match=named):
+        writer.write(tmp_path / "new")
+    assert not (tmp_path / "new" / "_metadata").exists()
 
 
 def test_only_single_entries_of_a_map_change(spark: SparkSession, tmp_path: Path) -> None:
