@@ -25,7 +25,7 @@ import pyarrow.fs as pafs
 
 from state_processor.backends.snapshot_dir import METADATA_FILE
 from state_processor.backends.storage import Entry, Location, Storage, StoredFile
-from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
+from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
 _MARK: Final = "open"
@@ -136,6 +136,20 @@ class Staging:
     def file(self, name: str) -> StoredFile:
         """A file that is complete, to be read."""
         return self.storage.open(self._path(name))
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """A file that is complete, to be read by what reads files of Arrow.
+
+        Raises
+        ------
+        MissingFileError
+            If it isn't there.
+        """
+        filesystem, path = self._inner(name)
+        try:
+            return filesystem.open_input_file(path)
+        except OSError as problem:
+            raise MissingFileError(f"{self._path(name)} can't be read: {problem}") from problem
 
     def open(self, name: str) -> FileSink:
         """A new file.

@@ -8,7 +8,7 @@ part too and knows all kinds of state: it is the one for large savepoints.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -23,12 +23,13 @@ from state_processor.backends.staging import Staging
 from state_processor.datasource import arrow_schema_of
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
+from state_processor.runs import NotePlaces, Run, runs_of
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
 from state_processor.write_job import LocalEngine
-from state_processor.write_tasks import PLACED_BLOBS
+from state_processor.write_tasks import PlaceBlobs
 from state_processor.writer import SavepointWriter
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
@@ -101,9 +102,9 @@ class SinkOptions:
 class EncodedRows:
     """Rows that tasks have encoded, in the place of a DataFrame: only their columns are known here."""
 
-    def __init__(self, schema: StructType, placed: pa.Table | None = None) -> None:
+    def __init__(self, schema: StructType, runs: Sequence[Run] = ()) -> None:
         self.schema = schema
-        self.placed = placed
+        self.runs = runs
 
     def __getattr__(self, name: str) -> Any:
         raise OptionError(
@@ -115,16 +116,16 @@ class EncodedRows:
 class RowsEngine(LocalEngine):
     """Runs the second pass in this process, on rows that are encoded."""
 
-    def encode_rows(self, rows: EncodedRows, columns: Any, task: Any) -> pa.Table:
-        """See :class:`LocalEngine`."""
-        return rows.placed
+    def encode_rows(self, rows: Any, columns: Sequence[str], task: PlaceBlobs) -> Sequence[Run]:
+        """See :class:`LocalEngine`; rows are :class:`EncodedRows`."""
+        return rows.runs  # type: ignore[no-any-return]
 
 
 @dataclass
-class PlacedMessage(WriterCommitMessage):
-    """Where a task has put its blobs: a table of ``PLACED_BLOBS`` as bytes."""
+class EncodedMessage(WriterCommitMessage):
+    """What a task has encoded."""
 
-    table: bytes
+    runs: Sequence[Run]
 
 
 class SavepointSink(DataSourceArrowWriter):
@@ -151,17 +152,16 @@ class SavepointSink(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
         rows = (batch.select(self._columns) for batch in iterator)
-        table = pa.Table.from_batches(self._encode(rows), PLACED_BLOBS)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
-        return PlacedMessage(sink.getvalue().to_pybytes())
+        return EncodedMessage(runs_of(NotePlaces(self._encode)(rows)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Bring the entries of all tasks together and write ``_metadata``."""
-        tables = [pa.ipc.open_stream(m.table).read_all() for m in messages if isinstance(m, PlacedMessage)]
-        placed = pa.concat_tables([PLACED_BLOBS.empty_table(), *tables])
-        planned(self._options, EncodedRows(self._schema, placed)).write_to(self._staging, RowsEngine())
+        runs = [run for m in messages if isinstance(m, EncodedMessage) for run in m.runs]
+        try:
+            planned(self._options, EncodedRows(self._schema, runs)).write_to(self._staging, RowsEngine())
+        except BaseException as failure:
+            self._staging.give_up(failure)
+            raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove all files of this write; messages may be missing."""

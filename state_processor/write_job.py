@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -14,14 +14,18 @@ from pyspark.sql import functions as f
 
 from state_processor.datasource import spark_schema
 from state_processor.row_shapes import quoted
+from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run, runs_of
 from state_processor.task_errors import our_errors
-from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, SubtaskWriter
+from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, PlaceBlobs, SubtaskWriter
 
 _BLOB_SCHEMA: Final = spark_schema(PLACED_BLOBS)
+_RUN_SCHEMA: Final = spark_schema(RUNS)
 _MESSAGE_SCHEMA: Final = spark_schema(MESSAGES)
 _ORDER: Final = ("key_group", "state", "phase")
 _COPY_TASKS: Final = 256
+_PLACES: Final = RUNS.names[0]
 _LOCAL_THREADS: Final = 4
+_REMOTE_THREADS: Final = 16
 
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
 """Maps the batches of a partition to others; it can be pickled."""
@@ -35,10 +39,10 @@ class Engine(Protocol):
     shuffles: bool
     """Whether large blobs may pass from the first pass to the second, not only their places in files."""
 
-    def encode_rows(self, rows: Any, columns: Sequence[str], task: Task) -> Any:
+    def encode_rows(self, rows: Any, columns: Sequence[str], task: PlaceBlobs) -> Any:
         """Pass 1 over some columns of rows; ``task`` gives blobs."""
 
-    def encode_parts(self, count: int, task: Task) -> Any:
+    def encode_parts(self, count: int, task: PlaceBlobs) -> Any:
         """Pass 1 over parts of a base: ``task`` is given their numbers."""
 
     def run_parts(self, count: int, task: Task) -> dict[int, Any]:
@@ -56,13 +60,13 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: Task) -> DataFrame:
+    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: PlaceBlobs) -> DataFrame:
         """See :class:`Engine`; rows are a DataFrame."""
-        return rows.select(*(f.col(quoted(c)) for c in columns)).mapInArrow(task, _BLOB_SCHEMA)
+        return _first_pass(rows.select(*(f.col(quoted(c)) for c in columns)), task)
 
-    def encode_parts(self, count: int, task: Task) -> DataFrame:
+    def encode_parts(self, count: int, task: PlaceBlobs) -> DataFrame:
         """See :class:`Engine`; every part is a task of its own."""
-        return self._spark.range(0, count, 1, count).mapInArrow(task, _BLOB_SCHEMA)
+        return _first_pass(self._spark.range(0, count, 1, count), task)
 
     def run_parts(self, count: int, task: Task) -> dict[int, Any]:
         """See :class:`Engine`; small parts share a task."""
@@ -74,50 +78,68 @@ class SparkEngine:
         return {m.subtask: pickle.loads(m.handle) for m in messages}
 
     def write_subtasks(self, blobs: Sequence[DataFrame], parallelism: int, write: SubtaskWriter) -> Written:
-        """See :class:`Engine`; every subtask is a task, whose partition has its number."""
+        """See :class:`Engine`; every subtask is a task."""
         written: Written = {}
         if blobs:
-            together = reduce(DataFrame.unionAll, blobs).repartitionById(parallelism, "subtask")
-            ordered = together.sortWithinPartitions(*_ORDER)
+            together = reduce(DataFrame.unionAll, blobs)
+            gather = self._from_files if _PLACES in together.columns else self._from_shuffle
             with our_errors():
-                messages = ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA).collect()
-            written = {m.subtask: (pickle.loads(m.handle), m.entries) for m in messages}
+                written = {m.subtask: (pickle.loads(m.handle), m.entries) for m in gather(together, parallelism, write).collect()}
         for subtask in set(range(parallelism)) - set(written):  # Spark may leave out what it knows to be empty
             written[subtask] = write(subtask, ())
         return written
 
+    def _from_files(self, runs: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
+        found = [Run(row.places, tuple(row.subtasks)) for row in runs.collect()]
+        subtasks = self._spark.range(0, parallelism, 1, parallelism)
+        return subtasks.mapInArrow(GatherBlobs(write, found), _MESSAGE_SCHEMA)
+
+    @staticmethod
+    def _from_shuffle(blobs: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
+        """A partition has the number of its subtask."""
+        ordered = blobs.repartitionById(parallelism, "subtask").sortWithinPartitions(*_ORDER)
+        return ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA)
+
+
+def _first_pass(rows: DataFrame, task: PlaceBlobs) -> DataFrame:
+    return rows.mapInArrow(NotePlaces(task), _RUN_SCHEMA) if task.in_files else rows.mapInArrow(task, _BLOB_SCHEMA)
+
 
 class LocalEngine:
-    """Runs tasks in this process; rows are blobs already, which tasks elsewhere have encoded."""
+    """Runs tasks in threads of this process; rows are encoded already, by tasks elsewhere.
+
+    The work of tasks is done by compiled functions, and by waiting for files: neither keeps other threads from theirs.
+    """
 
     shuffles = False
 
-    def encode_rows(self, rows: pa.Table, columns: Sequence[str], task: Task) -> pa.Table:
+    def encode_rows(self, rows: Sequence[Run], columns: Sequence[str], task: PlaceBlobs) -> Sequence[Run]:
         """See :class:`Engine`."""
         return rows
 
-    def encode_parts(self, count: int, task: Task) -> pa.Table:
+    def encode_parts(self, count: int, task: PlaceBlobs) -> Sequence[Run]:
         """See :class:`Engine`."""
-        return pa.Table.from_batches(task([_numbers(count)]), PLACED_BLOBS)
+        shares = [range(i, count, _LOCAL_THREADS) for i in range(min(count, _LOCAL_THREADS))]
+        return runs_of(_in_threads(NotePlaces(task), shares, _LOCAL_THREADS))
 
     def run_parts(self, count: int, task: Task) -> dict[int, Any]:
         """See :class:`Engine`."""
-        return {m["subtask"]: pickle.loads(m["handle"]) for b in task([_numbers(count)]) for m in b.to_pylist()}
+        batches = _in_threads(task, [range(i, i + 1) for i in range(count)], _LOCAL_THREADS)
+        return {m["subtask"]: pickle.loads(m["handle"]) for b in batches for m in b.to_pylist()}
 
-    def write_subtasks(self, blobs: Sequence[pa.Table], parallelism: int, write: SubtaskWriter) -> Written:
+    def write_subtasks(self, blobs: Sequence[Sequence[Run]], parallelism: int, write: SubtaskWriter) -> Written:
         """See :class:`Engine`."""
-        table = pa.concat_tables([PLACED_BLOBS.empty_table(), *blobs])
-        table = table.sort_by([(c, "ascending") for c in ("subtask", *_ORDER)]).combine_chunks()
-        subtasks = table.column("subtask").to_numpy()
-        bounds = [int(b) for b in subtasks.searchsorted(range(parallelism + 1))]
-
-        def one(subtask: int) -> tuple[Any, int]:
-            own = table.slice(bounds[subtask], bounds[subtask + 1] - bounds[subtask])
-            return write(subtask, own.to_batches())
-
-        with ThreadPoolExecutor(_LOCAL_THREADS) as threads:
-            return dict(enumerate(threads.map(one, range(parallelism))))
+        gather = GatherBlobs(write, [run for runs in blobs for run in runs])
+        threads = _LOCAL_THREADS if write.staging.is_local else _REMOTE_THREADS
+        batches = _in_threads(gather, [range(i, i + 1) for i in range(parallelism)], threads)
+        return {m["subtask"]: (pickle.loads(m["handle"]), m["entries"]) for b in batches for m in b.to_pylist()}
 
 
-def _numbers(count: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"id": list(range(count))})
+def _in_threads(task: Task, shares: Sequence[range], threads: int) -> list[pa.RecordBatch]:
+    """What a task gives for each share of numbers."""
+    with ThreadPoolExecutor(threads) as pool:
+        return [batch for batches in pool.map(partial(_run, task), shares) for batch in batches]
+
+
+def _run(task: Task, share: range) -> list[pa.RecordBatch]:
+    return list(task([pa.RecordBatch.from_pydict({"id": list(share)})]))

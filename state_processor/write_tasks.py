@@ -445,6 +445,10 @@ class CopySubtasks:
 class SubtaskWriter(Protocol):
     """Writes a file of one subtask."""
 
+    @property
+    def staging(self) -> Staging:
+        """The write that the file is of."""
+
     def __call__(self, subtask: int, blobs: Batches) -> tuple[Any, int]:
         """The handle, and the number of entries."""
 

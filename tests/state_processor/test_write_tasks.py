@@ -12,6 +12,7 @@ import state_processor as sp
 from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.staging import Staging
 from state_processor.task_errors import translated
+from state_processor.runs import NotePlaces, by_subtask, runs_of
 from state_processor.write_job import LocalEngine
 from state_processor.write_tasks import (
     PLACED_BLOBS,
@@ -43,6 +44,13 @@ def target(parallelism: int = 2, max_parallelism: int = 128) -> KeyedTarget:
 
 def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int64()), "value": pa.array(values, pa.string())})
+
+
+def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
+    """The entries that each subtask has written."""
+    order = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
+    parts = dict(by_subtask(pa.concat_tables(blobs).sort_by(order).combine_chunks()))
+    return {subtask: write(subtask, [parts[subtask]] if subtask in parts else [])[1] for subtask in range(parallelism)}
 
 
 def names(staging: Staging) -> list[str]:
@@ -83,9 +91,18 @@ def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
     encode = PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32, in_files)
     placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), PLACED_BLOBS)
     assert placed.column("blob").null_count == (len(placed) if in_files else 0)
-    written = LocalEngine().write_subtasks([placed], 2, WriteKeyedState(target(), staging))
+    assert sum(write_all([placed], 2, WriteKeyedState(target(), staging)).values()) == 2
+
+
+def test_runs_are_brought_together(staging: Staging) -> None:
+    encode = NotePlaces(PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32))
+    shares = [range(i, 1000, 3) for i in range(3)]
+    runs = [runs_of(encode([batch(list(share), [f"n{i}" for i in share])])) for share in shares]
+    assert [run.subtasks for (run,) in runs] == [(0, 1)] * 3
+    assert runs_of(encode([batch([], [])])) == []
+    written = LocalEngine().write_subtasks(runs, 2, WriteKeyedState(target(), staging))
     assert sorted(written) == [0, 1]
-    assert sum(entries for _, entries in written.values()) == 2
+    assert sum(entries for _, entries in written.values()) == 1000
 
 
 def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
@@ -96,8 +113,7 @@ def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     phases = pa.array([1] * len(carried), pa.int32())
     carried = carried.set_column(3, PLACED_BLOBS.field("phase"), phases)
     changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), PLACED_BLOBS)
-    written = LocalEngine().write_subtasks([carried, changed], 1, WriteKeyedState(t, staging))
-    assert written[0][1] == 1000
+    assert write_all([carried, changed], 1, WriteKeyedState(t, staging)) == {0: 1000}
 
 
 def test_small_batches_are_put_together() -> None:
