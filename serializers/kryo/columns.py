@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.jdk import is_collection, is_map
 from state_processor.serializers.kryo.json_form import to_json
 from state_processor.serializers.kryo.types import BOXES, JavaType
-from state_processor.serializers.kryo.values import KryoMap, KryoObject
+from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
 from state_processor.serializers.options import DecodeOptions
 
 _COLUMNS: Final[dict[str, TypeSerializer]] = {
@@ -138,4 +139,4 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
             return value
         case "column":
             return _COLUMNS[BOXES.get(type_.name, type_.name)].present(value, options)
-    return basic.without_lone_surrogates(str(value))
+    return basic.without_lone_surrogates(str(Decimal(value) if isinstance(value, BigInteger) else value))

@@ -275,13 +275,13 @@ def plain(node: Node | None) -> Any:
     return _plain_content(node, {}) if node is not None else None
 
 
-def _plain_content(node: Node, known: dict[int, Any]) -> Any:
-    if id(node) not in known:
-        known[id(node)] = _plain(node, known)
-    return known[id(node)]
+def _plain_content(node: Node, known: dict[Node, Any]) -> Any:
+    if node not in known:
+        known[node] = _plain(node, known)
+    return known[node]
 
 
-def _plain(node: Node, known: dict[int, Any]) -> Any:
+def _plain(node: Node, known: dict[Node, Any]) -> Any:
     def of(part: Any) -> Any:
         return _plain_content(part, known) if isinstance(part, Node) else part
 

@@ -26,7 +26,7 @@ class KryoObject:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An object with all that its bytes tell. An object that stands in several places is one node.
+    """An object with all that its bytes tell. An object that stands in several places is one node; two nodes are never equal.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class KryoWriter(KryoOutput):
     numbers: Mapping[str, int]
     custom: Mapping[str, str] = field(default_factory=dict)
     _names: dict[str, int] = field(default_factory=dict)
-    _objects: dict[int, int] = field(default_factory=dict)
+    _objects: dict[Node, int] = field(default_factory=dict)
     _depth: int = 0
 
     @property
@@ -73,11 +73,11 @@ class KryoWriter(KryoOutput):
                 self._write(node, name, arguments)
         elif node is None:
             self.varint(0)
-        elif id(node) in self._objects:
-            self.varint(self._objects[id(node)] + 2)
+        elif node in self._objects:
+            self.varint(self._objects[node] + 2)
         else:
             self.varint(1)
-            self._objects[id(node)] = len(self._objects)
+            self._objects[node] = len(self._objects)
             self._write(node, name, arguments)
 
     def declared(self, type_: JavaType, value: Any) -> None:

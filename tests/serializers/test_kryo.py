@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN, REPOSITORY, decode_with_kernel, specimens
+from harness import PLAIN, decode_with_kernel, specimens
+from kryo_specimens import EVERYTHING, MONEY, PACKAGE, TEXT, TIP, VERSIONS, described_classes, kryo_parameters
 
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
@@ -29,87 +30,11 @@ from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import KryoObject
 from state_processor.serializers.opaque import OpaqueSerializer, filling, reason_end_unknown
 
-PACKAGE = "io.stateprocessor.interop.SerializerSpecimens$"
-TEXT = "java.lang.String"
-LIST = "java.util.List"
-VERSIONS = {"1.20.5": 1, "2.3.0": 2}
-EVERYTHING = {
-    "aBoolean": ("boolean", True),
-    "aByte": ("byte", -2),
-    "aChar": ("char", "ß"),
-    "aShort": ("short", -300),
-    "anInt": ("int", -70000),
-    "aLong": ("long", 1 << 40),
-    "aFloat": ("float", 0.5),
-    "aDouble": ("double", -2.25),
-    "boxedBoolean": ("java.lang.Boolean", False),
-    "boxedByte": ("java.lang.Byte", 3),
-    "boxedChar": ("java.lang.Character", "x"),
-    "boxedShort": ("java.lang.Short", 300),
-    "boxedInt": ("java.lang.Integer", 70000),
-    "boxedLong": ("java.lang.Long", None),
-    "boxedFloat": ("java.lang.Float", 1.5),
-    "boxedDouble": ("java.lang.Double", 2.5),
-    "text": (TEXT, "text"),
-    "noText": (TEXT, None),
-    "level": (f"{PACKAGE}Level", "HIGH"),
-    "noLevel": (f"{PACKAGE}Level", None),
-    "side": (f"{PACKAGE}Side", "RIGHT"),
-    "noSide": (f"{PACKAGE}Side", None),
-    "sides": (f"{LIST}<{PACKAGE}Side>", ["LEFT", None]),
-    "listWithNull": (f"{LIST}<{TEXT}>", ["one", None]),
-    "nestedList": (f"{LIST}<{LIST}<java.lang.Integer>>", [[1, 2]]),
-    "moneyMap": (f"java.util.Map<{TEXT}, {PACKAGE}Money>", {"m": ("Money", 8, "EUR")}),
-    "arrayMap": ("java.util.Map<java.lang.Long, int[]>", [[9, [1]]]),
-    "optional": (f"java.util.Optional<{TEXT}>", "maybe"),
-    "singleton": (f"{LIST}<{TEXT}>", ["single"]),
-    "immutable": (f"{LIST}<{TEXT}>", ["x", "y"]),
-    "asList": (f"{LIST}<{TEXT}>", ["p", "q"]),
-    "sorted": (f"java.util.Set<{TEXT}>", ["t"]),
-    "spot": (f"{PACKAGE}Spot", {"@class": f"{PACKAGE}Spot", "x": 1, "y": None}),
-    "spots": (f"{LIST}<{PACKAGE}Spot>", [{"@class": f"{PACKAGE}Spot", "x": 2, "y": 3}]),
-    "matrix": ("int[][]", [[1], []]),
-    "dateTime": ("java.time.LocalDateTime", "2024-02-29T13:05"),
-    "decimal": ("java.math.BigDecimal", "12.50"),
-    "integer": ("java.math.BigInteger", "-129"),
-    "date": ("java.util.Date", "2020-09-13T12:26:40.123Z"),
-    "uuid": ("java.util.UUID", "00000000-0000-0001-0000-000000000002"),
-    "ints": ("int[]", [1, -1, 300]),
-    "texts": (f"{TEXT}[]", ["a", None]),
-    "objects": ("java.lang.Object[]", [1, "b", None]),
-    "monies": (f"{PACKAGE}Money[]", [("Money", 1, "EUR"), None]),
-    "list": (f"{LIST}<{TEXT}>", ["one", "two"]),
-    "arrayList": ("java.util.ArrayList<java.lang.Long>", [1, 2]),
-    "moneyList": (f"{LIST}<{PACKAGE}Money>", [("Money", 2, "CHF")]),
-    "wildList": (f"{LIST}<?>", ["w"]),
-    "rawList": (LIST, [7]),
-    "map": (f"java.util.Map<{TEXT}, java.lang.Long>", {"k": 1}),
-    "nestedMap": (f"java.util.Map<{TEXT}, {LIST}<{TEXT}>>", {"k": ["v"]}),
-    "set": ("java.util.Set<java.lang.Integer>", [5]),
-    "object": ("java.lang.Object", ("Money", 3, "USD")),
-    "noObject": ("java.lang.Object", None),
-    "money": (f"{PACKAGE}Money", ("Money", 4, "EUR")),
-    "tip": (f"{PACKAGE}Money", ("Tip", 5, "EUR", 0.5)),
-    "bits": ("java.util.BitSet", [0, 2]),
-    "instant": ("java.time.Instant", "2020-09-13T12:26:40.000000005Z"),
-}
-MONEY = {"amount": "long", "currency": TEXT}
-TIP = {**MONEY, "share": "java.lang.Double"}
-
 
 @pytest.fixture(autouse=True)
 def _classes() -> Iterator[None]:
-    before = dict(_USER_CLASSES)
-    register_kryo_class(f"{PACKAGE}Level", ["LOW", "HIGH"], final=False)
-    register_kryo_class(f"{PACKAGE}Side", ["LEFT", "RIGHT"])
-    register_kryo_class(f"{PACKAGE}Spot", {"x": "int", "y": "java.lang.Integer"}, final=True)
-    register_kryo_class(f"{PACKAGE}Point", {"x": "int", "y": "java.lang.Integer", "name": TEXT}, final=True)
-    register_kryo_class(f"{PACKAGE}Money", MONEY)
-    register_kryo_class(f"{PACKAGE}Tip", TIP)
-    register_kryo_class(f"{PACKAGE}Everything", {name: type_ for name, (type_, _) in EVERYTHING.items()})
-    yield
-    _USER_CLASSES.clear()
-    _USER_CLASSES.update(before)
+    with described_classes():
+        yield
 
 
 def _shown(value: Any) -> Any:
@@ -120,16 +45,6 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list):
         return [_shown(v) for v in value]
     return {k: _shown(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-
-def _cases() -> list[Any]:
-    found = []
-    for version in VERSIONS:
-        path = REPOSITORY / "tests" / "fixtures" / "serializers" / f"kryo-{version}.json"
-        found += [
-            pytest.param(version, case, id=f"{version}-{case['name'][:40]}") for case in json.loads(path.read_text("utf-8"))
-        ]
-    return found
 
 
 LONG_TEXTS = {
@@ -289,7 +204,7 @@ EXPECTED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("version", "case"), _cases())
+@pytest.mark.parametrize(("version", "case"), kryo_parameters())
 def test_bytes_of_real_flink(version: str, case: dict[str, Any]) -> None:
     serializer = KryoSerializer(case["type"], [case["type"], *case.get("registered", [])], flink=VERSIONS[version])
     if "snapshot" in case:
@@ -325,7 +240,7 @@ def test_bytes_of_real_flink(version: str, case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "case"), [c for c in _cases() if "bytes" in c.values[1] and "itself" not in c.values[1]["name"]]
+    ("version", "case"), [c for c in kryo_parameters() if "bytes" in c.values[1] and "itself" not in c.values[1]["name"]]
 )
 def test_truncation_is_an_error(version: str, case: dict[str, Any]) -> None:
     data = bytes.fromhex(case["bytes"])
