@@ -642,7 +642,7 @@ class AvroDecimal(AvroLogical):
         if isinstance(value, bytes):
             return value
         unscaled = Decimal(value).scaleb(self.scale, _EXACT)
-        if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10**self.precision:
+        if unscaled != unscaled.to_integral_value() or unscaled.copy_abs() >= 10**self.precision:
             raise ValueError(f"{value} is no decimal({self.precision},{self.scale})")
         number = int(unscaled)
         size = self.length if self.length >= 0 else (number if number >= 0 else ~number).bit_length() // 8 + 1

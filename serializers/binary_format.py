@@ -253,7 +253,8 @@ class RowSlot(ContainerSlot):
         builder.op(encode_ops.OPEN, None, region, self.smallest)
         kind = column.find(ROW_KIND_FIELD)
         if kind is not None:
-            builder.op(encode_ops.BINARY_KIND, kind, region, builder.constant("".join(ROW_KINDS).encode()))
+            with builder.field(ROW_KIND_FIELD):
+                builder.op(encode_ops.BINARY_KIND, kind, region, builder.constant("".join(ROW_KINDS).encode()))
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, at = column.named(name), self._first + 8 * i
             kept = slot.reserved if reserve_nulls else 0
