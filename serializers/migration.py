@@ -116,7 +116,7 @@ class Note:
     advice: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.text}" if self.path else self.text
+        return f"{self.path.removesuffix(':')}: {self.text}" if self.path else self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,11 +65,6 @@ class OperatorMigration:
         state = self.state(name)
         return state is not None and state.is_changed
 
-    @property
-    def impossible(self) -> tuple[StateReport, ...]:
-        """The states that can't be migrated."""
-        return tuple(r for r in self.reports if r.outcome == IMPOSSIBLE)
-
 
 def plan_migrations(
     engine: Engine, bases: Sequence[BaseOperator], types: Mapping[str, Types], serializers: Sequence[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from state_processor.backends import meta_info as mi
@@ -13,6 +13,7 @@ from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.states import StateDescription
 from state_processor.base_operator import BaseOperator
 from state_processor.identifier import OperatorIdentifier
+from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.write_tasks import Marks
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from state_processor.migration_job import OperatorMigration
-    from state_processor.migration_report import StateReport
+
 
 @dataclass(frozen=True)
 class RowSource:
@@ -190,8 +191,13 @@ class OperatorDraft:
     @property
     def not_migrated(self) -> tuple[StateReport, ...]:
         """The states that are to be taken over for another Flink, and can't be."""
-        reports = self.migration.impossible if self.migration is not None else ()
-        return tuple(r for r in reports if self.keeps(r.state))
+        return tuple(r for r in self.migration_reports if r.outcome == IMPOSSIBLE and self.keeps(r.state))
+
+    @property
+    def migration_reports(self) -> tuple[StateReport, ...]:
+        """What becomes of each state for another Flink; nothing where none is wanted."""
+        reports = self.migration.reports if self.migration is not None else ()
+        return tuple(replace(r, uid=self.identifier.uid) for r in reports)
 
     @property
     def is_changed(self) -> bool:

@@ -538,9 +538,7 @@ class SavepointWriter:
         old = draft.keyed(state)
         assert self._snapshot is not None
         new = with_type(old, new_type)
-        reader = SavepointReader.read(
-            self._spark, self._snapshot.directory, self._path_mapping, serializers=self._serializers
-        )
+        reader = SavepointReader.read(self._spark, self._snapshot.directory, self._path_mapping, serializers=self._serializers)
         verdict = reader.check_compatibility(draft.identifier, state, new_type)
         if verdict.is_incompatible:
             raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")
@@ -620,8 +618,7 @@ class SavepointWriter:
         """
         if self._migrated_to is None:
             raise OptionError("there is no migration to report on; call migrate first")
-        plans = [draft.migration for draft in self._drafts.values() if draft.migration is not None]
-        return MigrationReport(self._migrated_to, tuple(report for plan in plans for report in plan.reports))
+        return MigrationReport(self._migrated_to, tuple(r for draft in self._drafts.values() for r in draft.migration_reports))
 
     def with_parallelism(self, uid: Uid, parallelism: int) -> SavepointWriter:
         """Distribute an operator's state over another number of subtasks.
@@ -753,8 +750,8 @@ class SavepointWriter:
         left = [report for draft in drafts for report in draft.not_migrated]
         if left:
             raise StateMigrationError(
-                f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what is said of them, or leave them out with "
-                "remove_state:\n" + "\n".join(map(str, left))
+                f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what is said of them, or leave them out "
+                "with remove_state:\n" + "\n".join(map(str, left))
             )
 
     def _draft(self, uid: Uid) -> OperatorDraft:

@@ -1,5 +1,7 @@
 """Write tests/fixtures anew with real Flink: ``python tests/interop/generate_fixtures.py [CASE ...]``.
 
+``baskets`` is what Flink 1.x writes and Flink 2.x does not restore, in a folder of its own: ``migration``.
+
 Every fixture holds ``savepoint/``, as Flink wrote it, and ``expected.json``, what it holds as worked out on plain Java
 collections from the job's input.
 """
@@ -17,6 +19,7 @@ import flink
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 VERSIONS = ("1.20.5", "2.3.0")
+MIGRATION = {"1.18.1": ("rocksdb-canonical",), "1.20.5": ("hashmap-native",)}
 CASES = {
     "orders": ("hashmap-canonical", "rocksdb-canonical", "hashmap-native", "rocksdb-native", "rocksdb-incremental"),
     "types": ("hashmap-canonical", "hashmap-native"),
@@ -24,9 +27,8 @@ CASES = {
 }
 
 
-def generate(version: str, cases: list[str]) -> list[Path]:
-    """Write the fixtures of some cases with one Flink version and return their directories."""
-    wanted = [f"{case}/{variant}" for case in cases for variant in CASES[case]]
+def generate(version: str, wanted: list[str], folder: Path = FIXTURES) -> list[Path]:
+    """Write fixtures, each a case and a variant, with one Flink version and return their directories."""
     # Checkpoints name their files by absolute paths: they are not written to where they stay, so readers have to find them.
     with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as output:
         flink.run(version, "GenerateFixtures", [output, *wanted])
@@ -35,7 +37,7 @@ def generate(version: str, cases: list[str]) -> list[Path]:
         contents = [json.loads((written / "expected.json").read_text("utf-8")) for written in directories]
         _check(version, directories, contents)
         for written, content in zip(directories, contents, strict=True):
-            target = FIXTURES / version / written.name
+            target = folder / version / written.name
             (written / "expected.json").write_text(_one_entry_per_line(content), "utf-8")
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(written, target)
@@ -75,10 +77,15 @@ def _compact(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    unknown = set(sys.argv[1:]) - set(CASES)
+    cases = sys.argv[1:] or [*CASES, "baskets"]
+    unknown = set(cases) - {*CASES, "baskets"}
     if unknown:
-        sys.exit(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
-    for flink_version in VERSIONS:
-        for directory in generate(flink_version, sys.argv[1:] or list(CASES)):
+        sys.exit(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}, baskets")
+    variants = [f"{case}/{variant}" for case in cases if case in CASES for variant in CASES[case]]
+    jobs = [(version, variants, FIXTURES) for version in VERSIONS if variants]
+    if "baskets" in cases:
+        jobs += [(v, [f"baskets/{variant}" for variant in MIGRATION[v]], FIXTURES / "migration") for v in MIGRATION]
+    for job in jobs:
+        for directory in generate(*job):
             size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
             print(f"{directory.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")

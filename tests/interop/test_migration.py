@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,21 +15,44 @@ import test_corpus_rewritten as rewritten
 
 import state_processor as sp
 from state_processor.backends.staging import Staging
+from state_processor.serializers import register_kryo_class
 from state_processor.write_job import LocalEngine
 from tests import corpus
 
-pytestmark = [pytest.mark.interop, pytest.mark.corpus]
+pytestmark = pytest.mark.interop
 
 VERSION = "2.3.0"
+FIXTURES = sorted((flink.ROOT / "tests" / "fixtures" / "migration").glob("*/*"))
+LINE = "io.stateprocessor.interop.Line"
+T = sp.Types
+LINES = T.LIST(T.POJO(LINE, {"product": T.STRING(), "pieces": T.INT(), "remarks": T.LIST(T.STRING())}))
+OF_BASKETS = {"lines": LINES, "never": T.LIST(T.INT())}
+TYPES = {
+    "baskets": {
+        **dict.fromkeys(("basket", "history", "by-day", "draft"), OF_BASKETS),
+        "pair": {f"f1.{path}": type_ for path, type_ in OF_BASKETS.items()},
+    },
+    "lists": {"open": OF_BASKETS, "samples": OF_BASKETS},
+}
+"""What the values of the fixtures do not tell: whether a class is a POJO, and of what type lists are that are always empty."""
+
+register_kryo_class(LINE, {"product": "java.lang.String", "pieces": "int", "remarks": "java.util.List<java.lang.String>"})
+register_kryo_class("io.stateprocessor.interop.Tier", ["BRONZE", "SILVER", "GOLD"])
+
 OLD = [case for case in rewritten.ALL if case.id.startswith("1.")]
 RESTORED = [case for case in OLD if not rewritten.named(case, rewritten.CARRIED_CASES + rewritten.OUR_READER_CASES)]
-LISTED = [case for case in OLD if rewritten.named(case, rewritten.CARRIED_CASES) and not rewritten.named(case, rewritten.PYTHON_CASES)]
+LISTED = [
+    case for case in OLD if rewritten.named(case, rewritten.CARRIED_CASES) and not rewritten.named(case, rewritten.PYTHON_CASES)
+]
 
 
 def migrate(source: Path | str, target: Path, version: str = VERSION, types: Any = None) -> sp.WriteSummary:
     """A savepoint for Flink 2.x, written in this process."""
     writer = sp.SavepointWriter.from_existing(None, source)
-    writer.migrate_by(LocalEngine(), version, types)
+    return write(writer.migrate_by(LocalEngine(), version, types), target)
+
+
+def write(writer: sp.SavepointWriter, target: Path) -> sp.WriteSummary:
     staging = Staging(str(target), "migrated")
     writer.prepare(staging)
     return writer.write_to(staging, LocalEngine())
@@ -62,6 +85,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return found
 
 
+@pytest.mark.corpus
 @rewritten.of_cases(RESTORED)
 def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[str, Any]) -> None:
     answer = answers[case.id]
@@ -82,6 +106,7 @@ def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return dict(zip([case.id for case in cases], flink.list_states(VERSION, targets), strict=True))
 
 
+@pytest.mark.corpus
 @rewritten.of_cases(LISTED)
 def test_flink_2_reads_the_headers(case: corpus.Case, listed: Mapping[str, Any]) -> None:
     """No serializer snapshot of SQL, pattern matching and file sinks is one that Flink 2.x lacks."""
@@ -93,3 +118,39 @@ def test_flink_2_reads_the_headers(case: corpus.Case, listed: Mapping[str, Any])
         }
         for operator in operators
     }
+
+
+@pytest.fixture(scope="module")
+def baskets(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[list[dict[str, Any]], Path, Path]]:
+    """The fixtures: their operators, one of them as it is in a savepoint of its own, and all migrated."""
+    found = []
+    for fixture in FIXTURES:
+        expected = json.loads((fixture / "expected.json").read_text("utf-8"))
+        source, folder = fixture / expected["snapshot_dir"], tmp_path_factory.mktemp("baskets")
+        others = sp.SavepointWriter.from_existing(None, source)
+        write(others.remove_operator("days").remove_operator("lists"), folder / "as-it-is")
+        migrate(source, folder / "migrated", "2.0", TYPES)
+        found.append((expected["operators"], folder / "as-it-is", folder / "migrated"))
+    return found
+
+
+@pytest.mark.parametrize("version", ["2.0.2", VERSION])
+def test_collections_and_kryo(version: str, baskets: Sequence[tuple[list[dict[str, Any]], Path, Path]]) -> None:
+    """Fields that are collections, what is inside, and what stays with Kryo: refused as they are, restored when migrated."""
+    assert FIXTURES
+    requests, expectations = [], []
+    for operators, as_it_is, migrated in baskets:
+        requests.append(flink.request(operators[:1], as_it_is, backend="rocksdb"))
+        requests.append(flink.request(operators, migrated, backend="rocksdb", parallelism=3))
+        requests.append(flink.request(operators, migrated, backend="hashmap"))
+        expectations += [None, operators, operators]
+    for answer, operators in zip(flink.restore(version, requests), expectations, strict=True):
+        if operators is None:
+            assert "StateMigrationException" in answer["error"]
+            continue
+        assert "error" not in answer, answer["error"][:3000]
+        found, expected_entries = flink.entries(answer["operators"]), flink.entries(operators)
+        assert found.keys() == expected_entries.keys()
+        different = [state for state in found if found[state] != expected_entries[state]]
+        assert [rewritten.first_difference(s, found[s], expected_entries[s]) for s in different] == []
+        assert sum(map(len, found.values())) > 100

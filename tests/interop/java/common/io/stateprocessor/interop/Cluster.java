@@ -1,6 +1,7 @@
 package io.stateprocessor.interop;
 
 import java.nio.file.Path;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
@@ -26,6 +27,13 @@ final class Cluster implements AutoCloseable {
      * @param inlineBytes the size up to which Flink keeps state inside _metadata instead of in a file of its own
      */
     Cluster(int slots, int inlineBytes) throws Exception {
+        this(slots, inlineBytes, null);
+    }
+
+    /**
+     * @param changelogs where jobs with the changelog enabled keep it; null if there are none
+     */
+    Cluster(int slots, int inlineBytes, Path changelogs) throws Exception {
         Configuration settings = new Configuration();
         settings.setString("rest.bind-port", "0");
         settings.setString("rest.address", "localhost");
@@ -33,6 +41,14 @@ final class Cluster implements AutoCloseable {
         settings.setString("taskmanager.memory.managed.size", "512m");
         settings.setString("state.storage.fs.memory-threshold", inlineBytes + "b");
         settings.setString("execution.checkpointing.data-inline-threshold", inlineBytes + "b");
+        if (changelogs != null) { // each option under its names in Flink 1 and 2
+            for (String name : List.of("state.backend.changelog.storage", "state.changelog.storage")) {
+                settings.setString(name, "filesystem");
+            }
+            for (String name : List.of("dstl.dfs.base-path", "state.changelog.dstl.dfs.base-path")) {
+                settings.setString(name, changelogs.toUri().toString());
+            }
+        }
         cluster =
                 new MiniCluster(
                         new MiniClusterConfiguration.Builder()

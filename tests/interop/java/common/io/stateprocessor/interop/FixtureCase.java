@@ -15,7 +15,11 @@ abstract class FixtureCase {
     static final long START = 1_704_067_200_000L;
 
     private static final Map<String, FixtureCase> ALL =
-            Map.of("orders", new OrdersCase(), "types", new TypesCase(), "windows", new WindowsCase());
+            Map.of(
+                    "orders", new OrdersCase(),
+                    "types", new TypesCase(),
+                    "windows", new WindowsCase(),
+                    "baskets", new BasketsCase());
 
     static FixtureCase named(String name) {
         FixtureCase found = ALL.get(name);

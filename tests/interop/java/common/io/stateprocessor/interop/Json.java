@@ -10,6 +10,7 @@ import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.apache.flink.api.java.tuple.Tuple;
@@ -27,7 +28,7 @@ import org.apache.flink.types.Row;
 
 /**
  * Values as JSON, one way for each Java type: binary as hex; decimals, dates and times as text; NaN and infinities as text; maps
- * as sorted lists of [key, value]; tuples as lists; POJOs as objects with their class.
+ * as sorted lists of [key, value]; sets as sorted lists; tuples as lists; POJOs as objects with their class.
  */
 final class Json {
 
@@ -61,6 +62,8 @@ final class Json {
                 elements.add(of(Array.get(value, i)));
             }
             return array(elements);
+        } else if (value instanceof Set<?> v) {
+            return array(v.stream().map(Json::of).sorted(BY_TEXT).toList());
         } else if (value instanceof Collection<?> v) {
             return array(v.stream().map(Json::of).toList());
         } else if (value instanceof Map<?, ?> v) {

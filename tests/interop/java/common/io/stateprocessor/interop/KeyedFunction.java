@@ -21,7 +21,7 @@ import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.functions.KeyedProcessFunction;
 import org.apache.flink.util.Collector;
 
-/** Applies steps to the keyed states and timers of one operator. Timers that fire do nothing. */
+/** Applies steps to the keyed states and timers of one operator. Timers that fire are noted. */
 final class KeyedFunction extends KeyedProcessFunction<Object, Integer, Void> implements CheckpointedFunction {
 
     private final String job;
@@ -85,7 +85,9 @@ final class KeyedFunction extends KeyedProcessFunction<Object, Integer, Void> im
     }
 
     @Override
-    public void onTimer(long timestamp, OnTimerContext context, Collector<Void> out) {}
+    public void onTimer(long timestamp, OnTimerContext context, Collector<Void> out) {
+        Fired.add(operator.id(), context.getCurrentKey(), context.timeDomain(), timestamp);
+    }
 
     @Override
     public void snapshotState(FunctionSnapshotContext context) {}

@@ -11,6 +11,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -29,11 +30,18 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  *   <li>{@code backend}, {@code parallelism}, {@code max_parallelism}: of the job
  *   <li>{@code steps}: a list of {operator, state, key, value} to apply, where a MAP's value is [key, value] and the states "(event
  *       timer)" and "(processing timer)" set timers; then {@code watermark}
- *   <li>{@code savepoint_to}, {@code format}: where to write a savepoint after the steps, canonical or native
+ *   <li>{@code savepoint_to}, {@code format}: where to write a savepoint after the steps, canonical or native, or (incremental) a
+ *       checkpoint
+ *   <li>{@code case}: the name of a {@link FixtureCase} whose operators go on in place of those that apply steps; its steps are {user,
+ *       amount, time}
+ *   <li>{@code fired}: how many timers and windows have to fire before the savepoint, which those of processing time do on their own
+ *   <li>{@code settings}: configuration of the job
  * </ul>
  *
- * An answer has {@code operators}, with the entries found before the steps, and {@code savepoint}, the one written; or {@code
- * error}, the exceptions by which Flink refused.
+ * An answer has {@code operators}, with the entries found before the steps, {@code fired}, what timers and windows did after
+ * them, and {@code savepoint}, the one written; or {@code error}, the exceptions by which Flink refused.
+ *
+ * <p>A third argument is the directory for what the changelog backend writes.
  */
 public final class RestoreAndPrint {
 
@@ -46,7 +54,7 @@ public final class RestoreAndPrint {
         for (JsonNode request : requests) {
             slots = Math.max(slots, request.get("parallelism").asInt());
         }
-        try (Cluster cluster = new Cluster(slots, 0)) {
+        try (Cluster cluster = new Cluster(slots, 0, arguments.length > 2 ? Path.of(arguments[2]) : null)) {
             for (JsonNode request : requests) {
                 answers.add(answer(cluster, request));
             }
@@ -64,6 +72,7 @@ public final class RestoreAndPrint {
             }
             if (request.hasNonNull("savepoint_to")) {
                 answer.put("savepoint", goOn(cluster, request, operators).toString());
+                answer.set("fired", Json.array(Fired.sorted()));
             }
         } catch (Exception refused) {
             answer.put("error", chain(refused));
@@ -125,14 +134,37 @@ public final class RestoreAndPrint {
 
     private static Path goOn(Cluster cluster, JsonNode request, List<OperatorSpec> operators) throws Exception {
         StreamExecutionEnvironment env = environment(request);
-        Steps.put(JOB, steps(request.path("steps"), operators));
-        StepJob.addOperators(StepJob.source(env, JOB, request.path("watermark").asLong(Long.MIN_VALUE)), JOB, operators);
+        Variant variant = new Variant(request.get("backend").asText(), request.path("format").asText("canonical"));
+        if (variant.isCheckpoint()) {
+            env.enableCheckpointing(24 * 60 * 60 * 1000L); // taken by hand
+        }
+        Fired.clear();
+        long watermark = request.path("watermark").asLong(Long.MIN_VALUE);
+        if (request.hasNonNull("case")) {
+            FixtureCase fixture = FixtureCase.named(request.get("case").asText());
+            Steps.put(fixture.name(), events(request.path("steps")));
+            fixture.build(StepJob.source(env, fixture.name(), watermark));
+        } else {
+            Steps.put(JOB, steps(request.path("steps"), operators));
+            StepJob.addOperators(StepJob.source(env, JOB, watermark), JOB, operators);
+        }
         JobID job = cluster.start(restoring(env, request));
         IdleSource.awaitEmitted();
-        Variant variant = new Variant(request.get("backend").asText(), request.path("format").asText("canonical"));
-        Path written = cluster.savepoint(job, Path.of(request.get("savepoint_to").asText()), variant.savepointFormat());
+        Fired.await(request.path("fired").asInt(0));
+        Path target = Path.of(request.get("savepoint_to").asText());
+        Path written =
+                variant.isCheckpoint() ? cluster.checkpoint(job) : cluster.savepoint(job, target, variant.savepointFormat());
         cluster.cancel(job);
         return written;
+    }
+
+    private static List<Step> events(JsonNode json) {
+        List<Step> steps = new ArrayList<>();
+        for (JsonNode event : json) {
+            String user = event.get("user").asText();
+            steps.add(new Step(null, null, user, new Event(user, event.get("amount").asLong(), event.get("time").asLong())));
+        }
+        return steps;
     }
 
     private static List<Step> steps(JsonNode json, List<OperatorSpec> operators) {
@@ -164,10 +196,12 @@ public final class RestoreAndPrint {
     }
 
     private static StreamExecutionEnvironment environment(JsonNode request) throws Exception {
-        Path checkpoints = Files.createTempDirectory("checkpoints");
-        Variant variant = new Variant(request.get("backend").asText(), "canonical");
-        StreamExecutionEnvironment env =
-                StreamExecutionEnvironment.getExecutionEnvironment(variant.configuration(checkpoints.toUri().toString()));
+        Variant variant = new Variant(request.get("backend").asText(), request.path("format").asText("canonical"));
+        Path checkpoints =
+                variant.isCheckpoint() ? Path.of(request.get("savepoint_to").asText()) : Files.createTempDirectory("checkpoints");
+        Configuration configuration = variant.configuration(checkpoints.toUri().toString());
+        request.path("settings").properties().forEach(setting -> configuration.setString(setting.getKey(), setting.getValue().asText()));
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(request.get("parallelism").asInt());
         env.setMaxParallelism(request.get("max_parallelism").asInt());
         return env;

@@ -60,10 +60,10 @@ final class WindowsCase extends FixtureCase {
                         .name("events")
                         .keyBy(event -> event.user);
         events.window(Compat.tumbling(SIZE))
-                .reduce((left, right) -> (Event) new Sum().reduce(left, right))
+                .reduce((left, right) -> (Event) new Sum().reduce(left, right), new Note("tumbling-reduce"))
                 .uid("tumbling-reduce")
                 .name("tumbling-reduce");
-        events.window(Compat.session(GAP)).process(new Discard()).uid("session-process").name("session-process");
+        events.window(Compat.session(GAP)).process(new Note("session-process")).uid("session-process").name("session-process");
     }
 
     @Override
@@ -124,9 +124,19 @@ final class WindowsCase extends FixtureCase {
         return START + 41_999;
     }
 
-    /** Windows that fire are none of our business. */
-    private static final class Discard extends ProcessWindowFunction<Event, Void, String, TimeWindow> {
+    /** Notes the windows that fire. */
+    private static final class Note extends ProcessWindowFunction<Event, Void, String, TimeWindow> {
+        private final String operator;
+
+        Note(String operator) {
+            this.operator = operator;
+        }
+
         @Override
-        public void process(String key, Context context, Iterable<Event> events, Collector<Void> out) {}
+        public void process(String key, Context context, Iterable<Event> events, Collector<Void> out) {
+            List<Event> contents = new ArrayList<>();
+            events.forEach(contents::add);
+            Fired.add(operator, key, context.window(), contents);
+        }
     }
 }
