@@ -21,6 +21,7 @@ from state_processor.type_text import parse_type
         ("ROW<name:STRING,inner:ROW<a:INT>>", "ROW<name:STRING,inner:ROW<a:INT>>"),
         ("POJO<com.acme.Outer$Inner>(name STRING, tags LIST<STRING>)", "POJO<com.acme.Outer$Inner>"),
         ("NULLABLE<LONG>", "NULLABLE<LONG>"),
+        ("LIST<KRYO<java.util.Map<java.lang.String, int[]>>>", "LIST<KRYO<java.util.Map<java.lang.String,[I>>>"),
     ],
 )
 def test_types(text: str, name: str) -> None:
