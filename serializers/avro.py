@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from state_processor.serializers.avro_logical import AvroLogical
 from state_processor.serializers.avro_resolution import AvroResolution
-from state_processor.serializers.avro_types import AvroLogical, AvroReference, AvroSchema
+from state_processor.serializers.avro_schema import AvroSchema
+from state_processor.serializers.avro_types import AvroReference
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.basic import StringSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from state_processor.serializers.avro_types import AvroBranch, AvroSchema
+from state_processor.serializers.avro_schema import AvroSchema
+from state_processor.serializers.avro_types import AvroBranch
 from state_processor.serializers.errors import StateMigrationError
 
 _PROMOTIONS: Final = {

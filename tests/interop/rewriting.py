@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from state_processor.backends.entry_encoder import BLOB_SCHEMA, KeyedStateEncode
 from state_processor.backends.handles import OperatorStreamStateHandle
 from state_processor.backends.hash_rules import learn_hash_rule
 from state_processor.backends.key_groups import range_of_subtask
+from state_processor.backends.keyed import CanonicalSource
 from state_processor.backends.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.operator_state import raw_elements
@@ -130,6 +132,21 @@ def _copy_operator_state(snapshot: Snapshot, operator: OperatorState, staging: S
             stream = copy_stream(snapshot.open(subtask.managed_operator.stream), sink)
             copies[subtask.index] = OperatorStreamStateHandle(subtask.managed_operator.states, stream)
     return copies
+
+
+def entry_bytes(directory: Path) -> dict[tuple[str, str], list[tuple[bytes, bytes]]]:
+    """Keys and values of all keyed states of a canonical savepoint as they stand there."""
+    snapshot = open_snapshot(directory)
+    found: dict[tuple[str, str], list[tuple[bytes, bytes]]] = defaultdict(list)
+    for operator in snapshot.metadata.operators:
+        for handle in keyed_handles(operator, snapshot):
+            source = handle.open(snapshot)
+            assert isinstance(source, CanonicalSource)
+            for meta in source.header.states:
+                for buffer, _, entries in source.blocks(meta.name, handle.key_groups):
+                    spans = entries[:, :4].tolist()
+                    found[operator.operator_id, meta.name] += [(bytes(buffer[a:b]), bytes(buffer[c:d])) for a, b, c, d in spans]
+    return {state: sorted(entries) for state, entries in found.items()}
 
 
 Carried = Callable[[StateDescription], bool]

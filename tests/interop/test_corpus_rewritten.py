@@ -17,13 +17,11 @@ from typing import Any
 
 import flink
 import pytest
-from rewriting import rewrite
+from rewriting import entry_bytes, rewrite
 
-from state_processor.backends.keyed import CanonicalSource
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
-from state_processor.backends.sources import keyed_handles
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import StateDescription, find_operator, operator_states
 from state_processor.serializers.errors import InvalidRowError
@@ -171,21 +169,6 @@ def test_we_read_what_we_wrote(case: corpus.Case, tmp_path: Path) -> None:
     assert expected
     assert {name: len(rows) for name, rows in found.items()} == {name: len(rows) for name, rows in expected.items()}
     assert [name for name in expected if found[name] != expected[name]] == []
-
-
-def entry_bytes(directory: Path) -> dict[tuple[str, str], list[tuple[bytes, bytes]]]:
-    """Keys and values of all keyed states of a canonical savepoint as they stand there."""
-    snapshot = open_snapshot(directory)
-    found: dict[tuple[str, str], list[tuple[bytes, bytes]]] = defaultdict(list)
-    for operator in snapshot.metadata.operators:
-        for handle in keyed_handles(operator, snapshot):
-            source = handle.open(snapshot)
-            assert isinstance(source, CanonicalSource)
-            for meta in source.header.states:
-                for buffer, _, entries in source.blocks(meta.name, handle.key_groups):
-                    spans = entries[:, :4].tolist()
-                    found[operator.operator_id, meta.name] += [(bytes(buffer[a:b]), bytes(buffer[c:d])) for a, b, c, d in spans]
-    return {state: sorted(entries) for state, entries in found.items()}
 
 
 @of_cases([case for case in RESTORED if case.id in SAME_BYTES] + OURS)

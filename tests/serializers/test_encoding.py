@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.avro import AvroSerializer
-from state_processor.serializers.avro_types import AvroSchema
+from state_processor.serializers.avro_schema import AvroSchema
 from state_processor.serializers.basic import BigDecimalSerializer, BigIntegerSerializer
 from state_processor.serializers.binary_values import TimestampData
 from state_processor.serializers.errors import InvalidRowError
