@@ -245,8 +245,14 @@ class MigratingCarrier(KeyedCarrier):
         encoder: KeyedStateEncoder | None = None
         for batch in entries(source, bare, key_groups):
             if encoder is None:
-                sizes = {"max_parallelism": self.max_parallelism, "parallelism": self.parallelism}
-                encoder = KeyedStateEncoder(bare, state_id, batch.schema, context=_context(source), **sizes)
+                encoder = KeyedStateEncoder(
+                    bare,
+                    state_id,
+                    batch.schema,
+                    max_parallelism=self.max_parallelism,
+                    parallelism=self.parallelism,
+                    context=_context(source),
+                )
             groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
             if self._moves:
                 keys = batch.column(batch.schema.get_field_index(layouts.KEY))
@@ -286,6 +292,21 @@ def entries(source: KeyedStateSource, bare: StateDescription, key_groups: h.KeyG
         raise UnsupportedFormatError(f"{context}: entries of {type(source).__name__} can't be told from one another")
 
 
+def count_entries(source: KeyedStateSource, name: str, key_groups: h.KeyGroupRange) -> int:
+    """How many entries of a state there are, as far as can be told without decoding its values; 1 where it can't."""
+    state = source.describe(name)
+    if state is None:
+        return 0
+    if isinstance(source, HeapSource | RawTimersSource):
+        return sum(section.count for section in source.sections(name, key_groups))
+    if isinstance(source, ChangelogSource):
+        parts = sum(count_entries(part, name, unchanged) for part, unchanged in source.untouched(name, key_groups))
+        return parts + sum(len(found) for _, _, found in source.changed(state, key_groups))
+    if hasattr(source, "blocks"):
+        return sum(len(found) for _, _, found in cast(FramedSource, source).blocks(name, key_groups))
+    return 1
+
+
 def _framed(bare: StateDescription, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
     yield from decode_framed(layouts.framed_layout(bare, _COLUMNS), _LOSSLESS, context, blocks)
 
@@ -315,7 +336,7 @@ def converted_broadcast(state: StateMigration, data: bytes | memoryview, *, writ
     """A broadcast state's number of entries, keys and values in other bytes; ``write`` as for :func:`converted_elements`."""
     old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
     key, value = _converted(old.key, new.key, write=write), _converted(old.value, new.value, write=write)
-    assert key is not None
+    assert key is not None  # every broadcast state has one
     assert value is not None
     source, target = DataInput(data, f"state {old.name!r}"), DataOutput()
     count = source.read_count("broadcast entries", 1)

@@ -79,6 +79,15 @@ class ConvertingSerializer(ReadingSerializer):
         return value_of(self.wanted, self.read_node(source))
 
 
+class TryingSerializer(ConvertingSerializer):
+    """Reads a value, and writes it to no avail, to see whether that can be done."""
+
+    def read(self, source: DataInput) -> Any:
+        value = super().read(source)
+        self.wanted.serialize(value)
+        return value
+
+
 def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
     """The serializer that reads a value of Kryo's as one of ``wanted``; what is not decided yet can't be read."""
     return UndecidedSerializer(path, written) if wanted is None else ConvertingSerializer(written, wanted)
@@ -343,7 +352,7 @@ class Observations:
     def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
         """See :func:`converting`; what is not decided yet is looked at instead."""
         if wanted is not None:
-            return ConvertingSerializer(written, wanted)
+            return TryingSerializer(written, wanted)
         return ObservingSerializer(written, self.found.setdefault(path, Found.nothing(written.type_class)))
 
 

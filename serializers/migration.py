@@ -327,7 +327,7 @@ def inferred_by_flink(type_: TypeSerializer) -> TypeSerializer:
     match type_:
         case SetSerializer():
             arguments = [inferred_by_flink(type_.element.inner)]  # type: ignore[attr-defined]
-            inferred: TypeSerializer = SetSerializer(*arguments)
+            inferred: TypeSerializer = SetSerializer(arguments[0])
         case ListSerializer():
             arguments = [inferred_by_flink(type_.element)]
             inferred = ListSerializer(_nullable(*arguments))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from state_processor.serializers import arrays, composite, streaming
-from state_processor.serializers.cep import NFA
+from state_processor.serializers.cep import NFA, OldSharedBufferNodeSerializer
 from state_processor.serializers.scala import SCALA
 
 RENAMED: Final = {
@@ -27,6 +27,10 @@ _REMOVED: Final = {
     ),
 }
 _REMOVED[f"{NFA}SharedBuffer$SharedBufferSerializerSnapshot"] = _REMOVED[f"{NFA}NFA$MigratedNFASerializerSnapshot"]
+_REMOVED[OldSharedBufferNodeSerializer.snapshot_class] = (
+    "it is the buffer of pattern matching as before Flink 1.15, which Flink 2.0 does not migrate any more",
+    "restore the job with a Flink between 1.15 and 1.20 and take another savepoint",
+)
 
 
 def removed(class_name: str) -> tuple[str, str] | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from state_processor.identifier import OperatorIdentifier
+    from state_processor.migration_report import MigrationReport, StateReport
     from state_processor.reader import SavepointReader
     from state_processor.registration import register
     from state_processor.serializers.compatibility import SchemaCompatibility
@@ -58,12 +59,14 @@ _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueSt
 _HOMES = {
     **dict.fromkeys(_ERRORS, "state_processor.errors"),
     **dict.fromkeys(_SPECS, "state_processor.state_specs"),
+    "MigrationReport": "state_processor.migration_report",
     "OperatorIdentifier": "state_processor.identifier",
     "OperatorSummary": "state_processor.writer",
     "SavepointReader": "state_processor.reader",
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
     "SnapshotInfo": "state_processor.backends.discovery",
+    "StateReport": "state_processor.migration_report",
     "Types": "state_processor.types",
     "WriteSummary": "state_processor.writer",
     "list_snapshots": "state_processor.backends.discovery",
@@ -76,6 +79,7 @@ __all__ = [
     "InvalidRowError",
     "ListState",
     "MapState",
+    "MigrationReport",
     "MissingFileError",
     "NotASnapshotError",
     "NotFoundError",
@@ -89,6 +93,7 @@ __all__ = [
     "SnapshotInfo",
     "StateMigrationError",
     "StateProcessorError",
+    "StateReport",
     "Types",
     "UndecodableValueError",
     "UnknownSerializerError",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from state_processor.backends import meta_info as mi
 from state_processor.backends.keyed_reader import plan_splits
@@ -19,12 +20,16 @@ from state_processor.backends.operator_state import OperatorSplit
 from state_processor.backends.states import describe_keyed, describe_operator_state, subtask_label
 from state_processor.backends.task_state import snapshot_for_tasks
 from state_processor.base_operator import BaseOperator
-from state_processor.migration_report import CONVERTED, IMPOSSIBLE, UNCHANGED, StateReport
+from state_processor.identifier import OperatorIdentifier
+from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
 from state_processor.migration_tasks import Scanned, ScanPart, ScanValues, portable
 from state_processor.options import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.write_job import Engine
+
+if TYPE_CHECKING:
+    from state_processor.operator_draft import OperatorDraft
 
 TypesOfStates = Mapping[str, Mapping[str, TypeSerializer] | TypeSerializer]
 """New types as users give them: by state, and by path in it, or of the whole value."""
@@ -56,27 +61,32 @@ class OperatorMigration:
     types: Types = field(default_factory=dict)
     reports: tuple[StateReport, ...] = ()
 
-    def state(self, name: str) -> StateMigration | None:
-        """What becomes of a state."""
-        return self.operator.get(name) or (self.keyed.states.get(name) if self.keyed is not None else None)
+    @cached_property
+    def states(self) -> dict[str, StateMigration]:
+        """What becomes of each state, keyed ones first."""
+        return {**(self.keyed.states if self.keyed is not None else {}), **self.operator}
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """States without entries that can't be taken over."""
+        return frozenset(r.state for r in self.reports if r.outcome == LEFT_OUT)
 
     def converts(self, name: str) -> bool:
         """Whether a state's entries have to be written in other bytes."""
-        state = self.state(name)
-        return state is not None and state.is_changed
+        return name in self.states and self.states[name].is_changed
 
 
 def plan_migrations(
-    engine: Engine, bases: Sequence[BaseOperator], types: Mapping[str, Types], serializers: Sequence[str]
+    engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, Types], serializers: Sequence[str]
 ) -> dict[str, OperatorMigration]:
-    """What becomes of the states of operators, by operator id.
+    """What becomes of the states that operators have in a base, by operator id.
 
     Parameters
     ----------
     engine
         Runs the tasks that read the values of states that change.
-    bases
-        The operators of one snapshot.
+    drafts
+        The operators; those that the base has not got are passed over.
     types
         New types that the user names, by operator id, state and path.
     serializers
@@ -89,23 +99,27 @@ def plan_migrations(
     NotFoundError
         If there is no state of a name.
     """
-    plans = [_Plan(base, types.get(base.operator.operator_id, {})) for base in bases]
-    parts = [part for plan in plans for part in plan.parts()]
+    plans = {
+        draft.base.operator.operator_id: _Plan(draft.base, draft.identifier, types.get(draft.base.operator.operator_id, {}))
+        for draft in drafts
+        if draft.base is not None
+    }
+    parts = [part for plan in plans.values() for part in plan.parts()]
     if parts:
-        named = {plan.base.operator.operator_id: portable(plan.types) for plan in plans}
-        modules = (*serializers, *portable_registrations())
-        scan = ScanValues(snapshot_for_tasks(bases[0].snapshot), tuple(parts), named, modules)
-        by_id = {plan.base.operator.operator_id: plan for plan in plans}
+        snapshot = next(plan.base.snapshot for plan in plans.values())
+        named = {operator: portable(plan.types) for operator, plan in plans.items()}
+        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, (*serializers, *portable_registrations()))
         for number, found in engine.run_parts(len(parts), scan).items():
-            by_id[parts[number].operator].take(found)
-    return {plan.base.operator.operator_id: plan.settled() for plan in plans}
+            plans[parts[number].operator].take(found)
+    return {operator: plan.settled() for operator, plan in plans.items()}
 
 
 class _Plan:
     """The plan of one operator, before and after its values were looked at."""
 
-    def __init__(self, base: BaseOperator, types: Types) -> None:
+    def __init__(self, base: BaseOperator, identifier: OperatorIdentifier, types: Types) -> None:
         self.base = base
+        self.identifier = identifier
         self.types = types
         self.problem = ""
         self._scanned: dict[str, Scanned] = {}
@@ -125,11 +139,11 @@ class _Plan:
         return OperatorMigration(keyed, {n: migrate_operator_state(m, types) for n, m in self.metas.items()}, types)
 
     def _check_types(self) -> None:
-        label = f"operator {self.base.operator.uid or self.base.operator.operator_id}"
+        label = f"operator {self.identifier}"
         for name, paths in self.types.items():
-            state = self.first.state(name)
+            state = self.first.states.get(name)
             if state is None:
-                raise NotFoundError.naming_nearest("state", name, [*self._keyed_states(), *self.metas], label)
+                raise NotFoundError.naming_nearest("state", name, self.first.states, label)
             for path in set(paths) - state.used:
                 known = ", ".join(repr(p) for p in {**dict.fromkeys(n.path for n in state.changes), **state.undecided}) or "none"
                 raise OptionError(
@@ -143,18 +157,20 @@ class _Plan:
     def parts(self) -> Iterator[ScanPart]:
         """What has to be read to know whether, and how, values can be converted."""
         operator = self.base.operator
-        keyed = tuple(name for name in self._keyed_states() if self._has_to_be_read(name))
-        if keyed:
-            yield from (ScanPart(operator.operator_id, split, keyed) for split in plan_splits(self.base.handles))
-        lists = tuple(name for name in self.first.operator if self._has_to_be_read(name))
-        for subtask in operator.subtasks if lists else ():
+        wanted = self._to_be_read(self._keyed_states())
+        if any(wanted):
+            yield from (ScanPart(operator.operator_id, split, *wanted) for split in plan_splits(self.base.handles))
+        wanted = self._to_be_read(self.first.operator)
+        for subtask in operator.subtasks if any(wanted) else ():
             if subtask.managed_operator is not None:
                 split = OperatorSplit(subtask.managed_operator, subtask.index, subtask_label(operator, subtask))
-                yield ScanPart(operator.operator_id, split, lists)
+                yield ScanPart(operator.operator_id, split, *wanted)
 
-    def _has_to_be_read(self, name: str) -> bool:
-        state = self.first.state(name)
-        return state is not None and state.is_changed and not state.problems
+    def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """States whose values have to be read, and those whose entries are counted, as they are left out without any."""
+        states = {name: self.first.states[name] for name in names}
+        read = tuple(name for name, state in states.items() if state.is_changed and not state.problems)
+        return read, tuple(name for name, state in states.items() if state.problems)
 
     def take(self, found: Mapping[str, Scanned]) -> None:
         """Take over what the values of a part tell."""
@@ -163,13 +179,13 @@ class _Plan:
 
     def settled(self) -> OperatorMigration:
         """The plan with the types that were found."""
-        operator = self.base.operator
         if self.problem:
-            report = StateReport(operator.uid, operator.operator_id, "", "all states", IMPOSSIBLE, (), (self.problem,))
+            identifier = (self.identifier.uid, self.identifier.uid_hash)
+            report = StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (self.problem,))
             return OperatorMigration(reports=(report,))
         types = {state: dict(paths) for state, paths in self.types.items()}
         problems: dict[str, list[str]] = {}
-        for name in (*self._keyed_states(), *self.metas):
+        for name in self.first.states:
             problems[name] = list(self._problems(name, types))
         final = self._migrate(types)
         reports = [self._report(final, name, problems[name]) for name in problems]
@@ -177,11 +193,10 @@ class _Plan:
 
     def _problems(self, name: str, types: dict[str, dict[str, TypeSerializer]]) -> Iterator[str]:
         """Why a state can't be migrated; adds the types of its collections to ``types``, as far as they can be told."""
-        state = self.first.state(name)
-        assert state is not None
-        for note in state.problems:
-            yield f"{note}; {note.advice}"
-        scanned = self._scanned.get(name, Scanned())
+        state, scanned = self.first.states[name], self._scanned.get(name, Scanned())
+        if state.problems:
+            yield from (f"{note}; {note.advice}" for note in state.problems)
+            return
         if scanned.problem:
             yield scanned.problem
         for path, declared in state.undecided.items():
@@ -189,11 +204,11 @@ class _Plan:
             decided = found.decide() if found is not None else "no value of it was written"
             if isinstance(decided, TypeSerializer):
                 types.setdefault(name, {})[path] = decided
-            elif not state.problems and not scanned.problem:
+            elif not scanned.problem:
                 yield self._unknown(name, path, declared, decided)
 
     def _unknown(self, name: str, path: str, declared: str, reason: str) -> str:
-        uid, uid_hash = self.base.operator.uid, self.base.operator.operator_id
+        uid, uid_hash = self.identifier.uid, self.identifier.uid_hash
         operator = repr(uid) if uid else f"OperatorIdentifier.for_uid_hash({uid_hash!r})"
         example = _EXAMPLES[declared]
         return (
@@ -203,12 +218,13 @@ class _Plan:
         )
 
     def _report(self, final: OperatorMigration, name: str, problems: Sequence[str]) -> StateReport:
-        state = final.state(name)
-        assert state is not None
+        state = final.states[name]
         outcome = IMPOSSIBLE if problems else CONVERTED if state.is_changed else UNCHANGED
+        if state.problems and not self._scanned.get(name, Scanned()).entries:
+            outcome = LEFT_OUT
         changes = tuple(map(str, dict.fromkeys(state.changes)))
-        operator = self.base.operator
-        return StateReport(operator.uid, operator.operator_id, name, self._kind(name), outcome, changes, tuple(problems))
+        identifier = (self.identifier.uid, self.identifier.uid_hash)
+        return StateReport(*identifier, name, self._kind(name), outcome, changes, tuple(problems))
 
     def _kind(self, name: str) -> str:
         if name in self.metas:

@@ -8,7 +8,9 @@ from typing import Final
 
 UNCHANGED: Final = "unchanged"
 CONVERTED: Final = "converted"
+LEFT_OUT: Final = "left out"
 IMPOSSIBLE: Final = "impossible"
+OUTCOMES: Final = (UNCHANGED, CONVERTED, LEFT_OUT, IMPOSSIBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,8 @@ class StateReport:
     state, kind
         Its name (empty where the operator's states can't be told) and kind.
     outcome
-        ``"unchanged"``: carried byte for byte; ``"converted"``; or ``"impossible"``.
+        ``"unchanged"``: carried byte for byte; ``"converted"``; ``"left out"``: Flink 2.x has not got its serializer, but there
+        are no entries; or ``"impossible"``.
     changes
         What is converted: paths inside the type, and what they become.
     problems
@@ -65,7 +68,7 @@ class MigrationReport:
         return len(self.states)
 
     def having(self, outcome: str) -> tuple[StateReport, ...]:
-        """The states with an outcome: ``"unchanged"``, ``"converted"`` or ``"impossible"``."""
+        """The states with an outcome, see :class:`StateReport`."""
         return tuple(s for s in self.states if s.outcome == outcome)
 
     @property
@@ -74,5 +77,5 @@ class MigrationReport:
         return self.having(IMPOSSIBLE)
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{len(self.having(outcome))} {outcome}" for outcome in (UNCHANGED, CONVERTED, IMPOSSIBLE))
+        counts = ", ".join(f"{len(self.having(outcome))} {outcome}" for outcome in OUTCOMES)
         return "\n".join([f"for Flink {self.flink_version}: {counts}", *map(str, self.states)])

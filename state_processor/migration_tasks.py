@@ -16,6 +16,7 @@ from state_processor.backends.migration import (
     Types,
     converted_broadcast,
     converted_elements,
+    count_entries,
     entries,
     migrate_keyed,
     migrate_operator_state,
@@ -46,10 +47,14 @@ def restored(types: PortableTypes) -> Types:
 
 @dataclass
 class Scanned:
-    """What the values of a state tell: what is in collections, by path, and why one can't be converted."""
+    """What the values of a state tell: what is in collections, by path, and why one can't be converted.
+
+    ``entries`` are counted of states that can't be migrated if they have any.
+    """
 
     found: dict[str, Found] = field(default_factory=dict)
     problem: str = ""
+    entries: int = 0
 
     def add(self, other: Scanned) -> None:
         """Take over what was found in another part."""
@@ -59,15 +64,20 @@ class Scanned:
             else:
                 self.found[path] = found
         self.problem = self.problem or other.problem
+        self.entries += other.entries
 
 
 @dataclass(frozen=True)
 class ScanPart:
-    """Some states of an operator in a part of its files: key groups of a handle, or a subtask's operator state."""
+    """Some states of an operator in a part of its files: key groups of a handle, or a subtask's operator state.
+
+    Entries of ``counted`` states are only counted.
+    """
 
     operator: str
     split: KeyedSplit | OperatorSplit
     states: tuple[str, ...]
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,8 @@ class ScanValues:
         for number in numbers(batches):
             part = self.parts[number]
             types = restored(self.types.get(part.operator, {}))
-            yield message(number, {name: self._scan(part, name, types) for name in part.states}, 0)
+            found = {name: self._scan(part, name, types) for name in part.states}
+            yield message(number, found | {name: self._count(part, name) for name in part.counted}, 0)
 
     def _scan(self, part: ScanPart, name: str, types: Types) -> Scanned:
         seen = Observations()
@@ -111,12 +122,21 @@ class ScanValues:
             problem = str(found)
         return Scanned(seen.found, problem)
 
+    def _count(self, part: ScanPart, name: str) -> Scanned:
+        try:
+            if isinstance(part.split, OperatorSplit):
+                data, _ = raw_elements(self.snapshot, part.split, name)
+                return Scanned(entries=int(data.any()))  # an empty broadcast state is a count of 0
+            return Scanned(entries=count_entries(part.split.handle.open(self.snapshot), name, part.split.key_groups))
+        except StateProcessorError as problem:
+            return Scanned(problem=str(problem), entries=1)
+
     def _read_entries(self, split: KeyedSplit, name: str, types: Types, seen: Observations) -> None:
         source = split.handle.open(self.snapshot)
         if source.describe(name) is None:
             return
         migration = migrate_keyed(source.header, types, {name: seen.adapt})
-        for _ in entries(source, migration.converted(name, write=not migration.states[name].undecided), split.key_groups):
+        for _ in entries(source, migration.converted(name, write=False), split.key_groups):
             pass  # reading notes what it sees
 
     def _read_elements(self, split: OperatorSplit, name: str, types: Types, seen: Observations) -> None:
@@ -124,11 +144,10 @@ class ScanValues:
         if state is None:
             return
         data, bounds = raw_elements(self.snapshot, split, name)
-        write = not state.undecided
         if describe_operator_state(state.new).kind != BROADCAST:
-            converted_elements(state, (data, bounds), write=write)
+            converted_elements(state, (data, bounds), write=False)
         elif len(data):
-            converted_broadcast(state, data.data, write=write)
+            converted_broadcast(state, data.data, write=False)
 
 
 def _operator_state(

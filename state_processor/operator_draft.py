@@ -141,7 +141,8 @@ class OperatorDraft:
 
     def keeps(self, name: str) -> bool:
         """Whether a state of the base is taken over."""
-        return name not in self.removed and name not in self.added and name not in self.operator_states
+        gone = self.removed | (self.migration.left_out if self.migration is not None else set())
+        return name not in gone and name not in self.added and name not in self.operator_states
 
     @property
     def final_identifier(self) -> OperatorIdentifier:
@@ -217,15 +218,19 @@ class OperatorDraft:
         """Whether keyed state has to be written."""
         removed = self.base is not None and bool(self.removed & set(self.base.keyed_states))
         rewritten = self.base is not None and bool(self.base.keyed_states) and not self.base.is_canonical
-        converted = self.base is not None and any(map(self.converts, self.base.keyed_states))
-        return bool(self.added or self.sources or self.deletions) or removed or rewritten or converted or self.changes_parallelism
+        other = self.base is not None and any(map(self._is_other, self.base.keyed_states))
+        return bool(self.added or self.sources or self.deletions) or removed or rewritten or other or self.changes_parallelism
 
     @property
     def changes_operator_state(self) -> bool:
         """Whether operator state has to be written."""
         removed = self.base is not None and bool(self.removed - set(self.base.keyed_states))
-        converted = self.base is not None and any(map(self.converts, self.base.operator_metas))
-        return bool(self.operator_states) or removed or converted or self.changes_parallelism
+        other = self.base is not None and any(map(self._is_other, self.base.operator_metas))
+        return bool(self.operator_states) or removed or other or self.changes_parallelism
+
+    def _is_other(self, name: str) -> bool:
+        """Whether a state of the base has other bytes, or is left out, for another Flink."""
+        return self.migration is not None and (name in self.migration.left_out or self.converts(name))
 
     @property
     def final_parallelism(self) -> int:

@@ -602,8 +602,7 @@ class SavepointWriter:
         if metadata_version(flink_version) < metadata_version("2.0"):
             raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
         named = {self._existing(uid).identifier.uid_hash: types_by_path(states) for uid, states in (types or {}).items()}
-        bases = [draft.base for draft in self._drafts.values() if draft.base is not None]
-        for uid_hash, plan in plan_migrations(engine, bases, named, self._serializers).items():
+        for uid_hash, plan in plan_migrations(engine, list(self._drafts.values()), named, self._serializers).items():
             self._drafts[uid_hash].migration = plan
         self._flink_version = self._migrated_to = flink_version
         return self
