@@ -18,7 +18,7 @@ from state_processor.serializers.collections import ListSerializer, MapSerialize
 from state_processor.serializers.composite import EnumSerializer, NullableSerializer
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo import KryoSerializer, KryoValue, jdk
+from state_processor.serializers.kryo import KryoSerializer, KryoValue, containers, jdk
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.layouts import whole
 from state_processor.serializers.kryo.serializer import Encoding
@@ -293,7 +293,12 @@ def inferred_type(class_name: str) -> TypeSerializer | None:
 
 def holds_others(class_name: str) -> bool:
     """Whether a class has type arguments: elements of such a class leave the whole collection to Kryo."""
-    return class_name in jdk.COLLECTIONS or class_name in jdk.MAPS or class_name == jdk.OPTIONAL or "$Singleton" in class_name
+    return (
+        class_name in containers.COLLECTIONS
+        or class_name in containers.MAPS
+        or class_name == containers.OPTIONAL
+        or "$Singleton" in class_name
+    )
 
 
 @dataclass

@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from state_processor.serializers.kryo import jdk, times
+from state_processor.serializers.kryo import containers, contents, jdk, times
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType
@@ -83,7 +83,7 @@ class Builder:
             return value
         if self.columns and value is not None and shape(type_, inside)[0] == "json":
             return _FROM_JSON.declared(type_, json.loads(value) if isinstance(value, str) else value)
-        if name == jdk.OPTIONAL:
+        if name == containers.OPTIONAL:
             return Node(name, self.declared(arguments[0] if arguments else ANY, value, inside))
         if name in _OPTIONAL_NUMBERS:
             return Node(name, None if value is None else jdk.TABLE[name].make(value))
@@ -106,17 +106,17 @@ class Builder:
         if name == "java.time.ZoneId":
             zone = times.zone_of(value)
             return Node(jdk.zone_class(zone), zone)
-        name = jdk.NEW_OF.get(name, name)
+        name = containers.NEW_OF.get(name, name)
         if name.startswith("["):
             return Node(name, self._array(JavaType(JavaType(name).component), value, inside))
         if name in _ENUM_SETS:
             return self._enum_set(name, arguments, value)
         if name in jdk.TABLE:
             return Node(name, jdk.TABLE[name].make(value))
-        if name in jdk.COLLECTIONS or name in jdk.SINGLETONS:
+        if name in containers.COLLECTIONS or name in containers.SINGLETONS:
             element = arguments[-1] if arguments else ANY
             return Node(name, [self.declared(element, part, inside) for part in _elements(value)])
-        if name in jdk.MAPS or name == jdk.SINGLETON_MAP:
+        if name in containers.MAPS or name == containers.SINGLETON_MAP:
             key_type, value_type = arguments if len(arguments) == 2 else (ANY, ANY)
             pairs = value.items() if isinstance(value, Mapping) else _elements(value)
             entries = ((self.declared(key_type, k, inside), self.declared(value_type, v, inside)) for k, v in pairs)
@@ -163,7 +163,7 @@ class Builder:
             raise ValueError("the enum of an EnumSet isn't known: declare it with a type argument, and describe the enum")
         large = len(described.constants) > _MOST_REGULAR
         constants = [self._of_user_class(described, constant, frozenset()) for constant in _elements(value)]
-        return Node("java.util.JumboEnumSet" if large else name, jdk.EnumSet(described.name, constants))
+        return Node("java.util.JumboEnumSet" if large else name, contents.EnumSet(described.name, constants))
 
 
 def _elements(value: Any) -> Iterable[Any]:

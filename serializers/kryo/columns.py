@@ -12,7 +12,7 @@ from state_processor.serializers import basic, temporal
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.kryo.classes import user_class
-from state_processor.serializers.kryo.jdk import is_collection, is_map
+from state_processor.serializers.kryo.containers import is_collection, is_map
 from state_processor.serializers.kryo.json_form import to_json
 from state_processor.serializers.kryo.types import BOXES, JavaType
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject

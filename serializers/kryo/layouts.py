@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -52,11 +52,11 @@ def converted(inner: Layout, build: Callable[[Any], Any], take: Callable[[Any], 
     return Layout(lambda r: build(inner.read(r)), lambda w, v: inner.write(w, take(v)))
 
 
-def sequence(build: Callable[..., Any], *parts: Layout) -> Layout:
-    """A tuple's items one after the other."""
+def sequence(build: Callable[..., Any], *parts: Layout, take: Callable[[Any], Iterable[Any]] = tuple) -> Layout:
+    """A tuple's items one after the other; ``take`` gives them of what ``build`` makes of them."""
 
     def write(writer: KryoWriter, value: Any) -> None:
-        for part, item in zip(parts, value, strict=True):
+        for part, item in zip(parts, take(value), strict=True):
             part.write(writer, item)
 
     return Layout(lambda r: build(*[part.read(r) for part in parts]), write)

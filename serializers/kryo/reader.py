@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
-from state_processor.serializers.kryo import jdk
+from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, JavaStream, whole
 from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType
@@ -166,19 +166,19 @@ class KryoReader(KryoInput):
         if described is not None and not described.abstract:
             values = self.fields(described.in_order)
             return {field_name: values[field_name] for field_name, _ in described.fields}
-        if name == jdk.OPTIONAL:
+        if name == containers.OPTIONAL:
             inner = arguments[0] if arguments else ANY
             # A field that is a type variable: Kryo 2 takes it as declared with what the variable stands for.
             return self.declared(inner) if self.version == KRYO_2 else self.node(inner.arguments)
         if name.startswith("["):
             return self._array(JavaType(name).component)
-        if name in jdk.COLLECTIONS:
+        if name in containers.COLLECTIONS:
             return self._collection_2(node, arguments) if self.version == KRYO_2 else self._collection_5(node, arguments)
-        if name in jdk.MAPS:
+        if name in containers.MAPS:
             return self._map(node, arguments)
-        if name in jdk.SINGLETONS:
+        if name in containers.SINGLETONS:
             return [self.node()]
-        if name == jdk.SINGLETON_MAP:
+        if name == containers.SINGLETON_MAP:
             return KryoMap([(self.node(), self.node())])
         raise unknown_class(name, self.where)
 
@@ -207,11 +207,11 @@ class KryoReader(KryoInput):
         return [self.node() for _ in range(size)]
 
     def _collection_2(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
-        if node.class_name in jdk.ORDERED_SETS:
+        if node.class_name in containers.ORDERED_SETS:
             node.header = self.node()
         size = self.count("collection elements", self.varint())
         final = final_element(arguments)
-        if node.class_name == jdk.AS_LIST:
+        if node.class_name == containers.AS_LIST:
             node.header = self.class_()
             final = None
         if final is not None:
@@ -220,12 +220,12 @@ class KryoReader(KryoInput):
 
     def _collection_5(self, node: Node, arguments: tuple[JavaType, ...]) -> Any:
         final, nested = final_element(arguments), arguments[-1].arguments if arguments else ()
-        nulls = node.class_name not in jdk.IMMUTABLE
+        nulls = node.class_name not in containers.IMMUTABLE
         flag, size = self.flagged_varint() if final is None or nulls else (False, self.varint())
         if size == 0:
             return None
         size = self.count("collection elements", size - 1, 0 if flag else 1)
-        if node.class_name in jdk.ORDERED_SETS:
+        if node.class_name in containers.ORDERED_SETS:
             node.header = self.node()
         if final is not None:
             return [self.object(final.name, nested, nullable=flag) for _ in range(size)]
@@ -251,7 +251,7 @@ class KryoReader(KryoInput):
             size = self.varint() - 1
             if size < 0:
                 return None
-        if node.class_name in jdk.ORDERED_MAPS:
+        if node.class_name in containers.ORDERED_MAPS:
             node.header = self.node()
         if self.version == KRYO_2:
             size = self.varint()

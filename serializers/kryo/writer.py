@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
-from state_processor.serializers.kryo import jdk
+from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, whole
 from state_processor.serializers.kryo.reader import DEEPEST, JAVA_SERIALIZERS, final_element, is_referenced
@@ -122,7 +122,7 @@ class KryoWriter(KryoOutput):
         elif described is not None and not described.abstract:
             for field_name, type_ in described.in_order:
                 self.declared(type_, content[field_name])
-        elif name == jdk.OPTIONAL:
+        elif name == containers.OPTIONAL:
             inner = arguments[0] if arguments else ANY
             if self.version == KRYO_2:
                 self.declared(inner, content)
@@ -130,13 +130,13 @@ class KryoWriter(KryoOutput):
                 self.node(content, inner.arguments)
         elif name.startswith("["):
             self._array(JavaType(name).component, content)
-        elif name in jdk.COLLECTIONS:
+        elif name in containers.COLLECTIONS:
             (self._collection_2 if self.version == KRYO_2 else self._collection_5)(node, arguments)
-        elif name in jdk.MAPS:
+        elif name in containers.MAPS:
             self._map(node, arguments)
-        elif name in jdk.SINGLETONS:
+        elif name in containers.SINGLETONS:
             self.node(content[0])
-        elif name == jdk.SINGLETON_MAP:
+        elif name == containers.SINGLETON_MAP:
             for part in content[0]:
                 self.node(part)
         else:
@@ -177,10 +177,10 @@ class KryoWriter(KryoOutput):
 
     def _collection_2(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
         final = final_element(arguments)
-        if node.class_name in jdk.ORDERED_SETS:
+        if node.class_name in containers.ORDERED_SETS:
             self.node(node.header)
         self.varint(len(node.content))
-        if node.class_name == jdk.AS_LIST:
+        if node.class_name == containers.AS_LIST:
             self.class_(node.header or ANY.name)
             final = None
         for element in node.content:
@@ -195,14 +195,14 @@ class KryoWriter(KryoOutput):
             self.varint(0)
             return
         final, nested = final_element(arguments), arguments[-1].arguments if arguments else ()
-        nulls, has_null = node.class_name not in jdk.IMMUTABLE, None in elements
+        nulls, has_null = node.class_name not in containers.IMMUTABLE, None in elements
         classes = {element.class_name for element in elements if element is not None}
         alike = final is None and bool(elements) and len(classes) <= 1
         if final is None or nulls:
             self.flagged_varint(bool(elements) and (alike or (final is not None and has_null)), len(elements) + 1)
         else:
             self.varint(len(elements) + 1)
-        if node.class_name in jdk.ORDERED_SETS:
+        if node.class_name in containers.ORDERED_SETS:
             self.node(node.header)
         if final is not None:
             for element in elements:
@@ -231,7 +231,7 @@ class KryoWriter(KryoOutput):
             self.varint(0 if entries is None else len(entries) + 1)
             if entries is None:
                 return
-        if node.class_name in jdk.ORDERED_MAPS:
+        if node.class_name in containers.ORDERED_MAPS:
             self.node(node.header)
         assert entries is not None
         if self.version == KRYO_2:

@@ -1,0 +1,356 @@
+"""Classes of the JDK that hold more than columns show, or lie in the bytes in a way of their own."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from decimal import Decimal
+from operator import index
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from state_processor.serializers.basic import unscaled_and_scale
+from state_processor.serializers.io import encode_modified_utf8
+from state_processor.serializers.java_objects import read_java_object
+from state_processor.serializers.kryo import times
+from state_processor.serializers.kryo.classes import unknown_class, user_class
+from state_processor.serializers.kryo.layouts import (
+    BOOLEAN,
+    BYTE,
+    LONG,
+    POSITIVE_INT,
+    POSITIVE_LONG,
+    STRING,
+    TEXT,
+    Layout,
+    converted,
+    fixed,
+    java_stream,
+    sequence,
+)
+from state_processor.serializers.kryo.making import same, text
+from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, UNBOXED
+from state_processor.serializers.kryo.values import BigInteger
+from state_processor.serializers.kryo.wire import KRYO_5
+from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kryo.reader import KryoReader
+    from state_processor.serializers.kryo.writer import KryoWriter
+
+_WORD: Final = (1 << 64) - 1
+_LARGEST_BIT: Final = (1 << 31) - 1
+
+
+class Calendar(NamedTuple):
+    """``java.util.GregorianCalendar``."""
+
+    zone: str
+    time: Instant
+    lenient: bool
+    first_day_of_week: int
+    minimal_days: int
+    gregorian_change: int
+
+    @classmethod
+    def of(cls, value: Any) -> Calendar:
+        """A point in time in a calendar as Java makes them, in UTC."""
+        return cls("UTC", to_instant(value), True, 1, 1, -12_219_292_800_000)
+
+
+class Pattern(NamedTuple):
+    """``java.util.regex.Pattern``; Kryo 2 leaves out the flags."""
+
+    pattern: str | None
+    flags: int = 0
+
+    def __str__(self) -> str:
+        return str(self.pattern)
+
+    @classmethod
+    def of(cls, value: Any) -> Pattern:
+        """From the regular expression."""
+        return cls(text(value))
+
+
+class Locale(NamedTuple):
+    """``java.util.Locale``; Kryo 5 leaves out script and extensions."""
+
+    language: str
+    country: str
+    variant: str
+    script: str = ""
+    extensions: str = ""
+
+    def __str__(self) -> str:
+        return "_".join(part for part in self[:3] if part)
+
+    @classmethod
+    def of(cls, value: Any) -> Locale:
+        """From text like ``de_DE``."""
+        language, country, variant = [*text(value).split("_", 2), "", ""][:3]
+        return cls(language, country, variant)
+
+
+class Bits(NamedTuple):
+    """``java.util.BitSet``: the set bits, and of how many words Kryo 2 wrote it."""
+
+    bits: list[int]
+    words: int = 0
+
+    @property
+    def needed(self) -> int:
+        """The words up to the last set bit."""
+        return max(self.bits, default=-1) // 64 + 1
+
+    @classmethod
+    def of(cls, value: Any) -> Bits:
+        """From the numbers of the set bits."""
+        bits = sorted({index(bit) for bit in value})
+        if bits and not 0 <= bits[0] <= bits[-1] < _LARGEST_BIT:
+            raise ValueError(f"a BitSet has bits from 0 to {_LARGEST_BIT - 1}")
+        return cls(bits)
+
+
+class EnumSet(NamedTuple):
+    """``java.util.EnumSet``: the class of the enum, and constants."""
+
+    enum_class: str
+    constants: list[str | None]
+
+
+# Layouts
+
+
+def _read_big_integer(reader: KryoReader) -> BigInteger | None:
+    size = reader.varint()
+    if size == 0:
+        return None
+    return BigInteger(int.from_bytes(reader.source.read_bytes(size - 1, "big integer"), "big", signed=True))
+
+
+def _write_big_integer(writer: KryoWriter, value: int | None) -> None:
+    if value is None:
+        writer.varint(0)
+        return
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    writer.varint(size + 1)
+    writer.target.write_bytes(int(value).to_bytes(size, "big", signed=True))
+
+
+def _read_big_decimal(reader: KryoReader) -> Decimal | None:
+    unscaled = _read_big_integer(reader)
+    if unscaled is None:
+        return None
+    return Decimal((int(unscaled < 0), Decimal(unscaled).as_tuple().digits, -reader.int_()))
+
+
+def _write_big_decimal(writer: KryoWriter, value: Decimal | None) -> None:
+    if value is None:
+        writer.varint(0)
+        return
+    unscaled, scale = unscaled_and_scale(value)
+    _write_big_integer(writer, unscaled)
+    writer.int_(scale)
+
+
+def _read_bits(reader: KryoReader) -> Bits:
+    words = [reader.fixed("Q") for _ in range(reader.count("words of a bit set", reader.varint(), 8))]
+    return Bits([64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1], len(words))
+
+
+def _write_bits(writer: KryoWriter, value: Bits) -> None:
+    size = value.needed if writer.version == KRYO_5 else max(1, value.words, value.needed)
+    words = [0] * size
+    for bit in value.bits:
+        words[bit // 64] |= 1 << bit % 64
+    writer.varint(size)
+    for word in words:
+        writer.fixed("Q", word)
+
+
+def _constants(enum_class: str | None, reader_or_writer: Any) -> Any:
+    described = user_class(enum_class) if enum_class else None
+    if described is None or described.constants is None:
+        raise unknown_class(str(enum_class), reader_or_writer.where)
+    return described
+
+
+def _read_enum_set(reader: KryoReader) -> EnumSet:
+    described = _constants(reader.class_(), reader)
+    count = reader.count("enum constants", reader.positive_int())
+    return EnumSet(described.name, [reader.constant(described) for _ in range(count)])
+
+
+def _write_enum_set(writer: KryoWriter, value: EnumSet) -> None:
+    described = _constants(value.enum_class, writer)
+    writer.class_(value.enum_class)
+    writer.positive_int(len(value.constants))
+    for constant in value.constants:
+        writer.constant(described, constant)
+
+
+def _read_class_2(reader: KryoReader) -> str | None:
+    name = reader.class_()
+    primitive = reader.byte()
+    return UNBOXED.get(name, name) if name and primitive == 1 else name
+
+
+def _write_class_2(writer: KryoWriter, name: str | None) -> None:
+    writer.class_(BOXES.get(name, name) if name else None)
+    writer.byte(name in PRIMITIVES)
+
+
+def _read_class_5(reader: KryoReader) -> str | None:
+    name = reader.class_()
+    return UNBOXED[name] if name in UNBOXED and reader.boolean() else name
+
+
+def _write_class_5(writer: KryoWriter, name: str | None) -> None:
+    boxed = BOXES.get(name, name) if name else None
+    writer.class_(boxed)
+    if boxed in UNBOXED:
+        writer.boolean(name in PRIMITIVES)
+
+
+def _read_address(reader: KryoReader) -> str:
+    return f"{reader.text()}:{reader.positive_int()}"
+
+
+def _write_address(writer: KryoWriter, value: str) -> None:
+    host, _, port = value.rpartition(":")
+    writer.string(host)
+    writer.positive_int(int(port))
+
+
+def _pair(*words: int) -> tuple[int, ...]:
+    return words
+
+
+def _uuid_text(words: tuple[int, int]) -> str:
+    return str(uuid.UUID(int=(words[0] & _WORD) << 64 | words[1] & _WORD))
+
+
+def _uuid_words(content: str) -> tuple[int, ...]:
+    return struct.unpack(">qq", uuid.UUID(content).bytes)
+
+
+def _read_local_time_5(reader: KryoReader) -> LocalTime:
+    parts = []
+    for _ in range(3):
+        part = reader.byte()
+        if part < 0:
+            parts.append(~part)
+            break
+        parts.append(part)
+    else:
+        return LocalTime(parts[0], parts[1], parts[2], reader.positive_int())
+    hour, minute, second = [*parts, 0, 0][:3]
+    return LocalTime(hour, minute, second, 0)
+
+
+def _write_local_time_5(writer: KryoWriter, time: LocalTime) -> None:
+    parts = list(time[:3])
+    if time.nano == 0:
+        while len(parts) > 1 and parts[-1] == 0:
+            parts.pop()
+        parts[-1] = ~parts[-1]
+    for part in parts:
+        writer.byte(part)
+    if time.nano:
+        writer.positive_int(time.nano)
+
+
+def _read_offset_5(reader: KryoReader) -> times.Offset:
+    quarters = reader.byte()
+    return times.Offset(reader.fixed("i") if quarters == 127 else quarters * 900)
+
+
+def _write_offset_5(writer: KryoWriter, offset: times.Offset) -> None:
+    quarters, rest = divmod(offset.seconds, 900)
+    if rest:
+        writer.byte(127)
+        writer.fixed("i", offset.seconds)
+    else:
+        writer.byte(quarters)
+
+
+_LOCALE_CLASS: Final = (
+    bytes.fromhex("aced000573720010")
+    + b"java.util.Locale"
+    + bytes.fromhex("7ef811609c30f9ec03000649")
+    + b"\0\x08hashcodeL\0\x07countryt\0\x12Ljava/lang/String;"
+    + b"".join(
+        b"L" + struct.pack(">H", len(name)) + name + b"q\0\x7e\0\x01"
+        for name in (b"extensions", b"language", b"script", b"variant")
+    )
+    + bytes.fromhex("7870ffffffff")
+)
+"""A ``Locale`` in Java serialization up to its text: the description of its class, and the hash code that isn't known."""
+_FIRST_TEXT_HANDLE: Final = 0x7E0003
+
+
+def _read_locale_2(reader: KryoReader) -> Locale:
+    content = read_java_object(reader.source).content
+    return Locale(*(str(content.get(name)) for name in Locale._fields))
+
+
+def _write_locale_2(writer: KryoWriter, value: Locale) -> None:
+    target, parts = writer.target, [value.country, value.extensions, value.language, value.script, value.variant]
+    target.write_bytes(_LOCALE_CLASS)
+    seen: dict[str, int] = {}
+    for part in parts:  # Java keeps one string of each of these texts
+        if part in seen:
+            target.write_bytes(b"q")
+            target.write_int(seen[part])
+        else:
+            seen[part] = _FIRST_TEXT_HANDLE + len(seen)
+            raw = encode_modified_utf8(part)
+            target.write_bytes(b"t")
+            target.write_short(len(raw))
+            target.write_bytes(raw)
+    target.write_bytes(b"x")
+
+
+def _locale(*parts: str | None) -> Locale:
+    return Locale(*(part or "" for part in parts))
+
+
+def _of_millis(millis: int) -> Instant:
+    return Instant(millis // 1000, millis % 1000 * 1_000_000)
+
+
+def _whole_millis(value: Instant) -> int:
+    return value.seconds * 1000 + value.nano // 1_000_000
+
+
+def _sql_timestamp(millis: int, nano: int) -> Instant:
+    return Instant(millis // 1000, nano)
+
+
+def _zoned_5(date_time: LocalDateTime, zone: str) -> times.ZonedDateTime:
+    return times.ZonedDateTime(date_time, None, times.zone_of(zone))
+
+
+BIG_INTEGER: Final = Layout(_read_big_integer, _write_big_integer)
+BIG_DECIMAL: Final = Layout(_read_big_decimal, _write_big_decimal)
+BITS: Final = Layout(_read_bits, _write_bits)
+ENUM_SET: Final = Layout(_read_enum_set, _write_enum_set)
+CLASS_2: Final = Layout(_read_class_2, _write_class_2)
+CLASS_5: Final = Layout(_read_class_5, _write_class_5)
+ADDRESS: Final = Layout(_read_address, _write_address)
+UUID_2: Final = converted(sequence(_pair, LONG, LONG), _uuid_text, _uuid_words)
+UUID_5: Final = converted(sequence(_pair, fixed("q"), fixed("q")), _uuid_text, _uuid_words)
+LOCALE_2: Final = Layout(_read_locale_2, _write_locale_2)
+LOCALE_5: Final = converted(sequence(_locale, STRING, STRING, STRING), same, lambda locale: locale[:3])
+PATTERN_2: Final = converted(STRING, Pattern, lambda pattern: pattern.pattern)
+PATTERN_5: Final = sequence(Pattern, STRING, POSITIVE_INT)
+MILLIS: Final = converted(POSITIVE_LONG, _of_millis, exact_millis)
+TIMESTAMP_2: Final = sequence(_sql_timestamp, POSITIVE_LONG, POSITIVE_INT, take=lambda v: (_whole_millis(v), v.nano))
+TIMESTAMP_5: Final = sequence(_sql_timestamp, POSITIVE_LONG, POSITIVE_INT, take=lambda v: (v.seconds * 1000, v.nano))
+CALENDAR: Final = sequence(Calendar, TEXT, MILLIS, BOOLEAN, POSITIVE_INT, POSITIVE_INT, LONG)
+LOCAL_DATE_5: Final = sequence(LocalDate, POSITIVE_INT, BYTE, BYTE)
+LOCAL_TIME_5: Final = Layout(_read_local_time_5, _write_local_time_5)
+LOCAL_DATE_TIME_5: Final = sequence(LocalDateTime, LOCAL_DATE_5, LOCAL_TIME_5)
+OFFSET_5: Final = Layout(_read_offset_5, _write_offset_5)
+ZONED_5: Final = sequence(_zoned_5, LOCAL_DATE_TIME_5, TEXT, take=lambda v: (v.date_time, str(v.zone)))
+DATE_FORMAT: Final = java_stream(lambda content: str(content.get("pattern")))
