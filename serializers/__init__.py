@@ -12,7 +12,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import register_kryo_class
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.pojo import register_pojo_class
+from state_processor.serializers.pojo import register_pojo_class, register_primitive_fields
 from state_processor.serializers.registry import register_snapshot
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "read_serializer_snapshot",
     "register_kryo_class",
     "register_pojo_class",
+    "register_primitive_fields",
     "register_snapshot",
 ]
 

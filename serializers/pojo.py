@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -37,6 +37,7 @@ _NULL: Final = 1
 _EXACT: Final = 2
 _BY_NAME: Final = 4
 _BY_TAG: Final = 8
+_NOT_NULL: Final = b"\0"
 
 
 _DESCRIBED: Final[dict[str, dict[str, dict[str, TypeSerializer]]]] = {}
@@ -63,6 +64,30 @@ def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], p
 def described_classes() -> dict[str, dict[str, dict[str, TypeSerializer]]]:
     """All that :func:`register_pojo_class` was called with: fields by class and parent."""
     return {parent: dict(classes) for parent, classes in _DESCRIBED.items()}
+
+
+_PRIMITIVE_FIELDS: Final[dict[str, frozenset[str]]] = {}
+
+
+def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
+    """Tell which fields of a POJO are of Java's primitive types: neither bytes nor snapshots tell an ``int`` from an ``Integer``.
+
+    A null in such a field is refused when it is written; Flink would fail to restore it. Numbers that are not named are known
+    to be boxes then: as fields that are new in an evolved state they are null, as Flink leaves them, and not 0.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, of the values or the one that declares the fields.
+    fields
+        The names of all its primitive fields.
+    """
+    _PRIMITIVE_FIELDS[class_name] = frozenset(fields)
+
+
+def primitive_fields() -> dict[str, frozenset[str]]:
+    """All that :func:`register_primitive_fields` was called with."""
+    return dict(_PRIMITIVE_FIELDS)
 
 
 class PojoValue(dict[str, Any]):
@@ -101,6 +126,11 @@ class PojoField:
     def flagged(self) -> NullFlagged:
         """The serializer of the field's bytes: each begins with a null flag."""
         return NullFlagged(self.serializer)
+
+    def is_primitive(self, class_name: str) -> bool | None:
+        """Whether it is of a primitive type, in values of a class; ``None`` where nobody told."""
+        known = (_PRIMITIVE_FIELDS.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
+        return next((self.name in fields for fields in known if fields is not None), None)
 
 
 class PojoSerializer(TypeSerializer):
@@ -215,7 +245,9 @@ class PojoSerializer(TypeSerializer):
         class_name = value.class_name if isinstance(value, PojoValue) else self.class_name
         if class_name == self.class_name:
             target.write_byte(_EXACT)
-            for name, field in self._flagged:
+            for of_class, (name, field) in zip(self.fields, self._flagged, strict=True):
+                if value[name] is None and of_class.is_primitive(class_name):
+                    raise ValueError(f"field {name} of {class_name} is primitive and can't be null")
                 field.write(value[name], target)
             return
         if class_name in self.registered:
@@ -316,11 +348,19 @@ class PojoSerializer(TypeSerializer):
         has_subclasses = self._has_subclasses
         with builder.unless(encode_ops.POJO, column, int(has_subclasses)):
             if not has_subclasses:
-                for field in self.fields:
-                    with builder.field(field.name):
-                        field.flagged.emit_encode(builder, column.named(field.name))
+                self._encode_fields(builder, column.named)
                 return
             self._encode_variants(builder, column)
+
+    def _encode_fields(self, builder: EncodeBuilder, column_of: Callable[[str], Column]) -> None:
+        """The instructions that write the fields; ``column_of`` finds a field's column."""
+        for field in self.fields:
+            with builder.field(field.name):
+                if field.is_primitive(self.class_name):
+                    builder.bytes(_NOT_NULL)
+                    field.serializer.emit_encode(builder, column_of(field.name))
+                else:
+                    field.flagged.emit_encode(builder, column_of(field.name))
 
     def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
         places = self._layout(DecodeOptions(row_kind=True))[1]
@@ -344,9 +384,7 @@ class PojoSerializer(TypeSerializer):
             name = pojo.class_name.encode()
             builder.patch_aux(first + number, (0, builder.constant(name), len(name), builder.here))
             builder.bytes(mark)
-            for field in pojo.fields:
-                with builder.field(field.name):
-                    field.flagged.emit_encode(builder, column.named(places[number, field.name]))
+            pojo._encode_fields(builder, lambda name, number=number: column.named(places[number, name]))
             ends.append(builder.op(encode_ops.JUMP))
         for end in ends:
             builder.patch(end, 0, builder.here)

@@ -51,7 +51,8 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
         The serializer that a snapshot restored.
     wanted
         The serializer that a new job would declare. Its fields of primitive types and of their boxes can't be told apart; new
-        ones get the value of the primitive (0, false), all others null.
+        ones get the value of the primitive (0, false), all others null. Where
+        :func:`~state_processor.serializers.register_primitive_fields` tells them apart, boxes are null too.
 
     Raises
     ------
@@ -155,7 +156,7 @@ def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSeri
     """One class without its subclasses."""
     there = {f.name: f for f in written.fields if f.declaring_class is not None}
     shown = [
-        PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else default_of(f.serializer))
+        PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, wanted))
         for f in wanted.fields
     ]
     by_name = {f.name: f for f in shown}
@@ -228,9 +229,12 @@ class EvolvedPojoSerializer(PojoSerializer):
         raise _reads_only(self)
 
 
-def default_of(serializer: TypeSerializer) -> TypeSerializer:
-    """The serializer of a field that no bytes have: Java's default value of its type."""
-    return DefaultSerializer(serializer)
+def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
+    """The serializer of a field that no bytes have: what Java makes of it, which nothing sets.
+
+    Flink reads old bytes by the old fields, which it sets all; a field that is new is as the class's constructor leaves it.
+    """
+    return DefaultSerializer(field.serializer, boxed=field.is_primitive(pojo.class_name) is False)
 
 
 class DefaultSerializer(TypeSerializer):
@@ -240,13 +244,17 @@ class DefaultSerializer(TypeSerializer):
     ----------
     type_
         The serializer of the type.
+    boxed
+        Whether a number is known to be an object, which is null.
     """
 
     length = smallest = 0
 
-    def __init__(self, type_: TypeSerializer) -> None:
+    def __init__(self, type_: TypeSerializer, boxed: bool = False) -> None:
         self.type = type_
         self.value: Any = None
+        if boxed:
+            return
         if type(type_) is NumberSerializer:
             self.value = type_.deserialize(bytes(type_.length))
         elif isinstance(type_, CharSerializer):

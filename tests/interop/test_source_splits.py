@@ -19,16 +19,23 @@ SPLITS = [("a", 5, 12, 0), ("b", 30, 33, None), ("c", 100, 102, 1)]
 
 
 @pytest.fixture(scope="module")
-def savepoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("splits") / "savepoint"
+def savepoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Splits of a source, written under its uid, and under another that was changed afterwards."""
+    directory = tmp_path_factory.mktemp("splits")
     frame = spark.createDataFrame(SPLITS, "split_id string, from_number long, to_number long, subtask int")
-    sp.SavepointWriter.new(spark).with_source_splits("sequence", frame, connector="sequence").write(target)
-    return target
+    for uid in ("sequence", "numbers"):
+        sp.SavepointWriter.new(spark).with_source_splits(uid, frame, connector="sequence").write(directory / uid)
+    writer = sp.SavepointWriter.from_existing(spark, directory / "numbers").change_operator_identifier("numbers", "sequence")
+    writer.write(directory / "renamed")
+    return {"written": directory / "sequence", "renamed": directory / "renamed"}
 
 
 @pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
-@pytest.mark.parametrize("parallelism", [1, 2])
-def test_every_number_that_is_left_comes_once(savepoint: Path, version: str, parallelism: int) -> None:
-    printed = flink.run(version, "RestoreSequence", [savepoint.as_uri(), str(parallelism)])
+@pytest.mark.parametrize(("savepoint", "parallelism"), [("written", 1), ("written", 2), ("renamed", 2)])
+def test_every_number_that_is_left_comes_once(
+    savepoints: dict[str, Path], savepoint: str, version: str, parallelism: int
+) -> None:
+    """Also those of the split that no reader has: the state of the source's coordinator goes along with a new uid."""
+    printed = flink.run(version, "RestoreSequence", [savepoints[savepoint].as_uri(), str(parallelism)])
     left = [number for _, first, last, _ in SPLITS for number in range(first, last + 1)]
     assert printed.strip().splitlines()[-1] == "{" + ", ".join(f"{number}=1" for number in left) + "}"

@@ -6,7 +6,7 @@ from harness import PLAIN, Specimen, check_codec, check_payloads, check_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot
+from state_processor.serializers import DataInput, DecodeOptions, pojo, read_serializer_snapshot, register_primitive_fields
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.collections import ListSerializer
 from state_processor.serializers.compatibility import Verdict
@@ -71,6 +71,15 @@ def test_bytes() -> None:
 
 def test_a_mapping_is_taken_as_of_the_class_itself() -> None:
     assert ADDRESS.serialize({"zip": 7, "city": "ab"}) == ADDRESS.serialize(address(7, "ab"))
+
+
+def test_a_null_in_a_primitive_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
+    assert ADDRESS.deserialize(ADDRESS.serialize(address(None, "Oslo"))) == address(None, "Oslo")
+    register_primitive_fields("a.Address", ["zip"])
+    assert ADDRESS.deserialize(ADDRESS.serialize(address(1, None))) == address(1, None)
+    with pytest.raises(ValueError, match=r"field zip of a\.Address is primitive"):
+        ADDRESS.serialize(address(None, "Oslo"))
 
 
 def test_fields_keep_the_order_of_the_snapshot() -> None:

@@ -25,11 +25,13 @@ def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
     monkeypatch.setattr(classes, "_USER_CLASSES", {})
     monkeypatch.setattr(pojo, "_DESCRIBED", {})
+    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
 
 
 def register_classes() -> None:
     classes.register_kryo_class("com.acme.Point", {"x": "int"})
     pojo.register_pojo_class("com.acme.Circle", {"radius": NumberSerializer("DOUBLE")}, "com.acme.Shape")
+    pojo.register_primitive_fields("com.acme.Circle", ["radius"])
 
 
 @pytest.mark.usefixtures("nothing_registered")
@@ -46,10 +48,12 @@ def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
     monkeypatch.setattr(classes, "_USER_CLASSES", {})
     monkeypatch.setattr(pojo, "_DESCRIBED", {})
+    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
     import_serializers([text])
     found = Registrations.current()
     assert found.snapshots == {"com.acme.MoneySnapshot": MoneySnapshot}
     assert [(c.name, [name for name, _ in c.in_order]) for c in found.kryo_classes] == [("com.acme.Point", ["x"])]
+    assert found.primitive_fields == {"com.acme.Circle": frozenset({"radius"})}
     assert found.pojo_classes == {"com.acme.Shape": {"com.acme.Circle": {"radius": NumberSerializer("DOUBLE")}}}
 
 

@@ -17,6 +17,7 @@ from state_processor import operator_job
 from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.snapshot_dir import open_snapshot
+from state_processor.serializers import pojo, register_primitive_fields
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -308,6 +309,28 @@ def test_a_state_in_a_new_schema(spark: SparkSession, tmp_path: Path) -> None:
     changed = T.POJO("com.acme.Account", {"name": T.STRING(), "visits": T.LONG()})
     with pytest.raises(sp.StateMigrationError, match="visits"):
         sp.SavepointWriter.from_existing(spark, tmp_path / "old").evolve_state("users", "account", changed)
+
+
+def test_fields_that_are_known_to_be_primitive_or_boxed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A null in a primitive field is refused, in patches too; a new boxed number is null, a new primitive one 0."""
+    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
+    register_primitive_fields("com.acme.Score", ["level", "rank"])
+    score = {"level": T.INT(), "bonus": T.INT()}
+    rows = [(i, (i, None if i % 2 else -i)) for i in range(9)]
+    df = spark.createDataFrame(rows, "key int, score struct<level:int, bonus:int>")
+    writer = sp.SavepointWriter.new(spark)
+    writer.with_keyed_state("users", df, states={"score": T.POJO("com.acme.Score", score)}).write(tmp_path / "old")
+    missing = spark.createDataFrame([(5, (None, 1))], "key int, value struct<level:int, bonus:int>")
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "old").update_keyed_state("users", "score", missing)
+    with pytest.raises(sp.InvalidRowError, match=r"key 5.*level"):
+        writer.write(tmp_path / "refused")
+    new_type = T.POJO("com.acme.Score", score | {"rank": T.LONG(), "best": T.LONG()})
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "old").evolve_state("users", "score", new_type)
+    reader = sp.SavepointReader.read(spark, writer.write(tmp_path / "new").path)
+    found = {k: v.asDict() for k, v in values(reader, "score", "users").items()}
+    assert found == {i: {"level": i, "bonus": None if i % 2 else -i, "rank": 0, "best": None} for i in range(9)}
 
 
 def test_keys_whose_hash_code_is_user_code(spark: SparkSession, tmp_path: Path) -> None:
