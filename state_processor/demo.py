@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 SAVEPOINT: Final = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint"
 
-_SUMMARY: Final = ["uid", "parallelism", "states", "entries", "size_in_bytes", "carried"]
-
 _QUIET: Final = """\
 status = error
 rootLogger.level = error
@@ -134,8 +132,7 @@ def show_changes(spark: SparkSession, reader: SavepointReader) -> None:
         summary = writer.update_keyed_state("orders", "total", bonus).write(path)
         call = 'SavepointWriter.from_existing(spark, path).update_keyed_state("orders", "total", bonus).write(new)'
         heading(call, "a new savepoint, which Flink restores")
-        operators = [o for o in summary.operators if o.states]
-        print(render_records(_SUMMARY, [{c: getattr(o, c) for c in _SUMMARY} for o in operators]))
+        print(summary)
         written = SavepointReader.read(spark, path)
         before, after = (r.read_keyed_state("orders").select("key", "profile.tier", "total") for r in (reader, written))
         both = before.withColumnRenamed("total", "before").join(after.select("key", after.total.alias("after")), "key")

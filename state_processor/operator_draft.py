@@ -201,6 +201,19 @@ class OperatorDraft:
         return tuple(replace(r, uid=self.identifier.uid) for r in reports)
 
     @property
+    def summary(self) -> str:
+        """What was asked for, in a few words; nothing where the operator is to stay as it is."""
+        written = dict.fromkeys([*(name for source in self.sources for name in source.columns), *self.operator_states])
+        parts = [
+            f"write {', '.join(written)}" if written else "",
+            f"remove {', '.join(sorted(self.removed))}" if self.removed else "",
+            "delete keys" if self.deletions else "",
+            f"become {self.renamed}" if self.renamed else "",
+            f"parallelism {self.parallelism}" if self.parallelism else "",
+        ]
+        return "; ".join(filter(None, parts))
+
+    @property
     def is_changed(self) -> bool:
         """Whether it can't be taken over file by file."""
         return self.base is None or self.changes_keyed or self.changes_operator_state

@@ -136,6 +136,11 @@ class SavepointWriter:
             assert snapshot is not None
             self._drafts[operator.operator_id] = OperatorDraft(identifier, BaseOperator(snapshot, operator))
 
+    def __repr__(self) -> str:
+        asked = {draft.identifier: draft.summary for draft in self._drafts.values()}
+        lines = [f"{operator}: {summary}" for operator, summary in asked.items() if summary]
+        return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._max_parallelism})", *lines])
+
     @classmethod
     def new(
         cls,

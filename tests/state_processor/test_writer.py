@@ -46,6 +46,18 @@ def new(spark: SparkSession, df: DataFrame, **arguments: Any) -> sp.SavepointWri
     return sp.SavepointWriter.new(spark).with_keyed_state("orders", df, key="user_id", **arguments)
 
 
+def test_it_shows_what_it_was_asked_for(spark: SparkSession) -> None:
+    writer = new(spark, totals(spark), parallelism=2).with_list_state("source", "splits", spark.range(2))
+    assert repr(writer) == "SavepointWriter(max_parallelism=128)\n  orders: write total; parallelism 2\n  source: write splits"
+    writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
+    assert repr(writer) == "SavepointWriter(max_parallelism=128)"
+    keys = spark.sql("SELECT 'amelia' AS key")
+    writer.update_keyed_state("orders", "total", keys.selectExpr("key", "1L AS value")).delete_keys("orders", keys)
+    writer.remove_state("orders", "session").change_operator_identifier("catalog", "prices").with_max_parallelism(200)
+    lines = ["SavepointWriter(max_parallelism=200)", "orders: write total; remove session; delete keys", "catalog: become prices"]
+    assert repr(writer) == "\n  ".join(lines)
+
+
 def test_states_of_all_kinds_from_one_table(spark: SparkSession, tmp_path: Path) -> None:
     df = spark.sql(
         """SELECT concat('k', id) AS key, id AS count, array(concat('a', id), 'b') AS history, map('x', id) AS items,

@@ -1,0 +1,131 @@
+"""Executes the notebooks: ``python tests/notebooks/notebook_runs.py [NAME ...]`` stores their outputs anew.
+
+Every notebook has a kernel of its own; they share one JVM for Spark, whose start takes longer than they do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+from pyspark.java_gateway import launch_gateway
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+
+_CELL_SECONDS = 300
+_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+_USUAL = re.compile(
+    r"WARNING: Using incubator modules: jdk\.incubator\.vector"
+    r"|Using Spark's default log4j profile: .*"
+    r"|Setting default log level to .*"
+    r"|To adjust logging level use .*"
+    r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library .*"
+)
+"""What Spark says at every start."""
+
+
+def names() -> list[str]:
+    """The notebooks' names, in their order."""
+    return sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+
+
+def load(name: str) -> NotebookNode:
+    """A notebook as it is stored."""
+    return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=nbformat.NO_CONVERT)
+
+
+class Kernels:
+    """Runs notebooks; what Spark and the kernels themselves say meanwhile goes to files in ``logs``."""
+
+    def __init__(self, environment: dict[str, str], logs: Path) -> None:
+        self._environment = environment
+        self._logs = logs
+
+    def execute(self, name: str) -> NotebookNode:
+        """A notebook with the outputs that a run of it has, in the form in which they are stored.
+
+        Raises:
+            nbclient.exceptions.CellExecutionError: a cell failed; the message shows it.
+        """
+        notebook = load(name)
+        # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell.
+        client = NotebookClient(
+            notebook,
+            timeout=_CELL_SECONDS,
+            kernel_name="python3",
+            record_timing=False,
+            coalesce_streams=True,
+            resources={"metadata": {"path": str(NOTEBOOKS)}},
+            extra_arguments=["--IPKernelApp.capture_fd_output=False"],
+        )
+        with (self._logs / "kernels.log").open("ab") as log:
+            client.execute(env=self._environment, stderr=log)
+        return stored_form(notebook)
+
+    def complaints(self) -> list[str]:
+        """What Spark and its workers have said beyond the usual."""
+        lines = (self._logs / "spark.log").read_text("utf-8").splitlines()
+        return [line for line in lines if line.strip() and not _USUAL.fullmatch(line)]
+
+
+@contextmanager
+def kernels(logs: Path) -> Iterator[Kernels]:
+    """Give what runs notebooks, with a JVM for them; ``logs`` is a directory."""
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    before = dict(os.environ)
+    os.environ.update(environment)  # there is no other way to tell the JVM
+    try:
+        with (logs / "spark.log").open("wb") as log:
+            gateway = launch_gateway(popen_kwargs={"cwd": NOTEBOOKS, "stderr": log})
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    parameters = gateway.java_parameters
+    shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
+    try:
+        yield Kernels(environment | shared, logs)
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+
+
+def stored_form(notebook: NotebookNode) -> NotebookNode:
+    """Leave of a notebook's outputs what is the same after every run: tables once, as HTML, and nothing about the machine."""
+    notebook.metadata = nbformat.from_dict(_METADATA)
+    for cell in notebook.cells:
+        cell.metadata = NotebookNode()
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if "text/html" in data:
+                data.pop("text/plain", None)
+    return notebook
+
+
+def main(chosen: list[str]) -> None:
+    """Execute notebooks, all by default, and store their outputs."""
+    with tempfile.TemporaryDirectory() as directory, kernels(Path(directory)) as running:
+        for name in chosen or names():
+            nbformat.write(running.execute(name), NOTEBOOKS / f"{name}.ipynb")
+            print(f"notebooks/{name}.ipynb")
+        for line in running.complaints():
+            print(line, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    unknown = set(sys.argv[1:]) - set(names())
+    if unknown:
+        sys.exit(f"no such notebook: {', '.join(sorted(unknown))}; there are {', '.join(names())}")
+    main(sys.argv[1:])

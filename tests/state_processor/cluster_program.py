@@ -1,0 +1,127 @@
+"""A driver of Spark with a cluster of two hosts, all on this machine, that does what it is told line by line.
+
+Its master and its two workers run in the driver's JVM, as those of ``local-cluster`` do, but under different addresses: Spark
+makes no speculative attempt on the host of the first. The executors are processes of their own.
+
+A request is a line of JSON, the name of a function below and its arguments; the answer is a line of JSON, empty or with the error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyspark
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import DataFrame, SparkSession
+
+import state_processor as sp
+
+_HOSTS = ("127.0.0.1", "127.0.0.2")
+_CONFIGURATION = {
+    "spark.driver.memory": "512m",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "1",
+    "spark.log.level": "OFF",
+    "spark.python.worker.module": "pyspark_with_faults",
+    "spark.master.rest.enabled": "false",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.minTaskRuntime": "2s",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.task.maxFailures": "3",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_FAULTS = "pyspark_with_faults"
+
+
+def cluster(scratch: Path) -> SparkSession:
+    """A session on two hosts with one core each."""
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13"}
+    configuration = SparkConf()
+    environment = {n: v for n, v in os.environ.items() if n.startswith(("STATE_PROCESSOR", "PYTHONPATH", "NUMBA"))}
+    for name, value in (_CONFIGURATION | {f"spark.executorEnv.{n}": v for n, v in environment.items()}).items():
+        configuration.set(name, value)
+    gateway = launch_gateway(configuration)
+    jvm: Any = gateway.jvm
+    settings = jvm.org.apache.spark.SparkConf(True)
+    deploy = jvm.org.apache.spark.deploy
+    master = deploy.master.Master.startRpcEnvAndEndpoint(_HOSTS[0], 0, 0, settings)._1().address()
+    masters = gateway.new_array(jvm.java.lang.String, 1)
+    masters[0] = f"spark://{_HOSTS[0]}:{master.port()}"
+    for i, host in enumerate(_HOSTS):
+        number, none = jvm.scala.Some(i), jvm.scala.Option.empty()
+        directory = str(scratch / f"worker-{i}")
+        deploy.worker.Worker.startRpcEnvAndEndpoint(host, 0, 0, 1, 1024, masters, directory, number, settings, none)
+    session = SparkSession(SparkContext(conf=configuration.setMaster(masters[0]).setAppName("failing writes"), gateway=gateway))
+    sp.register(session)
+    return session
+
+
+def rows(spark: SparkSession, first: int, end: int, partitions: int = 4) -> DataFrame:
+    """Keys that no fixture has, with totals."""
+    return spark.range(first, end, 1, partitions).selectExpr("concat('new-', id) AS key", "id AS value")
+
+
+def by_writer(spark: SparkSession, base: str, target: str, overwrite: bool, first: int, end: int) -> None:
+    """Adds keys to the base's state ``total`` with a :class:`SavepointWriter`."""
+    writer = sp.SavepointWriter.from_existing(spark, base, serializers=[_FAULTS])
+    writer.update_keyed_state("orders", "total", rows(spark, first, end)).write(target, overwrite=overwrite)
+
+
+def by_sink(spark: SparkSession, base: str, target: str, overwrite: bool, first: int, end: int) -> None:
+    """The same with the data source."""
+    sink = rows(spark, first, end).write.format("flink-savepoint").option("uid", "orders").option("state", "total")
+    sink.option("base", base).option("serializers", _FAULTS).mode("overwrite" if overwrite else "append").save(target)
+
+
+def by_both(spark: SparkSession, base: str, targets: list[str], **arguments: Any) -> None:
+    """Both at once, in threads."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda write, target: write(spark, base, target, **arguments), (by_writer, by_sink), targets))
+
+
+def by_code_that_fails(spark: SparkSession, base: str, target: str) -> None:
+    """Rows from a function of the user's that fails at one of them."""
+
+    def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.column(1)[0].as_py() >= 1000:
+                raise ValueError("no total for " + batch.column(0)[0].as_py())
+            yield batch
+
+    df = rows(spark, 0, 8000).mapInArrow(failing, "key string, value long")
+    sp.SavepointWriter.from_existing(spark, base).update_keyed_state("orders", "total", df).write(target)
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what else is printed is no answer
+    spark = cluster(Path(sys.argv[1]))
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = {}
+        try:
+            globals()[request.pop("function")](spark, **request)
+        except Exception as problem:
+            answer = {"type": type(problem).__name__, "message": str(problem), "notes": getattr(problem, "__notes__", [])}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
