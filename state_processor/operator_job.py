@@ -39,7 +39,10 @@ from state_processor.options import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.key_hashes import hash_codes
+from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.arguments import java_types
 from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.row_names import row_types
 from state_processor.write_job import Engine, Task, Written
 from state_processor.write_tasks import (
     CarryEntries,
@@ -204,6 +207,8 @@ class OperatorJob:
             draft.final_max_parallelism,
             self._serializers,
             self._hashing(header.key.restore_serializer()),
+            {name: row_types(state) for name, state in draft.added.items()},
+            {name: java_types(state) for name, state in draft.added.items()},
         )
 
     def encoders(self, target: KeyedTarget) -> list[PlaceBlobs]:
@@ -343,14 +348,21 @@ class OperatorJob:
             return {}
         header = operator_header(list(metas.values()))
         target = OperatorTarget(
-            draft.identifier.uid_hash, draft.label, header_bytes(header), self._flink_major, self._parallelism, self._serializers
+            draft.identifier.uid_hash,
+            draft.label,
+            header_bytes(header),
+            self._flink_major,
+            self._parallelism,
+            self._serializers,
+            {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
         )
         ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
         blobs: list[Any] = []
         broadcasts: list[BroadcastBytes] = []
         for name, (state, frame) in draft.operator_states.items():
             if state.kind == BROADCAST:
-                broadcasts.append(_broadcast(state, ids[name], frame, draft.label))
+                with written_by_flink(self._flink_major):
+                    broadcasts.append(_broadcast(state, ids[name], frame, draft.label))
             else:
                 blobs.append(self._engine.encode_rows(frame, frame.columns, self._placed(EncodeElements(target, ids[name]))))
         self._carry_operator_state(target, ids, kept, blobs, broadcasts)

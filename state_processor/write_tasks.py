@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, cast
 from uuid import uuid4
@@ -38,6 +38,10 @@ from state_processor.options import import_serializers
 from state_processor.serializers.errors import OptionError, WriteError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.arguments import declare
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.logical_types import RowType
+from state_processor.serializers.row_names import name_rows
 
 if TYPE_CHECKING:
     from state_processor.serializers.pojo import PojoSerializer
@@ -99,6 +103,10 @@ class KeyedTarget:
         Modules to import, which register serializers of the user's own.
     hashing
         ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
+    rows
+        By name of a state, the types of the rows of Flink SQL in it: headers do not hold the names of their fields.
+    java_types
+        By name of a state, the types of what Kryo writes in it: headers do not hold their type arguments.
     """
 
     operator_id: str
@@ -109,6 +117,8 @@ class KeyedTarget:
     max_parallelism: int
     serializers: tuple[str, ...] = ()
     hashing: KeyHash | tuple[HashRule, ...] | None = None
+    rows: Mapping[str, tuple[RowType, ...]] = field(default_factory=dict)
+    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
 
     def open_header(self) -> mi.KeyedHeader:
         """The header with its serializers."""
@@ -120,7 +130,12 @@ class KeyedTarget:
     def states(self) -> tuple[StateDescription, ...]:
         """The states by their ids."""
         header = self.open_header()
-        return tuple(describe_keyed(header, meta) for meta in header.states)
+        states = tuple(describe_keyed(header, meta) for meta in header.states)
+        for state in states:
+            if state.name in self.rows:
+                name_rows(self.rows[state.name], state)
+            declare(self.java_types.get(state.name, ()), state)
+        return states
 
     @property
     def ids(self) -> dict[str, int]:

@@ -31,6 +31,7 @@ VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 
 _JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB are in flink-dist
 _LIBRARIES = ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime")
+_PLANNER = ("flink-table-planner-loader",)
 
 _SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
 
@@ -70,6 +71,27 @@ def libraries(version: str) -> list[Path]:
         FlinkError: pip could not fetch the package.
     """
     return _jars(version, "libraries", _LIBRARIES)
+
+
+def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Run queries of Flink SQL, in one JVM, and return the changes of their results.
+
+    Args:
+        version: the Flink version that runs them.
+        requests: for each the ``savepoint`` that it goes on from, ``backend``, the format of operators' ``uids``, the statements
+            that create its ``tables``, and the ``query``.
+
+    Raises:
+        FlinkError: a query failed.
+    """
+    CACHE.mkdir(exist_ok=True)
+    path = [table_classes(version), *libraries(version), *_jars(version, "planner", _PLANNER)]
+    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
+        asked, answered = Path(exchange, "queries.json"), Path(exchange, "answers.json")
+        asked.write_text(json.dumps(list(requests)), "utf-8")
+        run(version, "SqlJob", [str(asked), str(answered)], class_path=path)
+        answers: list[list[dict[str, Any]]] = json.loads(answered.read_text("utf-8"))
+    return answers
 
 
 def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:
@@ -212,13 +234,16 @@ def request(
     watermark: int | None = None,
     savepoint_to: Path | str | None = None,
     format: str = "canonical",
+    case: str | None = None,
+    fired: int = 0,
+    settings: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Describe one restore for :func:`restore`.
 
     Args:
         operators: the job's operators and states, in the form of expected.json; their entries are not looked at.
         savepoint: the directory with ``_metadata``; without it the job starts with no state.
-        backend: ``hashmap`` or ``rocksdb``.
+        backend: ``hashmap``, ``rocksdb`` or ``forst``.
         parallelism: of the restored job.
         max_parallelism: of the restored job; Flink wants that of the savepoint.
         steps: what to apply after the restore: ``{"operator", "state", "key", "value"}``; a map's value is ``[key, value]``,
@@ -226,7 +251,11 @@ def request(
             cannot have keyed and operator state both.
         watermark: advances event time after the steps.
         savepoint_to: the parent directory of a savepoint to take after the steps.
-        format: of that savepoint, ``canonical`` or ``native``.
+        format: of that savepoint, ``canonical`` or ``native``; ``incremental`` takes a checkpoint.
+        case: a job of the fixtures that goes on in place of operators that apply steps: ``windows``, with steps
+            ``{"user", "amount", "time"}``.
+        fired: so many timers and windows have to fire before the savepoint is taken.
+        settings: configuration of the job.
     """
     return {
         "operators": list(operators),
@@ -238,6 +267,9 @@ def request(
         **({} if watermark is None else {"watermark": watermark}),
         "savepoint_to": None if savepoint_to is None else str(Path(savepoint_to).absolute()),
         "format": format,
+        "case": case,
+        "fired": fired,
+        "settings": dict(settings or {}),
     }
 
 

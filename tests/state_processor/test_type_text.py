@@ -21,6 +21,8 @@ from state_processor.type_text import parse_type
         ("ROW<name:STRING,inner:ROW<a:INT>>", "ROW<name:STRING,inner:ROW<a:INT>>"),
         ("POJO<com.acme.Outer$Inner>(name STRING, tags LIST<STRING>)", "POJO<com.acme.Outer$Inner>"),
         ("NULLABLE<LONG>", "NULLABLE<LONG>"),
+        ("ROW_DATA<id BIGINT NOT NULL, name STRING>", "ROW<`id` BIGINT NOT NULL, `name` STRING>"),
+        ("MAP<ROW_DATA<a INT, m MAP<STRING, ARRAY<INT>>>,LONG>", "MAP<ROW<`a` INT, `m` MAP<STRING, ARRAY<INT>>>,LONG>"),
         ("LIST<KRYO<java.util.Map<java.lang.String, int[]>>>", "LIST<KRYO<java.util.Map<java.lang.String,[I>>>"),
     ],
 )
@@ -41,6 +43,8 @@ def test_fields_of_the_column() -> None:
         ("LIST<LONG", "something is missing"),
         ("LONG STRING", "at character 4: something is left over"),
         ("POJO<com.acme.Account>", "name the fields of com.acme.Account"),
+        ("ROW_DATA<id BIGINT", "'>' is wanted"),
+        ("ROW_DATA<id LONG>", "'LONG' is no type of Flink SQL"),
         ("", "something is missing"),
     ],
 )

@@ -1,0 +1,104 @@
+"""Types of Flink SQL from SQL text and from Spark's schemas, and that rows keep the names of their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyspark.sql.types as spark
+import pytest
+
+import state_processor as sp
+from state_processor.backends.states import StateDescription
+from state_processor.serializers import read_serializer_snapshot
+from state_processor.serializers.row_names import name_rows, row_types
+from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.sql_types import row_type, sql_type
+
+T = sp.Types
+
+
+@pytest.mark.parametrize(
+    ("given", "sql"),
+    [
+        (spark.LongType(), "BIGINT"),
+        (spark.DecimalType(20, 4), "DECIMAL(20, 4)"),
+        (spark.TimestampType(), "TIMESTAMP_LTZ(6)"),
+        (spark.TimestampNTZType(), "TIMESTAMP(6)"),
+        (spark.VarcharType(5), "VARCHAR(5)"),
+        (spark.ArrayType(spark.DateType(), False), "ARRAY<DATE NOT NULL>"),
+        (spark.MapType(spark.StringType(), spark.BinaryType()), "MAP<STRING NOT NULL, BYTES>"),
+        (spark.StructType([spark.StructField("a b", spark.ByteType(), False)]), "ROW<`a b` TINYINT NOT NULL>"),
+        ("double precision not null", "DOUBLE NOT NULL"),
+    ],
+)
+def test_types(given: Any, sql: str) -> None:
+    assert str(sql_type(given)) == sql
+
+
+@pytest.mark.parametrize(
+    ("fields", "sql"),
+    [
+        ("id BIGINT NOT NULL, name STRING", "ROW<`id` BIGINT NOT NULL, `name` STRING>"),
+        ("ROW<id BIGINT>", "ROW<`id` BIGINT>"),
+        (" row (id BIGINT 'what it''s for') ", "ROW<`id` BIGINT '...'>"),
+        ("rowid BIGINT, `a ``b` INT", "ROW<`rowid` BIGINT, `a ``b` INT>"),
+        ({"id": "BIGINT", "at": spark.DateType()}, "ROW<`id` BIGINT, `at` DATE>"),
+        (["INT", "ARRAY<STRING>"], "ROW<`f0` INT, `f1` ARRAY<STRING>>"),
+        (spark.StructType([spark.StructField("id", spark.LongType())]), "ROW<`id` BIGINT>"),
+        ([], "ROW<>"),
+    ],
+)
+def test_rows(fields: Any, sql: str) -> None:
+    assert str(row_type(fields)) == sql
+    assert str(T.ROW_DATA(fields)) == sql
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (5, "5 is no type of Flink SQL"),
+        (spark.LongType(), "BIGINT is no row"),
+        (spark.CalendarIntervalType(), "is no type of Flink SQL"),
+        ("id", "'>' is no type of Flink SQL"),
+        ("id BIGINT extra", "'>' is wanted"),
+        ("id DECIMAL(39, 0)", "precision 1 to 38"),
+        ("at TIMESTAMP(10)", "more than nine"),
+        ("<" * 5, "the name of a field is wanted"),
+        ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "more than 200 types inside of one another"),
+    ],
+)
+def test_no_types(fields: Any, message: str) -> None:
+    with pytest.raises(sp.StateProcessorError, match=message):
+        T.ROW_DATA(fields)
+
+
+def test_other_types_of_sql() -> None:
+    assert str(T.ARRAY_DATA("INT NOT NULL")) == "ARRAY<INT NOT NULL>"
+    assert str(T.MAP_DATA(spark.StringType(), "ROW<a INT>")) == "MAP<STRING, ROW<`a` INT>>"
+    assert [str(T.SQL_DATA(t)) for t in ("STRING", "DECIMAL(5, 2)", "TIMESTAMP_LTZ(3)", "DATE", "BYTES")] == [
+        *("STRING", "DECIMAL(5, 2)", "TIMESTAMP(3)", "INT", "BYTES")
+    ]
+
+
+def test_restored_rows_are_told_their_names() -> None:
+    """Key, timer, and rows in tuples, lists, maps and time-to-live; a state without rows has nothing to tell."""
+    key, row = T.ROW_DATA("user BIGINT"), T.ROW_DATA("name STRING, at TIMESTAMP(3)")
+    space = VoidNamespaceSerializer()
+    for value in (
+        TtlSerializer.of(T.TUPLE([row, T.INT()])),
+        T.LIST(row),
+        T.MAP(key, T.MAP(T.STRING(), row)),
+        TimerSerializer(key, space),
+    ):
+        written = StateDescription("s", "VALUE", key, space, None, value)
+        restored = StateDescription("s", "VALUE", *(_restored(t) for t in (key, space)), None, _restored(value))
+        assert "f0" in str(restored.value)
+        name_rows(row_types(written), restored)
+        assert (str(restored.key), str(restored.value)) == (str(key), str(value))
+        name_rows(row_types(T.ROW_DATA("other BIGINT")), restored)
+        assert str(restored.value) == str(value)
+    assert row_types(T.LIST(T.STRING()), None) == ()
+
+
+def _restored(serializer: Any) -> Any:
+    return read_serializer_snapshot(serializer.snapshot().to_bytes()).restore_serializer()
