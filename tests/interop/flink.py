@@ -174,7 +174,12 @@ def run(
 
 
 def restore(
-    version: str, requests: Sequence[Mapping[str, Any]], instead: str | None = None, *, tables: bool = False
+    version: str,
+    requests: Sequence[Mapping[str, Any]],
+    instead: str | None = None,
+    *,
+    tables: bool = False,
+    changelogs: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Restore snapshots with real Flink, in one JVM, and return what it read, or why it refused.
 
@@ -183,10 +188,12 @@ def restore(
         requests: see :func:`request`.
         instead: see :func:`run`.
         tables: whether there are types of the table API, ``ROW_DATA``.
+        changelogs: the directory for what the changelog backend writes.
 
     Returns:
         for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``savepoint`` (the
-        one written, if asked for) or ``error`` (the exceptions, from the outermost to the cause).
+        one written, if asked for) and ``fired`` (what timers and windows did before it), or ``error`` (the exceptions, from the
+        outermost to the cause).
 
     Raises:
         FlinkError: the JVM failed, other than by Flink refusing a request.
@@ -196,7 +203,8 @@ def restore(
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
         more = [table_classes(version), *libraries(version)] if tables else []
-        run(version, "RestoreAndPrint", [str(asked), str(answered)], instead=instead, class_path=more)
+        directories = [] if changelogs is None else [str(changelogs.absolute())]
+        run(version, "RestoreAndPrint", [str(asked), str(answered), *directories], instead=instead, class_path=more)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 

@@ -200,7 +200,8 @@ public final class RestoreAndPrint {
         Path checkpoints =
                 variant.isCheckpoint() ? Path.of(request.get("savepoint_to").asText()) : Files.createTempDirectory("checkpoints");
         Configuration configuration = variant.configuration(checkpoints.toUri().toString());
-        request.path("settings").properties().forEach(setting -> configuration.setString(setting.getKey(), setting.getValue().asText()));
+        request.path("settings").fields().forEachRemaining(
+                setting -> configuration.setString(setting.getKey(), setting.getValue().asText()));
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(request.get("parallelism").asInt());
         env.setMaxParallelism(request.get("max_parallelism").asInt());
