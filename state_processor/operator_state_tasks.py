@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -22,6 +22,8 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.arguments import declare
+from state_processor.serializers.kryo.types import JavaType
 from state_processor.write_tasks import CARRIED, NEW, PHASED_BLOBS, Batches, fetched, merged, new_file, numbers
 
 _LENGTH: Final = np.dtype("<i8")
@@ -37,6 +39,7 @@ class OperatorTarget:
     flink_major: int
     parallelism: int
     serializers: tuple[str, ...] = ()
+    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
 
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
         """The states by their ids."""
@@ -47,7 +50,9 @@ class OperatorTarget:
 
     def state(self, state_id: int) -> StateDescription:
         """A state."""
-        return describe_operator_state(self.metas()[state_id])
+        state = describe_operator_state(self.metas()[state_id])
+        declare(self.java_types.get(state.name, ()), state)
+        return state
 
 
 @dataclass(frozen=True)
