@@ -14,6 +14,8 @@ import pytest
 import test_corpus_rewritten as rewritten
 
 import state_processor as sp
+from state_processor.backends.snapshot_dir import open_snapshot
+from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.write_job import LocalEngine
@@ -23,6 +25,8 @@ pytestmark = pytest.mark.interop
 
 VERSION = "2.3.0"
 FIXTURES = sorted((flink.ROOT / "tests" / "fixtures" / "migration").glob("*/*"))
+SAME_JOBS = tuple(f"1.20.5/{name}-rocksdb-canonical" for name in ("keyed-all", "evolution-v1", "windows"))
+"""Cases that Flink 2.3 wrote as well, with the same values."""
 LINE = "io.stateprocessor.interop.Line"
 T = sp.Types
 LINES = T.LIST(T.POJO(LINE, {"product": T.STRING(), "pieces": T.INT(), "remarks": T.LIST(T.STRING())}))
@@ -94,6 +98,37 @@ def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[
     assert found.keys() == expected.keys()
     different = [state for state in expected if found[state] != expected[state]]
     assert [rewritten.first_difference(state, found[state], expected[state]) for state in different] == []
+
+
+WRITTEN_BY_BOTH = [case for case in OLD if case.id in SAME_JOBS]
+
+
+@pytest.mark.corpus
+@rewritten.of_cases(WRITTEN_BY_BOTH)
+def test_bytes_are_those_that_flink_2_writes(case: corpus.Case, tmp_path: Path) -> None:
+    """The same job under both versions: migrated, all snapshots of serializers and all entries are the same, but for times."""
+    other = rewritten.ALL[[c.id for c in rewritten.ALL].index(f"{VERSION}/{case.directory.name}")]
+    migrate(case.snapshot, tmp_path / "savepoint")
+    found, expected = registrations(tmp_path / "savepoint"), registrations(other.snapshot)
+    assert expected
+    assert found == expected
+    entries, wanted = (rewritten.entry_bytes(Path(directory)) for directory in (tmp_path / "savepoint", other.snapshot))
+    assert entries.keys() == wanted.keys()
+    assert [state for state in wanted if entries[state] != wanted[state] and "ttl" not in state[1]] == []
+    assert sum(map(len, wanted.values())) > 50
+
+
+def registrations(directory: Path | str) -> dict[tuple[str, str], dict[str, bytes]]:
+    """The serializer snapshots of all keyed states, keys among them."""
+    snapshot = open_snapshot(directory)
+    found = {}
+    for operator in snapshot.metadata.operators:
+        for handle in keyed_handles(operator, snapshot):
+            header = handle.open(snapshot).header
+            found[operator.operator_id, ""] = {"key": header.key.to_bytes()}
+            for meta in header.states:
+                found[operator.operator_id, meta.name] = {role: s.to_bytes() for role, s in meta.serializers.items()}
+    return found
 
 
 @pytest.fixture(scope="module")
