@@ -144,7 +144,7 @@ SPECIMENS = (
     kryo(f"java.util.ArrayDeque<{TEXT}>", ["a", "b"]),
     kryo("java.util.Vector<java.lang.Short>", [1, -1]),
     kryo("java.util.HashSet<java.lang.Integer>", [], [7]),
-    kryo("java.util.LinkedHashSet<java.lang.Character>", ["b", "a"]),
+    kryo("java.util.LinkedHashSet<java.lang.Character>", ["a", "b"]),
     kryo(f"java.util.TreeSet<{TEXT}>", [], ["a", "b"]),
     kryo("java.util.PriorityQueue<java.lang.Long>", [1, 3, 2]),
     kryo(f"java.util.HashMap<{TEXT}, java.lang.Long>", [], [("k", 1)], printed=([], [["k", 1]])),
