@@ -24,7 +24,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 7
+    assert len(examples) == 8
     registry.user_snapshots()  # Flink's own are loaded before the copy is made, which the examples may add to
     monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
     namespace: dict[str, object] = {"__name__": "__main__"}
