@@ -49,7 +49,7 @@ from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnaps
 from state_processor.serializers.legacy import LegacyConfigSnapshot
 from state_processor.serializers.optional_map import OptionalEntry
 from state_processor.serializers.pojo import PojoSerializer, PojoSerializerSnapshot, SubclassSnapshot, described_classes
-from state_processor.serializers.removed_classes import RENAMED, removed
+from state_processor.serializers.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.rowdata import RowDataSerializerSnapshot
 from state_processor.serializers.streaming import TTL_SNAPSHOTS
 
@@ -68,7 +68,6 @@ COLLECTIONS: Final = {
 """The declared classes that Flink 2.x has serializers for; subclasses such as ``ArrayList`` stay with Kryo."""
 
 _SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: SetSerializer, _MAP: MapSerializer}
-_COLLECTION_SERIALIZER: Final = "kryo.Serializers$SpecificInstanceCollectionSerializerForArrayList"
 
 _NAMES: Final[tuple[tuple[type[TypeSerializerSnapshot], tuple[str, ...]], ...]] = (
     (NullableSerializerSnapshot, ("",)),
@@ -292,17 +291,22 @@ class TypeMigration:
 
 
 def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
-    """The snapshot that Flink 2.x has of a type under Kryo: the same registrations, without a serializer that it lost."""
+    """The snapshot that Flink 2.x has of a type under Kryo: the same registrations, without serializers that it lost.
+
+    The one of Avro's arrays, which Flink 1.x registers itself where there is Avro, becomes the stand-in where there is none, in
+    whose place a job with Avro puts its own.
+    """
     new = copy.copy(snapshot)
     new.flink = FLINK_2
     standard = {e.name: e for e in KryoSerializerSnapshot.of(snapshot.type_class).registrations}
-
-    def kept(entry: OptionalEntry) -> OptionalEntry:
-        gone = entry.value is not None and _COLLECTION_SERIALIZER.encode() in entry.value
-        return standard.get(entry.name, entry) if gone else entry
-
-    new.registrations = tuple(map(kept, snapshot.registrations))
+    new.registrations = tuple(standard.get(e.name, e) if _is_lost(e) else e for e in snapshot.registrations)
+    new.default_serializer_classes = tuple(e for e in snapshot.default_serializer_classes if not _is_lost(e))
     return new
+
+
+def _is_lost(entry: OptionalEntry) -> bool:
+    """Whether a class is registered with a Kryo serializer of Flink 1.x that Flink 2.x has not got."""
+    return entry.value is not None and any(name.encode() in entry.value for name in LOST_KRYO_SERIALIZERS)
 
 
 def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:

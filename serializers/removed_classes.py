@@ -32,6 +32,12 @@ _REMOVED[OldSharedBufferNodeSerializer.snapshot_class] = (
     "restore the job with a Flink between 1.15 and 1.20 and take another savepoint",
 )
 
+LOST_KRYO_SERIALIZERS: Final = (
+    "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$SpecificInstanceCollectionSerializer",
+    "org.apache.flink.api.java.typeutils.runtime.kryo.PriorityQueueSerializer",
+)
+"""Serializers for Kryo that Flink 1.x brought along: how the names of such classes begin."""
+
 
 def removed(class_name: str) -> tuple[str, str] | None:
     """Why Flink 2.x can't restore a snapshot of a class, and what to do about it; ``None`` where it can."""

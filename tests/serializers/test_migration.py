@@ -19,6 +19,7 @@ from state_processor.serializers.migrated_values import Found, Observations, con
 from state_processor.serializers.migration import TypeMigration, collection_of, inferred_by_flink, with_kryo_5
 from state_processor.serializers.optional_map import OptionalEntry
 from state_processor.serializers.pojo import PojoSerializer
+from state_processor.serializers.removed_classes import LOST_KRYO_SERIALIZERS
 from state_processor.serializers.scala import OptionSerializer
 from state_processor.serializers.streaming import (
     OLD_TWO_PHASE_COMMIT_SNAPSHOT,
@@ -278,12 +279,14 @@ def test_nothing_changes_without_kryo() -> None:
     assert migrated.reading is type_
 
 
-def test_the_serializer_of_avros_arrays_that_flink_lost() -> None:
+def test_serializers_for_kryo_that_flink_lost() -> None:
     """Flink 2.x without Avro has a stand-in for it, as Flink 1.x without Avro."""
     plain = KryoSerializerSnapshot.of(DATE)
-    lost = b"\0\x01A\0\0\0\1\0\x20" + b"runtime.kryo.Serializers$SpecificInstanceCollectionSerializerForArrayList"
+    lost = b"\0\x01A\0\0\0\1\0\x20" + f"{LOST_KRYO_SERIALIZERS[0]}ForArrayList".encode()
     entries = tuple(OptionalEntry(e.name, e.key, lost) if "Array" in e.name else e for e in plain.registrations)
-    written = KryoSerializerSnapshot(plain.class_name, None, DATE, entries)
+    others = (OptionalEntry("com.acme.A", b"", b"\0\4com."), OptionalEntry("com.acme.B", b"", LOST_KRYO_SERIALIZERS[1].encode()))
+    written = KryoSerializerSnapshot(plain.class_name, None, DATE, entries, (), others)
     assert written.registrations != plain.registrations
+    assert with_kryo_5(written).default_serializer_classes == others[:1]
     assert with_kryo_5(written).registrations == plain.registrations
     assert with_kryo_5(written).flink == 2
