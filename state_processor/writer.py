@@ -197,7 +197,8 @@ class SavepointWriter:
         path
             Directory of the savepoint or checkpoint, or its ``_metadata``.
         flink_version
-            The oldest Flink to restore the new savepoint; by default the format of the base.
+            The oldest Flink to restore the new savepoint; by default the format of the base. Going from Flink 1.x to 2.x takes
+            more than that: see :meth:`migrate`.
         path_mapping
             Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
 
@@ -523,7 +524,8 @@ class SavepointWriter:
     def evolve_state(self, uid: Uid, state: str, new_type: TypeSerializer) -> SavepointWriter:
         """Rewrite a keyed state of the base in another schema, by the rules that Flink has for POJOs and Avro.
 
-        Fields that are new are null, 0 for numbers, or Avro's default; those that are gone are dropped.
+        Fields that are new are null, 0 for numbers, or Avro's default; those that are gone are dropped. Where
+        :func:`~state_processor.serializers.register_primitive_fields` tells which numbers are boxed, new ones of these are null.
 
         Parameters
         ----------
