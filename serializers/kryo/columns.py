@@ -45,6 +45,10 @@ _TEXT: Final = {
 _INT: Final = JavaType("java.lang.Integer")
 
 
+_HELD: Final = {"list": list, "map": KryoMap, "bytes": bytes}
+"""What values of some kinds of columns are in Python."""
+
+
 def shape(type_: JavaType, inside: frozenset[str] = frozenset()) -> tuple[str, tuple[tuple[str, JavaType], ...]]:
     """What a column of a declared type is: its kind and the types it is made of."""
     name, arguments = type_.name, type_.arguments
@@ -110,7 +114,7 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
     Raises
     ------
     UndecodableValueError
-        If an object is of a subclass, whose further fields the column has no place for.
+        If an object is of another class, or of a subclass, whose further fields the column has no place for.
     """
     type_ = _unwrapped(type_)
     kind, parts = shape(type_, inside)
@@ -118,6 +122,8 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
         return None if value is None else json.dumps(to_json(value), ensure_ascii=False)
     if value is None:
         return None
+    if not isinstance(value, _HELD.get(kind, object)):
+        raise UndecodableValueError(f"{value!r} where {type_} is declared")
     match kind:
         case "struct":
             if not isinstance(value, KryoObject) or value.class_name != type_.name:
@@ -131,7 +137,6 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
         case "list":
             return [column_value(parts[0][1], v, options, inside) for v in value]
         case "map":
-            assert isinstance(value, KryoMap)
             return [
                 (column_value(parts[0][1], k, options, inside), column_value(parts[1][1], v, options, inside)) for k, v in value
             ]

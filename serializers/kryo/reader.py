@@ -17,7 +17,7 @@ from typing import Any, Final
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
-from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, JavaStream, whole
+from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, JavaStream, Layout, whole
 from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType
 from state_processor.serializers.kryo.values import KryoMap, KryoObject, Node
 from state_processor.serializers.kryo.wire import KRYO_2, KryoInput
@@ -160,7 +160,7 @@ class KryoReader(KryoInput):
         row = jdk.TABLE.get(name)
         layout = row.layouts.get(self.version) if row is not None else None
         if layout is not None:
-            return layout.read(self)
+            return self._value(layout)
         if described is not None and described.constants is not None:
             return self.constant(described)
         if described is not None and not described.abstract:
@@ -181,6 +181,13 @@ class KryoReader(KryoInput):
         if name == containers.SINGLETON_MAP:
             return KryoMap([(self.node(), self.node())])
         raise unknown_class(name, self.where)
+
+    def _value(self, layout: Layout) -> Any:
+        start = self.source.position
+        try:
+            return layout.read(self)
+        except ValueError as problem:  # parts that no value has
+            raise self.source.corrupt(str(problem), start) from None
 
     def _by_custom_serializer(self, name: str) -> Any:
         serializer = self.custom[name]

@@ -130,6 +130,8 @@ class KryoWriter(KryoOutput):
                 self.node(content, inner.arguments)
         elif name.startswith("["):
             self._array(JavaType(name).component, content)
+        elif self.version == KRYO_2 and content is None:
+            raise ValueError(f"a {name} that is null inside: Kryo 2 has none")
         elif name in containers.COLLECTIONS:
             (self._collection_2 if self.version == KRYO_2 else self._collection_5)(node, arguments)
         elif name in containers.MAPS:
@@ -227,13 +229,13 @@ class KryoWriter(KryoOutput):
 
     def _map(self, node: Node, arguments: tuple[JavaType, ...]) -> None:
         entries: KryoMap | None = node.content
+        if entries is None:
+            self.varint(0)
+            return
         if self.version != KRYO_2:
-            self.varint(0 if entries is None else len(entries) + 1)
-            if entries is None:
-                return
+            self.varint(len(entries) + 1)
         if node.class_name in containers.ORDERED_MAPS:
             self.node(node.header)
-        assert entries is not None
         if self.version == KRYO_2:
             self.varint(len(entries))
         key_type, value_type = arguments if len(arguments) == 2 else (ANY, ANY)

@@ -6,21 +6,29 @@ import json
 import math
 import pickle
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from random import Random
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from harness import PLAIN
+from harness import PLAIN, specimens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kryo_specimens import MONEY, PACKAGE, TEXT, VERSIONS, described_classes, kryo_cases, kryo_parameters
 
-from state_processor.serializers import DataInput, DataOutput, DecodeOptions, register_kryo_class
-from state_processor.serializers.errors import InvalidRowError, OptionError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot, register_kryo_class
+from state_processor.serializers.errors import (
+    InvalidRowError,
+    OptionError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kryo import (
     KryoSerializer,
@@ -35,7 +43,7 @@ from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, class_i
 from state_processor.serializers.kryo.json_form import to_json
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.serializer import Encoding
-from state_processor.serializers.kryo.values import Node
+from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.serializers.kryo.writer import KryoWriter
 from state_processor.serializers.optional_map import OptionalEntry
@@ -109,6 +117,29 @@ def test_one_kryo_becomes_the_other(version: str, case: dict[str, Any]) -> None:
         assert to_json(again.value) == to_json(wanted.value)
     else:
         assert converted.hex() == other["bytes"]
+
+
+ANIMALS = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoPojosForMigrationTests$"
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("specimen", specimens("flink-core", "kryo-*"), ids=str)
+def test_official_specimens_are_written_as_they_were(specimen: Any) -> None:
+    def read(reader: KryoReader) -> KryoObject:
+        return KryoObject(f"{ANIMALS}Dog", {"name": reader.string()})
+
+    def write(writer: KryoWriter, value: KryoObject) -> None:
+        writer.string(value.fields["name"])
+
+    if "custom" in specimen.name:
+        register_kryo_class(f"{ANIMALS}Dog", read, write=write)
+    else:
+        register_kryo_class(f"{ANIMALS}Dog", {"name": TEXT})
+    restored = read_serializer_snapshot(specimen.snapshot).restore_serializer()
+    assert isinstance(restored, KryoSerializer)
+    serializer = with_first_id(restored, BARE_FIRST_USER_ID).for_flink(1)
+    value = serializer.deserialize(specimen.data)
+    assert serializer.serialize(replace(value, raw=b"", encoding=UNKNOWN_ENCODING)) == specimen.data
 
 
 def test_an_object_in_two_places_stays_one() -> None:
@@ -315,6 +346,25 @@ def test_deep_nesting_is_refused() -> None:
     endless.append(endless)
     with pytest.raises(InvalidRowError, match="nests too deeply"):
         serializer.serialize(endless)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damage_is_an_error_of_ours(seed: int) -> None:
+    """Bytes that were changed are refused in words, or another value, which is shown and written like any."""
+    random = Random(seed)
+    for parameter in written():
+        version, case = parameter.values
+        serializer, data = serializer_of(version, case), bytearray.fromhex(case["bytes"])
+        for _ in range(3):
+            data[random.randrange(len(data))] = random.randrange(256)
+        with suppress(StateProcessorError):
+            value = serializer.deserialize(data)
+            if value is not None:
+                assert serializer.serialize(value) == data
+                json.dumps(to_json(value.value))
+                serializer.present(value, LOSSLESS)
+                with suppress(ValueError):
+                    serializer.for_flink(3 - VERSIONS[version]).serialize(value)
 
 
 # Serializers of the job's own
