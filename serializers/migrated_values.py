@@ -293,12 +293,8 @@ def inferred_type(class_name: str) -> TypeSerializer | None:
 
 def holds_others(class_name: str) -> bool:
     """Whether a class has type arguments: elements of such a class leave the whole collection to Kryo."""
-    return (
-        class_name in containers.COLLECTIONS
-        or class_name in containers.MAPS
-        or class_name == containers.OPTIONAL
-        or "$Singleton" in class_name
-    )
+    every = (containers.COLLECTIONS, containers.MAPS, {containers.OPTIONAL})
+    return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in every)
 
 
 @dataclass

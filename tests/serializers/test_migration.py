@@ -230,6 +230,7 @@ def test_types_that_values_tell(declared: str, jsons: list[str], decided: str) -
         ({COLOUR}, f"LIST<ENUM<{COLOUR}>>"),
         ({"java.util.HashMap", "java.util.TreeMap"}, f"KRYO<{LIST}>"),
         ({"java.util.Optional"}, f"KRYO<{LIST}>"),
+        ({"java.util.Collections$EmptyMap"}, f"KRYO<{LIST}>"),
         ({"java.lang.Integer", "java.lang.Long"}, "its elements are of several classes: java.lang.Integer, java.lang.Long"),
         ({POINT}, f"its elements are of class {POINT}, of which only the job knows whether it is a POJO"),
     ],
