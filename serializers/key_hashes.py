@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.composite import ROW_KIND_FIELD, ROW_KINDS, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.encoded_hashes import Hashes, fold_long, hashes_of_encoded
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.encode import BEGIN, END
@@ -24,8 +25,6 @@ from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.rowdata import BinaryDataSerializer
 from state_processor.serializers.streaming import WrappingSerializer
 from state_processor.serializers.table_values import BinaryRowDataSerializer, StringDataSerializer
-
-Hashes = npt.NDArray[np.int32]
 
 _INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
 _FLOAT_NAN: Final = 0x7FC00000
@@ -107,7 +106,7 @@ def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
         return _binary(serializer, array)
     if isinstance(serializer, BinaryRowDataSerializer | StringDataSerializer):
         return _murmur(array, signed_rest=isinstance(serializer, StringDataSerializer))
-    return None
+    return _of_present(array, lambda present: hashes_of_encoded(serializer, present))
 
 
 def _child(array: pa.StructArray, index: int) -> pa.Array:
@@ -121,12 +120,6 @@ def polynomial(parts: Sequence[Hashes], start: int, factor: int = 31) -> Hashes:
         for part in parts:
             code = code * np.int32(factor) + part
     return code
-
-
-def fold_long(bits: npt.NDArray[np.int64]) -> Hashes:
-    """``Long.hashCode``: both halves, exclusive or."""
-    folded: Hashes = (bits ^ (bits >> 32)).astype(np.int32)
-    return folded
 
 
 def _numbers(name: str, array: pa.Array) -> Hashes:
@@ -177,13 +170,27 @@ def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
         codes[row] = np.int32(code)
 
 
-def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes:
+def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
     """``hashCode`` of binary rows, arrays and maps: over their bytes, as keys have them."""
+
+    def found(present: pa.Array) -> Hashes:
+        encoded = encode_column(serializer, present, as_keys=True)
+        codes = np.zeros(len(present), dtype=np.int32)
+        _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END], True, codes)
+        return codes
+
+    return _of_present(array, found)
+
+
+def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) -> Hashes | None:
+    """The hashes of a column from those of its values that are not null."""
+    if not array.null_count:
+        return hashes(array)
+    rows = np.flatnonzero(~_nulls(array))
+    found = hashes(array.take(pa.array(rows)))
+    if found is None:
+        return None
     codes = np.zeros(len(array), dtype=np.int32)
-    rows = np.flatnonzero(~_nulls(array)) if array.null_count else np.arange(len(array))
-    encoded = encode_column(serializer, array.take(pa.array(rows)) if array.null_count else array, as_keys=True)
-    found = np.zeros(len(rows), dtype=np.int32)
-    _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END], True, found)
     codes[rows] = found
     return codes
 

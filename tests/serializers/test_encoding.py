@@ -18,7 +18,7 @@ from state_processor.serializers.binary_values import TimestampData
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode_program import UNWRITABLE
 from state_processor.serializers.kernel.encoder import encode_column
-from state_processor.serializers.key_hashes import hash_codes
+from state_processor.serializers.key_hashes import column_hashes, hash_codes
 from state_processor.serializers.logical_types import (
     ArrayType,
     AtomicType,
@@ -332,3 +332,11 @@ def test_timestamps_are_milliseconds_and_nanoseconds() -> None:
     data = in_kernel(row, {"f0": "2024-01-01T00:00:00.123456789"})
     assert data is not None
     assert row.deserialize(data).content() == (TimestampData(1704067200123, 456_789),)
+
+
+@pytest.mark.parametrize("serializer", TEMPORAL[:-4], ids=str)
+@given(st.lists(st.none() | st.one_of(DATES, CLOCKS, MOMENTS), min_size=1, max_size=8))
+def test_hash_codes_of_dates_and_times(serializer: TypeSerializer, texts: list[str | None]) -> None:
+    kept = [text for text in texts if text is None or in_python(serializer, text) is not None]
+    expected = [0 if text is None else serializer.hash_code(serializer.accept(text)) for text in kept]
+    assert column_hashes(serializer, pa.array(kept, pa.string())).tolist() == expected
