@@ -90,7 +90,7 @@ class Builder:
         if value is None:
             return None
         if isinstance(value, KryoObject):
-            return self._of_class(value.class_name, (), value.fields, inside)
+            return _FROM_JSON._of_class(value.class_name, (), value.fields, inside)
         if isinstance(value, Mapping) and CLASS in value and not self.columns:
             rest = {key: part for key, part in value.items() if key != CLASS}
             same = value[CLASS] == name

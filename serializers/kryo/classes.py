@@ -59,7 +59,7 @@ def user_classes() -> tuple[KryoClass, ...]:
 def unknown_class(name: str, where: str) -> UnsupportedFormatError:
     """The error for a class that nothing is known of."""
     return UnsupportedFormatError(
-        f"{where}: a value of class {name}, which Kryo wrote. Kryo's bytes describe neither fields nor lengths: describe the "
+        f"{where}: a value of class {name} in Kryo's encoding, which tells neither fields nor lengths: describe the "
         f"class with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
         f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
     )

@@ -45,7 +45,7 @@ _TEXT: Final = {
 _INT: Final = JavaType("java.lang.Integer")
 
 
-_HELD: Final = {"list": list, "map": KryoMap, "bytes": bytes}
+_HELD: Final[dict[str, Any]] = {"list": list, "map": KryoMap, "bytes": bytes}
 """What values of some kinds of columns are in Python."""
 
 

@@ -267,6 +267,14 @@ def test_plain_values_that_were_read_are_written() -> None:
     assert list(encode_column(serializer, pa.array([[{"amount": 1, "currency": "EUR"}, None]]))) == [data]
 
 
+def test_plain_text_in_an_object_is_no_json() -> None:
+    register_kryo_class("Note", {"content": "java.lang.Object"})
+    serializer = KryoSerializer("Note", flink=1)
+    data = serializer.serialize({"content": '"text"'})
+    assert serializer.deserialize(data).value.fields == {"content": "text"}
+    assert serializer.serialize(serializer.deserialize(data).value) == data
+
+
 def test_type_arguments_are_no_part_of_what_flink_sees() -> None:
     typed, bare = KryoSerializer(f"java.util.List<{TEXT}>", flink=1), KryoSerializer("java.util.List", flink=1)
     assert typed.serialize(["a", "b"]) == bare.serialize('["a", "b"]')
