@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -54,8 +55,36 @@ def row_data() -> Specimen:
     return serializer, lambda i: {"f0": i, "f1": f"a longer name {i}", "f2": i % 100, "f3": Decimal(i) + Decimal("0.50")}
 
 
+def unions() -> Specimen:
+    """An Avro record with a union of three branches, a decimal, a time and an enum."""
+    schema = {
+        "type": "record",
+        "name": "Event",
+        "fields": [
+            {"name": "id", "type": ["null", "long", "string"]},
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+            {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["VIEW", "CLICK"]}},
+        ],
+    }
+    return AvroSerializer(json.dumps(schema)), lambda i: {
+        "id": None if i % 3 == 0 else {"long": i, "string": None} if i % 3 == 1 else {"long": None, "string": f"id {i}"},
+        "price": Decimal(i) + Decimal("0.25"),
+        "at": datetime(2024, 2, 29, 12, 30, tzinfo=UTC) + timedelta(microseconds=i),
+        "kind": "CLICK" if i % 4 == 0 else "VIEW",
+    }
+
+
+def texts() -> Specimen:
+    """A tuple of types that columns have as text: big numbers and a time of day."""
+    serializer = Types.TUPLE([Types.BIG_DEC(), Types.BIG_INT(), Types.LOCAL_TIME()])
+    return serializer, lambda i: {"f0": f"{i}.50", "f1": str(i * 10**15), "f2": f"08:30:{i % 60:02}.5"}
+
+
 SPECIMENS: Final[dict[str, Callable[[], Specimen]]] = {
     "POJO with POJO, list, map": pojo,
     "Avro record": avro,
     "RowData": row_data,
+    "Avro unions, decimal, time": unions,
+    "big numbers, time as text": texts,
 }
