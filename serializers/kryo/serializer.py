@@ -116,6 +116,7 @@ class KryoSerializer(TypeSerializer):
         self._snapshot = snapshot
         self._custom = snapshot.custom_serializers() if snapshot is not None else {}
         self._ids = class_ids(self.registered, first_id)
+        self._numbers = {name: number for number, name in self._ids.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         """Descriptions of classes travel along: another process, such as a Spark task, has not registered them."""
@@ -251,10 +252,6 @@ class KryoSerializer(TypeSerializer):
         target = DataOutput()
         KryoWriter(target, version, self._numbers, self._custom).node(node)
         return KryoValue(target.to_bytes(), node, self._encoding(version))
-
-    @property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in self._ids.items()}
 
     @property
     def _writes(self) -> int | None:

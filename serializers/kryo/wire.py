@@ -89,10 +89,12 @@ class KryoInput:
     def string(self) -> str | None:
         """ASCII whose last character has the highest bit set, or a flagged count + 1 and UTF-8 of each UTF-16 unit."""
         source, start = self.source, self.source.position
-        if not source.read_unsigned_byte() & 0x80:
-            while not source.read_unsigned_byte() & 0x80:
-                pass
-            raw = bytearray(source.data[start : source.position])
+        if source.read_unsigned_byte() < 0x80:
+            data, last, end = source.data, start + 1, source.end
+            while last < end and data[last] < 0x80:
+                last += 1
+            source.skip(last - start, "text")
+            raw = bytearray(data[start : last + 1])
             raw[-1] &= 0x7F
             return raw.decode("ascii")
         source.position = start
