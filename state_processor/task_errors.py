@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from state_processor import errors
@@ -27,6 +28,17 @@ def our_errors() -> Iterator[None]:
         if found is None:
             raise
         raise found from failure
+
+
+@contextmanager
+def failures_of_tasks() -> Iterator[None]:
+    """The same for a job of a write, and for the end of workers or executors, which PySpark has no error for."""
+    try:
+        with our_errors():
+            yield
+    except Py4JJavaError as failure:
+        text = str(failure.java_exception.getMessage())
+        raise translated(text) or errors.WriteError(_JVM_TRACE.split(text, maxsplit=1)[0].strip()) from failure
 
 
 def translated(text: str) -> errors.StateProcessorError | None:

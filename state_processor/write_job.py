@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from state_processor.datasource import spark_schema
 from state_processor.row_shapes import quoted
 from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run, runs_of
-from state_processor.task_errors import our_errors
+from state_processor.task_errors import failures_of_tasks
 from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, PlaceBlobs, SubtaskWriter
 
 _BLOB_SCHEMA: Final = spark_schema(PLACED_BLOBS)
@@ -73,7 +73,7 @@ class SparkEngine:
         if not count:
             return {}
         parts = self._spark.range(0, count, 1, min(count, _COPY_TASKS))
-        with our_errors():
+        with failures_of_tasks():
             messages = parts.mapInArrow(task, _MESSAGE_SCHEMA).collect()
         return {m.subtask: pickle.loads(m.handle) for m in messages}
 
@@ -83,7 +83,7 @@ class SparkEngine:
         if blobs:
             together = reduce(DataFrame.unionAll, blobs)
             gather = self._from_files if _PLACES in together.columns else self._from_shuffle
-            with our_errors():
+            with failures_of_tasks():
                 written = {m.subtask: (pickle.loads(m.handle), m.entries) for m in gather(together, parallelism, write).collect()}
         for subtask in set(range(parallelism)) - set(written):  # Spark may leave out what it knows to be empty
             written[subtask] = write(subtask, ())

@@ -3,7 +3,7 @@
 Its master and its two workers run in the driver's JVM, as those of ``local-cluster`` do, but under different addresses: Spark
 makes no speculative attempt on the host of the first. The executors are processes of their own.
 
-A request is a line of JSON, the name of a function below and its arguments; the answer is a line of JSON, empty or with the error.
+A request is a line of JSON, the name of a function below and its arguments; so is the answer: empty, or the error.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -50,7 +51,8 @@ _FAULTS = "pyspark_with_faults"
 
 def cluster(scratch: Path) -> SparkSession:
     """A session on two hosts with one core each."""
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(Path(pyspark.__file__).parent), "SPARK_SCALA_VERSION": "2.13"}
+    home = str(Path(pyspark.__file__).parent)
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13"}
     configuration = SparkConf()
     environment = {n: v for n, v in os.environ.items() if n.startswith(("STATE_PROCESSOR", "PYTHONPATH", "NUMBA"))}
     for name, value in (_CONFIGURATION | {f"spark.executorEnv.{n}": v for n, v in environment.items()}).items():
@@ -66,7 +68,8 @@ def cluster(scratch: Path) -> SparkSession:
         number, none = jvm.scala.Some(i), jvm.scala.Option.empty()
         directory = str(scratch / f"worker-{i}")
         deploy.worker.Worker.startRpcEnvAndEndpoint(host, 0, 0, 1, 1024, masters, directory, number, settings, none)
-    session = SparkSession(SparkContext(conf=configuration.setMaster(masters[0]).setAppName("failing writes"), gateway=gateway))
+    SparkContext(conf=configuration.setMaster(masters[0]).setAppName("failing writes"), gateway=gateway)
+    session = SparkSession.builder.getOrCreate()
     sp.register(session)
     return session
 
@@ -89,9 +92,15 @@ def by_sink(spark: SparkSession, base: str, target: str, overwrite: bool, first:
 
 
 def by_both(spark: SparkSession, base: str, targets: list[str], **arguments: Any) -> None:
-    """Both at once, in threads."""
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda write, target: write(spark, base, target, **arguments), (by_writer, by_sink), targets))
+    """Both at once: the second begins when the first, in whose commit no executor takes part, has begun with its files."""
+    first, second = targets
+    with ThreadPoolExecutor(1) as thread:
+        sink = thread.submit(by_sink, spark, base, first, **arguments)
+        while not list(Path(first).glob("*-keyed-*")) and not sink.done():
+            time.sleep(0.1)
+        if sink.done():
+            sink.result()
+        by_writer(spark, base, second, **arguments)
 
 
 def by_code_that_fails(spark: SparkSession, base: str, target: str) -> None:

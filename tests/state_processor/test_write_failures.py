@@ -29,7 +29,8 @@ pytestmark = pytest.mark.spark
 
 def digests(directory: Path) -> dict[str, str]:
     """Every file with a digest of its bytes."""
-    return {str(p.relative_to(directory)): hashlib.sha256(p.read_bytes()).hexdigest() for p in directory.rglob("*") if p.is_file()}
+    files = [p for p in directory.rglob("*") if p.is_file()]
+    return {str(p.relative_to(directory)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
 def check_complete(target: Path, rows: range = range(ROWS)) -> None:
@@ -177,11 +178,11 @@ def test_code_of_the_users_that_fails(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_a_driver_that_is_killed(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
     """The last test of the cluster, since it ends it."""
-    by_writer, by_sink = targets = [tmp_path / name for name in WRITES]
+    by_sink, by_writer = targets = [tmp_path / "by_sink", tmp_path / "by_writer"]
     arguments: dict[str, Any] = {"overwrite": False, "first": 0, "end": ROWS}
-    cluster.start("by_both", ("rows", "forever", 99), base=ORDERS_PATH, targets=[str(t) for t in targets], **arguments)
-    deadline = time.monotonic() + 120
-    while not all(list(t.glob("*-run-*")) for t in targets):
+    cluster.start("by_both", ("file", "forever", 99), base=ORDERS_PATH, targets=[str(t) for t in targets], **arguments)
+    deadline = time.monotonic() + 600
+    while not all(list(t.glob("*-keyed-*")) for t in targets):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     cluster.kill()
