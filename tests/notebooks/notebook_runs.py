@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
+from py4j.clientserver import ClientServer
 from pyspark.java_gateway import launch_gateway
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,9 +50,10 @@ def load(name: str) -> NotebookNode:
 class Kernels:
     """Runs notebooks; what Spark and the kernels themselves say meanwhile goes to files in ``logs``."""
 
-    def __init__(self, environment: dict[str, str], logs: Path) -> None:
+    def __init__(self, environment: dict[str, str], logs: Path, gateway: ClientServer) -> None:
         self._environment = environment
         self._logs = logs
+        self._gateway = gateway
 
     def execute(self, name: str) -> NotebookNode:
         """A notebook with the outputs that a run of it has, in the form in which they are stored.
@@ -71,8 +73,17 @@ class Kernels:
             extra_arguments=["--IPKernelApp.capture_fd_output=False"],
         )
         with (self._logs / "kernels.log").open("ab") as log:
-            client.execute(env=self._environment, stderr=log)
+            try:
+                client.execute(env=self._environment, stderr=log)
+            finally:
+                self._stop_spark()
         return stored_form(notebook)
+
+    def _stop_spark(self) -> None:
+        """Stop the session of a notebook that did not get so far; the JVM can't have two."""
+        session = self._gateway.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+        if session.isDefined():
+            session.get().stop()
 
     def complaints(self) -> list[str]:
         """What Spark and its workers have said beyond the usual."""
@@ -95,7 +106,7 @@ def kernels(logs: Path) -> Iterator[Kernels]:
     parameters = gateway.java_parameters
     shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
     try:
-        yield Kernels(environment | shared, logs)
+        yield Kernels(environment | shared, logs, gateway)
     finally:
         gateway.shutdown()
         gateway.proc.stdin.close()
