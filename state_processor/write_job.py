@@ -5,14 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
 
 from state_processor.datasource import spark_schema
+from state_processor.row_batches import counted_batches
 from state_processor.row_shapes import quoted
 from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run, runs_of
 from state_processor.task_errors import failures_of_tasks
@@ -52,6 +55,21 @@ class Engine(Protocol):
         """Pass 2: each subtask's blobs, in order, into its file."""
 
 
+@dataclass(frozen=True)
+class FirstPass:
+    """What the tasks of a first pass give, and what rows they are given."""
+
+    frame: DataFrame
+    rows: StructType
+
+    @classmethod
+    def over(cls, rows: DataFrame, task: PlaceBlobs) -> FirstPass:
+        """The blobs of rows, or where in files they are."""
+        if task.in_files:
+            return cls(rows.mapInArrow(NotePlaces(task), _RUN_SCHEMA), rows.schema)
+        return cls(rows.mapInArrow(task, _BLOB_SCHEMA), rows.schema)
+
+
 class SparkEngine:
     """Runs tasks in the executors of Spark."""
 
@@ -60,13 +78,13 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: PlaceBlobs) -> DataFrame:
+    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: PlaceBlobs) -> FirstPass:
         """See :class:`Engine`; rows are a DataFrame."""
-        return _first_pass(rows.select(*(f.col(quoted(c)) for c in columns)), task)
+        return FirstPass.over(rows.select(*(f.col(quoted(c)) for c in columns)), task)
 
-    def encode_parts(self, count: int, task: PlaceBlobs) -> DataFrame:
+    def encode_parts(self, count: int, task: PlaceBlobs) -> FirstPass:
         """See :class:`Engine`; every part is a task of its own."""
-        return _first_pass(self._spark.range(0, count, 1, count), task)
+        return FirstPass.over(self._spark.range(0, count, 1, count), task)
 
     def run_parts(self, count: int, task: Task) -> dict[int, Any]:
         """See :class:`Engine`; small parts share a task."""
@@ -77,13 +95,16 @@ class SparkEngine:
             messages = parts.mapInArrow(task, _MESSAGE_SCHEMA).collect()
         return {m.subtask: pickle.loads(m.handle) for m in messages}
 
-    def write_subtasks(self, blobs: Sequence[DataFrame], parallelism: int, write: SubtaskWriter) -> Written:
+    def write_subtasks(self, blobs: Sequence[FirstPass], parallelism: int, write: SubtaskWriter) -> Written:
         """See :class:`Engine`; every subtask is a task."""
         written: Written = {}
         if blobs:
-            together = reduce(DataFrame.unionAll, blobs)
-            gather = self._from_files if _PLACES in together.columns else self._from_shuffle
-            with failures_of_tasks():
+            together = reduce(DataFrame.unionAll, [b.frame for b in blobs])
+            in_files = _PLACES in together.columns
+            gather = self._from_files if in_files else self._from_shuffle
+            # A job with a shuffle hands blobs to Python as well, and they are large.
+            schemas = [b.rows for b in blobs] if in_files else [_BLOB_SCHEMA]
+            with failures_of_tasks(), counted_batches(self._spark, schemas):
                 written = {m.subtask: (pickle.loads(m.handle), m.entries) for m in gather(together, parallelism, write).collect()}
         for subtask in set(range(parallelism)) - set(written):  # Spark may leave out what it knows to be empty
             written[subtask] = write(subtask, ())
@@ -99,10 +120,6 @@ class SparkEngine:
         """A partition has the number of its subtask."""
         ordered = blobs.repartitionById(parallelism, "subtask").sortWithinPartitions(*_ORDER)
         return ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA)
-
-
-def _first_pass(rows: DataFrame, task: PlaceBlobs) -> DataFrame:
-    return rows.mapInArrow(NotePlaces(task), _RUN_SCHEMA) if task.in_files else rows.mapInArrow(task, _BLOB_SCHEMA)
 
 
 class LocalEngine:
