@@ -106,8 +106,6 @@ END_KEYS: Final = 94  # a: region; the values come next
 SLOT_VARIANT: Final = 95  # a: region; slot b, c; d, e: columns of value and dictionary
 VARIANT: Final = 96  # d, e: columns of value and dictionary; two int sizes, value, dictionary
 
-WIDTH: Final = 8
-
 # What a kernel run ended with
 OK: Final = 0
 FULL: Final = 1

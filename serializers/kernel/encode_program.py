@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.kernel import encode_ops as ops
+from state_processor.serializers.kernel.builder import ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class EncodeProgram:
     prepared: dict[int, TypeSerializer]
 
 
-class EncodeBuilder:
+class EncodeBuilder(ProgramBuilder):
     """Collects the instructions that write one kind of row.
 
     Parameters
@@ -67,69 +68,16 @@ class EncodeBuilder:
     """
 
     def __init__(self, schema: pa.Schema, options: EncodeOptions | None = None, last_access: str | None = None) -> None:
-        self.columns = ColumnTree(schema)
+        super().__init__(schema)
         self.options = options or EncodeOptions()
         self.last_access = None if last_access is None else self.columns.root(last_access)
-        self._rows: list[list[int]] = []
-        self._aux: list[tuple[int, int, int, int]] = []
-        self._constants = bytearray()
-        self._registers = 0
-        self._path: list[str] = []
-        self._paths: list[str] = []
         self._prepared: dict[int, TypeSerializer] = {}
 
     def column(self, name: str) -> Column:
         """The column of a field of the schema."""
         return self.columns.root(name)
 
-    # Instructions
-
-    @property
-    def here(self) -> int:
-        """Index of the next instruction."""
-        return len(self._rows)
-
-    def op(self, operation: int, column: Column | None = None, *operands: int) -> int:
-        """Append an instruction and return its index."""
-        index = -1 if column is None else column.index
-        self._rows.append([operation, index, *operands, *([0] * (ops.WIDTH - 2 - len(operands)))])
-        self._paths.append(".".join(self._path))
-        return self.here - 1
-
-    def patch(self, index: int, operand: int, value: int) -> None:
-        """Set operand 0 to 5 of an instruction that was appended before."""
-        self._rows[index][2 + operand] = value
-
-    def register(self) -> int:
-        """A register that no other instruction uses."""
-        self._registers += 1
-        return self._registers - 1
-
-    def constant(self, data: bytes) -> int:
-        """Offset of ``data`` among the constants."""
-        found = self._constants.find(data)
-        if found >= 0:
-            return found
-        self._constants += data
-        return len(self._constants) - len(data)
-
-    def aux(self, rows: Sequence[tuple[int, int, int, int]]) -> int:
-        """Append rows to the auxiliary table and return the index of the first."""
-        self._aux += rows
-        return len(self._aux) - len(rows)
-
-    def patch_aux(self, row: int, values: tuple[int, int, int, int]) -> None:
-        """Replace a row of the auxiliary table."""
-        self._aux[row] = values
-
     # Patterns that serializers share
-
-    @contextmanager
-    def field(self, name: str) -> Iterator[None]:
-        """Name what is emitted inside, for error messages."""
-        self._path.append(name)
-        yield
-        self._path.pop()
 
     @contextmanager
     def unless(self, operation: int, column: Column, *operands: int) -> Iterator[None]:
@@ -181,19 +129,18 @@ class EncodeBuilder:
         """
         tree = ColumnTree(pa.schema([(c.name, _prepared_type(c, self._prepared)) for c in self.columns.roots]))
         moved = _renumber(self.columns, tree, self._prepared)
-        instructions = np.array(self._rows, dtype=np.int64).reshape(-1, ops.WIDTH)
+        instructions = self._instruction_table()
         instructions[:, 1] = moved[instructions[:, 1]]
         for row in instructions:
             for operand in _COLUMN_OPERANDS.get(int(row[0]), ()):
                 row[operand] = moved[row[operand]]
-        aux = np.array(self._aux or [(0, 0, 0, 0)], dtype=np.int64)
+        aux = self._aux_table()
         for row in instructions[np.isin(instructions[:, 0], (ops.MASK, ops.UNION))]:
             aux[row[2] : row[2] + row[3], 0] = moved[aux[row[2] : row[2] + row[3], 0]]
-        constants = np.frombuffer(bytes(self._constants) or b"\0", dtype=np.uint8)
         return EncodeProgram(
             instructions=instructions,
             aux=aux,
-            constants=constants,
+            constants=self._constant_bytes(),
             registers=max(self._registers, 1),
             columns=tree,
             paths=tuple(self._paths),

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Final
 
-WIDTH: Final = 8
-
 # Flow of control
 ROW_END: Final = 0
 SEEK: Final = 1  # a: part of the entry; position and end become that part's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.kernel import ops
+from state_processor.serializers.kernel.builder import ProgramBuilder
 from state_processor.serializers.kernel.columns import DISCARD, Column, ColumnTree
 from state_processor.serializers.options import DecodeOptions
 
@@ -36,7 +37,7 @@ class DecodeProgram:
     paths: tuple[str, ...]
 
 
-class DecodeBuilder:
+class DecodeBuilder(ProgramBuilder):
     """Collects the instructions of one kind of row.
 
     Parameters
@@ -48,60 +49,15 @@ class DecodeBuilder:
     """
 
     def __init__(self, schema: pa.Schema, options: DecodeOptions) -> None:
-        self.columns = ColumnTree(schema)
+        super().__init__(schema, registers=CONTEXT + 1)
         self.options = options
-        self._rows: list[list[int]] = []
         self._nulls: list[int] = []
-        self._aux: list[tuple[int, int, int, int]] = []
-        self._constants = bytearray()
-        self._registers = CONTEXT + 1
-        self._path: list[str] = []
-        self._paths: list[str] = []
 
     def column(self, name: str | None) -> Column:
         """The column of a field of the schema; the discarding one for ``None`` or a name that the schema lacks."""
         if name is None or self.columns.schema.get_field_index(name) < 0:
             return DISCARD
         return self.columns.root(name)
-
-    # Instructions
-
-    @property
-    def here(self) -> int:
-        """Index of the next instruction."""
-        return len(self._rows)
-
-    def op(self, operation: int, column: Column = DISCARD, *operands: int) -> int:
-        """Append an instruction and return its index."""
-        self._rows.append([operation, column.index, *operands, *([0] * (ops.WIDTH - 2 - len(operands)))])
-        self._paths.append(".".join(self._path))
-        return self.here - 1
-
-    def patch(self, index: int, operand: int, value: int) -> None:
-        """Set operand 0 to 5 of an instruction that was appended before."""
-        self._rows[index][2 + operand] = value
-
-    def register(self) -> int:
-        """A register that no other instruction uses."""
-        self._registers += 1
-        return self._registers - 1
-
-    def constant(self, data: bytes) -> int:
-        """Offset of ``data`` among the constants."""
-        found = self._constants.find(data)
-        if found >= 0:
-            return found
-        self._constants += data
-        return len(self._constants) - len(data)
-
-    def aux(self, rows: Sequence[tuple[int, int, int, int]]) -> int:
-        """Append rows to the auxiliary table and return the index of the first."""
-        self._aux += rows
-        return len(self._aux) - len(rows)
-
-    def patch_aux(self, row: int, values: tuple[int, int, int, int]) -> None:
-        """Replace a row of the auxiliary table."""
-        self._aux[row] = values
 
     def null_range(self, *columns: Column) -> tuple[int, int]:
         """A range of the null table that holds every column to fill where these values are null."""
@@ -111,13 +67,6 @@ class DecodeBuilder:
         return first, len(self._nulls)
 
     # Patterns that serializers share
-
-    @contextmanager
-    def field(self, name: str) -> Iterator[None]:
-        """Name what is emitted inside, for error messages."""
-        self._path.append(name)
-        yield
-        self._path.pop()
 
     @contextmanager
     def null_flag(self, column: Column, *, null_when: bool, padding: int = 0) -> Iterator[None]:
@@ -168,16 +117,11 @@ class DecodeBuilder:
     def build(self) -> DecodeProgram:
         """The finished program."""
         return DecodeProgram(
-            instructions=np.array(self._rows, dtype=np.int64).reshape(-1, ops.WIDTH),
+            instructions=self._instruction_table(),
             nulls=np.array(self._nulls or [0], dtype=np.int64),
-            aux=np.array(self._aux or [(0, 0, 0, 0)], dtype=np.int64),
-            constants=_readonly(np.frombuffer(bytes(self._constants) or b"\0", dtype=np.uint8)),
+            aux=self._aux_table(),
+            constants=self._constant_bytes(),
             registers=self._registers,
             columns=self.columns,
             paths=tuple(self._paths),
         )
-
-
-def _readonly(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    array.flags.writeable = False
-    return array
