@@ -18,9 +18,14 @@ from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import StateDescription, leaf_keyed_handles, operator_states
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.logical_types import RowType
+from state_processor.serializers.nested import nested
+from state_processor.serializers.rowdata import RowDataSerializer, RowDataSerializerSnapshot
 from tests import corpus
 from tests.interop.rewriting import entry_bytes, rewrite
 
+ROW_OF_A_CLASS = " *org."
 LOSSLESS = ReadOptions(flatten=False, metadata=True, nanos="string")
 OFFICIAL = sorted({p.parent for p in (corpus.CORPUS / "official" / "sql").rglob("_metadata")})
 SNAPSHOTS = [*(Path(c.snapshot) for c in corpus.all_cases("*/sql-*")), *OFFICIAL]
@@ -58,6 +63,21 @@ def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None
             again = read_serializer_snapshot(written.to_bytes(), f"{operator.operator_id}/{state.name}")
             assert again.to_bytes() == written.to_bytes()
             assert str(again.restore_serializer()) == str(serializer)
+
+
+@pytest.mark.parametrize("path", SNAPSHOTS, ids=label)
+def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
+    """From their types alone, but for those of user's classes."""
+    for _, state in states(open_snapshot(str(path))):
+        for row in nested(RowDataSerializer, (state.key, state.map_key, state.value)):
+            written = row.snapshot()
+            assert isinstance(written, RowDataSerializerSnapshot)
+            made = RowDataSerializer(RowType.of(*written.logical_types))
+            if any(name in str(made) for name in ("RAW(", ROW_OF_A_CLASS)):
+                with pytest.raises(UnsupportedFormatError, match="not made"):
+                    made.snapshot()
+            else:
+                assert made.snapshot().to_bytes() == written.to_bytes()
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=label)
