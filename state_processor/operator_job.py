@@ -355,6 +355,7 @@ class OperatorJob:
             self._parallelism,
             self._serializers,
             {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
+            {name: row_types(state) for name, (state, _) in draft.operator_states.items()},
         )
         ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
         blobs: list[Any] = []

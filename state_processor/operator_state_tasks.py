@@ -24,6 +24,8 @@ from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.kryo.arguments import declare
 from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.logical_types import RowType
+from state_processor.serializers.row_names import name_rows
 from state_processor.write_tasks import CARRIED, NEW, PHASED_BLOBS, Batches, fetched, merged, new_file, numbers
 
 _LENGTH: Final = np.dtype("<i8")
@@ -40,6 +42,7 @@ class OperatorTarget:
     parallelism: int
     serializers: tuple[str, ...] = ()
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
+    rows: Mapping[str, tuple[RowType, ...]] = field(default_factory=dict)
 
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
         """The states by their ids."""
@@ -52,6 +55,8 @@ class OperatorTarget:
         """A state."""
         state = describe_operator_state(self.metas()[state_id])
         declare(self.java_types.get(state.name, ()), state)
+        if state.name in self.rows:
+            name_rows(self.rows[state.name], state)
         return state
 
 
