@@ -87,7 +87,8 @@ class KeyedStateFileWriter:
         if key_group not in self._key_groups:
             raise InvalidRowError(
                 f"{self._context}key group {key_group} has come to the subtask of {self._key_groups.start} to "
-                f"{self._key_groups.end_inclusive}; rows have to be partitioned by their subtask"
+                f"{self._key_groups.end_inclusive} ({self._first_of(data, state_id)}); "
+                "rows have to be partitioned by their subtask"
             )
         place = (key_group, state_id)
         if place != self._place:
@@ -155,6 +156,11 @@ class KeyedStateFileWriter:
         if status == framing.DUPLICATE:
             return InvalidRowError(f"{where}: {entry} occurs more than once; a state holds one value for it")
         return InvalidRowError(f"{where}: {entry} is of another key group; its bytes and its row disagree")
+
+    def _first_of(self, data: npt.NDArray[np.uint8], state_id: int) -> str:
+        if not 0 <= state_id < len(self._header.states):
+            return f"state id {state_id}"
+        return f"state {self._header.states[state_id].name!r}, {self._describe(data.data, 0, state_id)}"
 
     def _describe(self, data: memoryview, position: int, state_id: int) -> str:
         size = int.from_bytes(data[position : position + 4], "big")

@@ -5,6 +5,7 @@ That Flink restores them is the business of tests/interop.
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,51 @@ def test_output_grows_with_what_rows_need() -> None:
     (blob,) = encode(ITEMS, {"key": ["k"], "namespace": [""], "value": maps})
     assert blob["count"] == 5000
     assert np.frombuffer(blob["blob"], np.uint8).size > 5000 * 20
+
+
+class Counted:
+    """A file of which only the length is kept."""
+
+    name = "counted"
+    size = 0
+
+    def write(self, data: bytes) -> None:
+        self.size += len(data)
+
+    def close(self) -> None:
+        """It has no end."""
+
+
+def test_a_key_group_that_is_much_larger_than_the_memory_for_it() -> None:
+    """Of each key, 16 to 64 bytes are kept to tell duplicates; nothing of the values."""
+    size, keys_per_blob = 4096, 250
+    frame = np.zeros((keys_per_blob, 18 + size), dtype=np.uint8)  # length, key group, key, namespace, length, value
+    frame[:, 3], frame[:, 4] = 10, 7
+    frame[:, 14:18] = np.frombuffer(size.to_bytes(4, "big"), np.uint8)
+    sink: Any = Counted()
+    header = keyed_header(LONG, [register(TOTAL)])
+    target = KeyedStateFileWriter(sink, header, KeyGroupRange(0, 127), 128)
+    tracemalloc.start()
+    for blob in range(200):
+        keys = np.arange(blob * keys_per_blob, (blob + 1) * keys_per_blob, dtype=">i8")
+        frame[:, 5:13] = keys.view(np.uint8).reshape(-1, 8)
+        target.add(7, 0, frame.reshape(-1))
+    handle = target.close()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert target.entries == 200 * keys_per_blob
+    assert handle.stream.state_size == sink.size > 200_000_000
+    assert peak < 20_000_000
+
+
+def test_one_key_with_a_list_of_a_million(staging: Staging) -> None:
+    count = 1_000_000
+    names = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), pa.array(range(count)).cast(pa.string()))
+    batch = pa.RecordBatch.from_arrays([pa.array([1], pa.int64()), names], names=["key", "value"])
+    encoder = KeyedStateEncoder(NAMES, 0, batch.schema, max_parallelism=128, parallelism=1)
+    handle = write_blobs(writer(staging, NAMES), encoder.encode(batch))
+    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})])
+    snapshot = open_snapshot(staging.directory)
+    reader = open_state(snapshot, snapshot.metadata.operators[0], "names")
+    found = [b.column("list_value") for split in reader.splits() for b in reader.read(split)]
+    assert pa.chunked_array(found).combine_chunks().equals(names.values)

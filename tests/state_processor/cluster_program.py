@@ -13,8 +13,8 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -94,13 +94,14 @@ def by_sink(spark: SparkSession, base: str, target: str, overwrite: bool, first:
 def by_both(spark: SparkSession, base: str, targets: list[str], **arguments: Any) -> None:
     """Both at once: the second begins when the first, in whose commit no executor takes part, has begun with its files."""
     first, second = targets
-    with ThreadPoolExecutor(1) as thread:
-        sink = thread.submit(by_sink, spark, base, first, **arguments)
-        while not list(Path(first).glob("*-keyed-*")) and not sink.done():
+
+    def follow() -> None:
+        while not list(Path(first).glob("*-keyed-*")):
             time.sleep(0.1)
-        if sink.done():
-            sink.result()
         by_writer(spark, base, second, **arguments)
+
+    Thread(target=follow, daemon=True).start()
+    by_sink(spark, base, first, **arguments)
 
 
 def by_code_that_fails(spark: SparkSession, base: str, target: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -184,7 +185,7 @@ def test_a_driver_that_is_killed(cluster: Cluster, spark: SparkSession, tmp_path
     deadline = time.monotonic() + 600
     while not all(list(t.glob("*-keyed-*")) for t in targets):
         assert time.monotonic() < deadline
-        time.sleep(0.1)
+        assert not select.select([cluster.process.stdout], [], [], 0.1)[0], "it has not waited to be killed"
     cluster.kill()
     for target in targets:
         assert list(target.glob("*-open"))

@@ -127,7 +127,7 @@ def test_rows_of_another_key_group(staging: Staging) -> None:
         PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32)([batch(list(range(50)), ["x"] * 50)]),
         PLACED_BLOBS,
     )
-    foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127"
+    foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127 \(state 'name', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=foreign):
         WriteKeyedState(target(), staging)(1, placed.sort_by("key_group").to_batches())
     assert not [n for n in names(staging) if "keyed" in n]
