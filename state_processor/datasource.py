@@ -94,7 +94,10 @@ class FlinkSavepointDataSource(DataSource):
 
     Options of writing
     ------------------
-    One row per key of one operator; ``append`` makes a new savepoint, ``overwrite`` replaces one. For other shapes and kinds of
+    One row per key of one operator; ``append`` makes a new savepoint, and is refused where there is one; ``overwrite`` replaces
+    one, which stays as it is until the new one is complete. Rows may be partitioned in any way: tasks encode them, and the
+    driver brings them together at the end, which takes time but little memory. A write that fails leaves nothing; one that is
+    killed leaves files that are no savepoint, and that the next write to the directory removes. For other shapes and kinds of
     state, and for large ones, there is :class:`~state_processor.SavepointWriter`.
 
     path, uid, uidHash, pathMapping, serializers

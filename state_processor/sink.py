@@ -1,8 +1,11 @@
 """``df.write.format("flink-savepoint")``: keyed state of one operator, from one DataFrame.
 
-Spark offers a data source no shuffle. So tasks encode the rows they get, however they are partitioned, into files of the write;
-the commit, in one process, brings each subtask's entries together. :class:`~state_processor.SavepointWriter` distributes that
-part too and knows all kinds of state: it is the one for large savepoints.
+Spark offers a data source no shuffle, and its commit is one process without a session. So tasks encode the rows they get,
+however they are partitioned, into files of the write; the commit brings each subtask's entries together, in threads: as many
+cores as the driver has, up to four, and of each subtask one portion of rows in memory at a time. Rows that are partitioned by
+subtask already would save nothing: what costs is encoding, and a task can't know that no other has rows of its subtask.
+:class:`~state_processor.SavepointWriter` distributes the second part too and knows all kinds of state: it is the one for large
+savepoints.
 """
 
 from __future__ import annotations

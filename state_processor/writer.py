@@ -666,7 +666,9 @@ class SavepointWriter:
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> WriteSummary:
         """Write the savepoint.
 
-        ``_metadata`` is written last, all at once: until then there is no savepoint, and on failure nothing is left behind.
+        ``_metadata`` is written last, all at once: until then there is no savepoint, and on failure nothing is left behind. Where
+        the process is killed, files are left which are no savepoint; the next write to the directory removes them. Of several
+        writes to one directory the first that is complete counts, and the others fail.
 
         Parameters
         ----------
