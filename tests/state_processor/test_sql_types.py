@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import pyspark.sql.types as spark
+import pyspark.sql.types as st
 import pytest
 
 import state_processor as sp
@@ -14,20 +15,23 @@ from state_processor.serializers.row_names import name_rows, row_types
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 from state_processor.sql_types import row_type, sql_type
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 T = sp.Types
 
 
 @pytest.mark.parametrize(
     ("given", "sql"),
     [
-        (spark.LongType(), "BIGINT"),
-        (spark.DecimalType(20, 4), "DECIMAL(20, 4)"),
-        (spark.TimestampType(), "TIMESTAMP_LTZ(6)"),
-        (spark.TimestampNTZType(), "TIMESTAMP(6)"),
-        (spark.VarcharType(5), "VARCHAR(5)"),
-        (spark.ArrayType(spark.DateType(), False), "ARRAY<DATE NOT NULL>"),
-        (spark.MapType(spark.StringType(), spark.BinaryType()), "MAP<STRING NOT NULL, BYTES>"),
-        (spark.StructType([spark.StructField("a b", spark.ByteType(), False)]), "ROW<`a b` TINYINT NOT NULL>"),
+        (st.LongType(), "BIGINT"),
+        (st.DecimalType(20, 4), "DECIMAL(20, 4)"),
+        (st.TimestampType(), "TIMESTAMP_LTZ(6)"),
+        (st.TimestampNTZType(), "TIMESTAMP(6)"),
+        (st.VarcharType(5), "VARCHAR(5)"),
+        (st.ArrayType(st.DateType(), False), "ARRAY<DATE NOT NULL>"),
+        (st.MapType(st.StringType(), st.BinaryType()), "MAP<STRING NOT NULL, BYTES>"),
+        (st.StructType([st.StructField("a b", st.ByteType(), False)]), "ROW<`a b` TINYINT NOT NULL>"),
         ("double precision not null", "DOUBLE NOT NULL"),
     ],
 )
@@ -42,9 +46,9 @@ def test_types(given: Any, sql: str) -> None:
         ("ROW<id BIGINT>", "ROW<`id` BIGINT>"),
         (" row (id BIGINT 'what it''s for') ", "ROW<`id` BIGINT '...'>"),
         ("rowid BIGINT, `a ``b` INT", "ROW<`rowid` BIGINT, `a ``b` INT>"),
-        ({"id": "BIGINT", "at": spark.DateType()}, "ROW<`id` BIGINT, `at` DATE>"),
+        ({"id": "BIGINT", "at": st.DateType()}, "ROW<`id` BIGINT, `at` DATE>"),
         (["INT", "ARRAY<STRING>"], "ROW<`f0` INT, `f1` ARRAY<STRING>>"),
-        (spark.StructType([spark.StructField("id", spark.LongType())]), "ROW<`id` BIGINT>"),
+        (st.StructType([st.StructField("id", st.LongType())]), "ROW<`id` BIGINT>"),
         ([], "ROW<>"),
     ],
 )
@@ -57,8 +61,8 @@ def test_rows(fields: Any, sql: str) -> None:
     ("fields", "message"),
     [
         (5, "5 is no type of Flink SQL"),
-        (spark.LongType(), "BIGINT is no row"),
-        (spark.CalendarIntervalType(), "is no type of Flink SQL"),
+        (st.LongType(), "BIGINT is no row"),
+        (st.CalendarIntervalType(), "is no type of Flink SQL"),
         ("id", "'>' is no type of Flink SQL"),
         ("id BIGINT extra", "'>' is wanted"),
         ("id DECIMAL(39, 0)", "precision 1 to 38"),
@@ -74,7 +78,7 @@ def test_no_types(fields: Any, message: str) -> None:
 
 def test_other_types_of_sql() -> None:
     assert str(T.ARRAY_DATA("INT NOT NULL")) == "ARRAY<INT NOT NULL>"
-    assert str(T.MAP_DATA(spark.StringType(), "ROW<a INT>")) == "MAP<STRING, ROW<`a` INT>>"
+    assert str(T.MAP_DATA(st.StringType(), "ROW<a INT>")) == "MAP<STRING, ROW<`a` INT>>"
     assert [str(T.SQL_DATA(t)) for t in ("STRING", "DECIMAL(5, 2)", "TIMESTAMP_LTZ(3)", "DATE", "BYTES")] == [
         *("STRING", "DECIMAL(5, 2)", "TIMESTAMP(3)", "INT", "BYTES")
     ]
@@ -98,6 +102,26 @@ def test_restored_rows_are_told_their_names() -> None:
         name_rows(row_types(T.ROW_DATA("other BIGINT")), restored)
         assert str(restored.value) == str(value)
     assert row_types(T.LIST(T.STRING()), None) == ()
+
+
+@pytest.mark.spark
+def test_fields_are_written_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever their order in the DataFrame; in keyed state as in operator state, and as keys of an upsert."""
+    row, path, changed = T.ROW_DATA("name STRING, id BIGINT"), str(tmp_path / "new"), str(tmp_path / "changed")
+    people = spark.createDataFrame([(1, "a"), (2, None)], "id bigint, name string").selectExpr("struct(id, name) AS key")
+    writer = sp.SavepointWriter.new(spark, max_parallelism=128)
+    writer.with_keyed_state("k", people.selectExpr("key", "array(key) AS l"), "key", row, {"l": sp.ListState(row)})
+    writer.with_list_state("s", "rows", people.selectExpr("key AS value"), row)
+    writer.write(path)
+    reader = sp.SavepointReader.read(spark, path)
+    assert {tuple(r.value) for r in reader.read_list_state("s", "rows").collect()} == {("a", 1), (None, 2)}
+    assert [tuple(r.list_value) for r in reader.read_keyed_state("k", "l", keys=[{"f0": None, "f1": 2}]).collect()] == [(None, 2)]
+    writer = sp.SavepointWriter.from_existing(spark, path)
+    upsert = "SELECT struct(CAST(NULL AS STRING) AS f0, 2L AS f1) AS key, array(struct('new' AS f0, 5L AS f1)) AS value"
+    writer.update_keyed_state("k", "l", spark.sql(upsert))
+    writer.write(changed)
+    found = sp.SavepointReader.read(spark, changed).read_keyed_state("k", "l").collect()
+    assert {(tuple(r.key), tuple(r.list_value)) for r in found} == {(("a", 1), ("a", 1)), ((None, 2), ("new", 5))}
 
 
 def _restored(serializer: Any) -> Any:
