@@ -6,6 +6,7 @@ files into it and give back handles, which can be pickled; :func:`commit_savepoi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,10 +32,13 @@ WIDEST_VERSION: Final = 3
 """The version of ``_metadata`` that every Flink since 1.11 reads."""
 
 _VERSIONS: Final = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 13), 3))
+_VERSION: Final = re.compile(r"(\d+)\.(\d+|x)(?:[.-]|$)")
 
 
 def metadata_version(flink_version: str | None) -> int:
     """The version of ``_metadata`` that a Flink version writes; the one that all read for ``None``.
+
+    ``2.x`` stands for every Flink 2, and gets what all of them read.
 
     Raises
     ------
@@ -43,10 +47,11 @@ def metadata_version(flink_version: str | None) -> int:
     """
     if flink_version is None:
         return WIDEST_VERSION
-    try:
-        major, minor = (int(part) for part in flink_version.split(".")[:2])
-    except ValueError:
-        raise OptionError(f"flink_version={flink_version!r}: a version like '1.20' or '2.1' is wanted") from None
+    found = _VERSION.match(flink_version)
+    if found is None:
+        raise OptionError(f"flink_version={flink_version!r}: a version like '1.20' or '2.1' is wanted, or '2.x'")
+    major = int(found[1])
+    minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
     for least, version in _VERSIONS:
         if (major, minor) >= least:
             return version

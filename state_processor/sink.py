@@ -33,7 +33,7 @@ from state_processor.state_specs import AggregatingState, ListState, MapState, R
 from state_processor.type_text import parse_type
 from state_processor.write_job import LocalEngine
 from state_processor.write_tasks import PlaceBlobs
-from state_processor.writer import SavepointWriter
+from state_processor.writer import DEFAULT_VERSION, SavepointWriter
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
     "VALUE": ValueState,
@@ -178,7 +178,7 @@ def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
     frame: Any = rows
     session: Any = None  # neither this nor the frame is one of Spark's: no part of the write that comes after needs them
     if base is None:
-        writer = SavepointWriter.new(session, max_parallelism or 128, version, serializers=options.serializers)
+        writer = SavepointWriter.new(session, max_parallelism or 128, version or DEFAULT_VERSION, serializers=options.serializers)
     else:
         mapping = json.loads(options.text("pathMapping") or "{}")
         writer = SavepointWriter.from_existing(session, base, version, path_mapping=mapping, serializers=options.serializers)

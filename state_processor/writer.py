@@ -46,6 +46,8 @@ from state_processor.write_tasks import PlaceBlobs
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
+DEFAULT_VERSION: Final = "1.20"
+"""The Flink that a savepoint is for where nothing says otherwise."""
 _SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
 
 
@@ -146,7 +148,7 @@ class SavepointWriter:
         cls,
         spark: SparkSession,
         max_parallelism: int = _DEFAULT_MAX_PARALLELISM,
-        flink_version: str | None = None,
+        flink_version: str = DEFAULT_VERSION,
         *,
         serializers: Sequence[str] = (),
     ) -> SavepointWriter:
@@ -160,8 +162,8 @@ class SavepointWriter:
             Number of key groups of every operator. The job that restores it has to have the same; one that sets none takes it
             over.
         flink_version
-            The oldest Flink to restore it, such as ``"1.20"``; by default the format that all since 1.13 read. Names and uids
-            of operators are kept since 2.0 only.
+            The oldest Flink to restore it: ``"1.20"``, and any from 1.13 on. Names and uids of operators are kept since 2.0
+            only; what Kryo writes is for this major version only.
         serializers
             Modules that register serializers of your own; they are imported here and on every worker.
 
@@ -563,7 +565,7 @@ class SavepointWriter:
         draft.sources.append(RowSource(frame, {state: columns}))
         return self
 
-    def migrate(self, flink_version: str, types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
+    def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
         """Make a savepoint of Flink 1.x one that Flink 2.x restores: rewrite what it can't restore as it is.
 
         Fields declared as ``List``, ``Collection``, ``Iterable``, ``Set`` or ``Map`` were Kryo's in Flink 1.x; Flink 2.x infers
@@ -578,7 +580,7 @@ class SavepointWriter:
         Parameters
         ----------
         flink_version
-            The Flink that is to restore the savepoint: ``"2.0"`` or later.
+            The Flink that is to restore the savepoint: ``"2.0"`` or later, or ``"2.x"`` for any of them.
         types
             The types that the new job declares, where values do not tell them (they are empty, of several classes, or of the
             user's own classes): by operator, state and path. A path is made of the names of fields, with dots (``"tags"``,
@@ -744,7 +746,7 @@ class SavepointWriter:
     def _flink_major(self) -> int:
         if self._snapshot is not None and self._migrated_to is None:
             return self._snapshot.flink_major
-        return int(self._flink_version.split(".")[0]) if self._flink_version is not None else 2
+        return int((self._flink_version or DEFAULT_VERSION).split(".")[0])
 
     def _check(self, drafts: Sequence[OperatorDraft]) -> None:
         if not drafts:

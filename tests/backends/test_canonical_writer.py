@@ -223,12 +223,14 @@ def test_a_handle_of_other_key_groups_is_refused(staging: Staging) -> None:
         NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)}).to_state()
 
 
-@pytest.mark.parametrize(("flink", "version"), [(None, 3), ("1.15", 3), ("1.20.5", 4), ("2.0", 5), ("2.3.0", 6)])
+@pytest.mark.parametrize(
+    ("flink", "version"), [(None, 3), ("1.15", 3), ("1.20.5", 4), ("1.x", 3), ("2.0", 5), ("2.x", 5), ("2.3.0", 6)]
+)
 def test_metadata_version(flink: str | None, version: int) -> None:
     assert metadata_version(flink) == version
 
 
-@pytest.mark.parametrize("flink", ["1.12", "latest"])
+@pytest.mark.parametrize("flink", ["1.12", "latest", "2", "0.x", "x"])
 def test_metadata_version_of_nothing(flink: str) -> None:
     with pytest.raises(OptionError):
         metadata_version(flink)
