@@ -260,7 +260,7 @@ class Types:
             ``"id BIGINT NOT NULL, name STRING"``, a mapping from names to SQL types, a list of SQL types (fields ``f0``,
             ``f1``, …), or a ``StructType`` of Spark's. Flink compares the types, whether they are nullable or not among them, and
             not the names; a savepoint does not hold them, and is read with ``f0``, ``f1``, …. Timestamps of Spark's are
-            ``TIMESTAMP_LTZ(6)``, those without a zone ``TIMESTAMP(6)``. Maps inside of arrays or of maps need Flink 1.20 or newer.
+            ``TIMESTAMP_LTZ(6)``, those without a zone ``TIMESTAMP(6)``. Maps inside of arrays or maps need Flink 1.20 or newer.
 
         Raises
         ------
