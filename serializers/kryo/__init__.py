@@ -2,8 +2,8 @@
 
 ``serializer`` and ``snapshot`` are Flink's ``KryoSerializer``; ``reader`` and ``writer`` follow references and classes through a
 value, a tree of ``values``. ``jdk`` is the table of the JDK's classes, made of ``layouts``, ``contents``, ``times`` and
-``making`` on top of ``wire``; ``containers`` has collections and maps, ``classes`` the descriptions of users' classes. ``columns``
-and ``building`` lead from values to columns and back.
+``making`` on top of ``wire``; ``containers`` has collections and maps, ``classes`` the descriptions of users' classes.
+``columns`` and ``building`` lead from values to columns and back.
 """
 
 from state_processor.serializers.kryo.classes import register_kryo_class
