@@ -38,20 +38,19 @@ from state_processor.serializers.collections import (
 )
 from state_processor.serializers.composite import (
     EitherSerializerSnapshot,
-    NullableSerializer,
     NullableSerializerSnapshot,
     RowSerializerSnapshot,
     TupleSerializerSnapshot,
 )
-from state_processor.serializers.errors import OptionError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
 from state_processor.serializers.legacy import LegacyConfigSnapshot
 from state_processor.serializers.optional_map import OptionalEntry
-from state_processor.serializers.pojo import PojoSerializer, PojoSerializerSnapshot, SubclassSnapshot, described_classes
+from state_processor.serializers.pojo import PojoSerializerSnapshot, SubclassSnapshot, described_classes
 from state_processor.serializers.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.rowdata import RowDataSerializerSnapshot
 from state_processor.serializers.streaming import TTL_SNAPSHOTS
+from state_processor.serializers.type_extractor import inferred_by_flink
 
 FLINK_2: Final = 2
 
@@ -206,7 +205,7 @@ class TypeMigration:
             new: TypeSerializerSnapshot = with_kryo_5(snapshot)
             self.changes.append(Note(path, f"KRYO<{snapshot.type_class}>: from Kryo 2 to Kryo 5"))
         else:
-            new = _of_flink_2(inferred_by_flink(chosen))
+            new = _of_flink_2(inferred_by_flink(chosen, FLINK_2))
             self.changes.append(Note(path, f"KRYO<{snapshot.type_class}> becomes {new.restore_serializer()}"))
         reading = self.adapt(path, old, new.restore_serializer())
         return Migrated(AdaptedSnapshot(snapshot, reading), new)
@@ -313,46 +312,6 @@ def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
     """A type's snapshot as Flink 2.x writes it: what is Kryo's in it is Kryo 5's."""
     with written_by_flink(FLINK_2):
         return read_versioned_snapshot(DataInput(type_.snapshot().to_bytes(), str(type_)))
-
-
-def inferred_by_flink(type_: TypeSerializer) -> TypeSerializer:
-    """The serializer that Flink 2.x infers for a field of a collection type: null is allowed for it, for elements and for keys.
-
-    Parameters
-    ----------
-    type_
-        ``LIST``, ``SET`` or ``MAP``, or a POJO with such fields; any other type is taken word for word.
-
-    Raises
-    ------
-    OptionError
-        If type arguments have arguments of their own: such fields stay with Kryo.
-    """
-    match type_:
-        case SetSerializer():
-            arguments = [inferred_by_flink(type_.element.inner)]  # type: ignore[attr-defined]
-            inferred: TypeSerializer = SetSerializer(arguments[0])
-        case ListSerializer():
-            arguments = [inferred_by_flink(type_.element)]
-            inferred = ListSerializer(_nullable(*arguments))
-        case MapSerializer():
-            arguments = [inferred_by_flink(a) for a in (type_.key, type_.value.inner)]
-            inferred = MapSerializer(_nullable(arguments[0]), arguments[1])
-        case PojoSerializer():
-            fields = [replace(f, serializer=inferred_by_flink(f.serializer)) for f in type_.fields]
-            return PojoSerializer(type_.class_name, fields, type_.registered, type_.unregistered)
-        case _:
-            return type_
-    if any(isinstance(a, NullableSerializer) and isinstance(a.inner, ListSerializer | MapSerializer) for a in arguments):
-        raise OptionError(
-            f"{type_}: Flink 2.x infers no serializer for collections inside collections, it leaves the whole to Kryo; "
-            'give KRYO("java.util.List"), or "java.util.Set" or "java.util.Map", the class of the field'
-        )
-    return NullableSerializer(inferred)
-
-
-def _nullable(type_: TypeSerializer) -> TypeSerializer:
-    return type_ if isinstance(type_, NullableSerializer) else NullableSerializer(type_)
 
 
 def collection_of(declared: str, arguments: Sequence[TypeSerializer]) -> TypeSerializer:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from state_processor import sql_types
+from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, rowdata, streaming, temporal
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.logical_types import ArrayType, MapType
+from state_processor.serializers.type_extractor import inferred_by_flink
 
 _BOXED: Final = {
     "BOOLEAN": "java.lang.Boolean",
@@ -295,8 +297,42 @@ class Types:
 
     @staticmethod
     def POJO(class_name: str, fields: Mapping[str, TypeSerializer]) -> TypeSerializer:
-        """A POJO or Java record: class and fields. Nested classes are named with ``$``: ``com.acme.Job$Order``."""
+        """A POJO or Java record: class and fields. Nested classes are named with ``$``: ``com.acme.Job$Order``.
+
+        Fields have the types that are given, word for word. For a class whose fields are declared as lists, sets or maps
+        and not annotated, see :meth:`INFERRED`.
+        """
         return pojo.PojoSerializer.of(class_name, fields)
+
+    @staticmethod
+    def INFERRED(declared: TypeSerializer, flink_version: str = "1.20") -> TypeSerializer:
+        """The type that Flink infers for a class or field as Java declares it (Flink: ``TypeExtractor``).
+
+        A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` in a POJO is Kryo's in Flink 1.x, and a collection with room for nulls in Flink
+        2.x, unless the job gives it a type of its own (``@TypeInfo``).
+
+        Parameters
+        ----------
+        declared
+            ``LIST``, ``SET`` or ``MAP``, or a POJO with such fields at any depth; any other type stays as it is.
+        flink_version
+            The Flink of the job: ``"1.20"``, ``"2.3"``; only the major version matters.
+
+        Raises
+        ------
+        OptionError
+            If there is no such version; if, for Flink 2.x, collections are inside of collections, which it leaves to Kryo; if,
+            for Flink 1.x, elements are of a class that Kryo has to be told of by ``register_kryo_class``.
+
+        Examples
+        --------
+        >>> str(Types.INFERRED(Types.LIST(Types.STRING()), "1.20"))
+        'KRYO<java.util.List<java.lang.String>>'
+        >>> str(Types.INFERRED(Types.LIST(Types.STRING()), "2.3"))
+        'NULLABLE<LIST<NULLABLE<STRING>>>'
+        """
+        metadata_version(flink_version)
+        return inferred_by_flink(declared, int(flink_version.split(".")[0]))
 
     @staticmethod
     def AVRO(schema: str | Mapping[str, Any], class_name: str | None = None) -> TypeSerializer:

@@ -6,6 +6,7 @@ For each version one savepoint holds a state for each type; both backends restor
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,25 @@ VISITS: tuple[dict[str, Any], ...] = (
     {"guest": None, "day": None, "id": None, "note": None},
 )
 
+WISHES = T.POJO(
+    "fixtures.Wishes",
+    {"owner": T.STRING(), "items": T.LIST(T.STRING()), "counts": T.MAP(T.STRING(), T.LONG()), "marks": T.SET(T.INT())},
+)
+WISH: dict[str, Any] = {"owner": "Bela", "items": ["tea", None, ""], "counts": [("tea", 3)], "marks": [7]}
+
 SPECIMENS = (
+    specimen(
+        "POJO<fixtures.Wishes>",
+        WISHES,
+        WISH,
+        {"owner": None, "items": [], "counts": [], "marks": []},
+        dict.fromkeys(WISH),
+        printed=[
+            {"@class": "fixtures.Wishes", **WISH, "counts": [["tea", 3]]},
+            {"@class": "fixtures.Wishes", "owner": None, "items": [], "counts": [], "marks": []},
+            {"@class": "fixtures.Wishes", **dict.fromkeys(WISH)},
+        ],
+    ),
     specimen(
         "POJO<fixtures.Visit>",
         VISIT,
@@ -265,6 +284,7 @@ def _savepoint(target: Path, version: str, specimens: Sequence[Specimen]) -> lis
     """A savepoint for one version of Flink; what it has to find."""
     staging = Staging(str(target), "kryo")
     staging.prepare()
+    specimens = [replace(s, serializer=T.INFERRED(s.serializer, version)) for s in specimens]
     with written_by_flink(int(version[0])):
         written = [_keyed(staging, specimens), _listed(staging, specimens)]
     commit_savepoint(staging, [operator for operator, _ in written], version=metadata_version(version))

@@ -12,11 +12,11 @@ from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, read_versioned_snapshot
 from state_processor.serializers.collections import ListSerializer
 from state_processor.serializers.composite import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
-from state_processor.serializers.errors import OptionError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
 from state_processor.serializers.migrated_values import Found, Observations, converting
-from state_processor.serializers.migration import TypeMigration, collection_of, inferred_by_flink, with_kryo_5
+from state_processor.serializers.migration import TypeMigration, collection_of, with_kryo_5
 from state_processor.serializers.optional_map import OptionalEntry
 from state_processor.serializers.pojo import PojoSerializer
 from state_processor.serializers.removed_classes import LOST_KRYO_SERIALIZERS
@@ -27,6 +27,7 @@ from state_processor.serializers.streaming import (
     TtlSerializer,
     TwoPhaseCommitStateSerializer,
 )
+from state_processor.serializers.type_extractor import inferred_by_flink
 
 T = sp.Types
 LIST, SET, MAP, DATE = "java.util.List", "java.util.Set", "java.util.Map", "java.time.LocalDate"
@@ -61,33 +62,6 @@ def migrate(old: TypeSerializer, types: dict[str, TypeSerializer] | None = None)
     return lambda data: new.serialize(reading.deserialize(data)), migration
 
 
-@pytest.mark.parametrize(
-    ("declared", "inferred"),
-    [
-        (T.LIST(T.STRING()), "NULLABLE<LIST<NULLABLE<STRING>>>"),
-        (T.SET(T.LONG()), "NULLABLE<SET<LONG>>"),
-        (T.MAP(T.STRING(), T.LONG()), "NULLABLE<MAP<NULLABLE<STRING>,LONG>>"),
-        (T.NULLABLE(T.LIST(T.STRING())), "NULLABLE<LIST<STRING>>"),
-        (T.LOCAL_DATE(), "LOCAL_DATE"),
-        (T.KRYO(LIST), "KRYO<java.util.List>"),
-    ],
-)
-def test_types_of_fields_that_flink_infers(declared: TypeSerializer, inferred: str) -> None:
-    assert str(inferred_by_flink(declared)) == inferred
-
-
-def test_fields_of_pojos_inside_collections() -> None:
-    inferred = inferred_by_flink(T.LIST(T.POJO(POINT, {"tags": T.LIST(T.STRING()), "x": T.INT()})))
-    (tags, x) = inferred.inner.element.inner.fields  # type: ignore[attr-defined]
-    assert [str(tags.serializer), str(x.serializer)] == ["NULLABLE<LIST<NULLABLE<STRING>>>", "INT"]
-
-
-@pytest.mark.parametrize("nested", [T.LIST(T.LIST(T.INT())), T.MAP(T.STRING(), T.SET(T.INT())), T.SET(T.MAP(T.INT(), T.INT()))])
-def test_collections_in_collections_stay_with_kryo(nested: TypeSerializer) -> None:
-    with pytest.raises(OptionError, match=r'give KRYO\("java.util.List"\)'):
-        inferred_by_flink(nested)
-
-
 VALUES = [
     (LIST, '["a", null, "c"]', T.LIST(T.STRING()), ["a", None, "c"]),
     (LIST, "[]", T.LIST(T.STRING()), []),
@@ -104,10 +78,10 @@ def test_collections_of_kryo_become_those_of_flink(declared: str, json: str, typ
     convert, migration = migrate(old, {"many": type_})
     data = old.serialize(old.accept({"many": json, "n": 7}))
     assert dict(migration.new.deserialize(convert(data))) == {"many": value, "n": 7}
-    assert convert(data) == bytes([2, 0]) + inferred_by_flink(type_).serialize(value) + bytes([0, 0, 0, 0, 7])
+    assert convert(data) == bytes([2, 0]) + inferred_by_flink(type_, 2).serialize(value) + bytes([0, 0, 0, 0, 7])
     absent = old.serialize(old.accept({"many": None, "n": 7}))
     assert convert(absent) == absent == bytes([2, 1, 0, 0, 0, 0, 7])
-    assert [str(n) for n in migration.changes] == [f"many: KRYO<{declared}> becomes {inferred_by_flink(type_)}"]
+    assert [str(n) for n in migration.changes] == [f"many: KRYO<{declared}> becomes {inferred_by_flink(type_, 2)}"]
     assert migration.used == {"many"}
 
 
