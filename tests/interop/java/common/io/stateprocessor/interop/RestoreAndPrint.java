@@ -35,7 +35,7 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  *   <li>{@code case}: the name of a {@link FixtureCase} whose operators go on in place of those that apply steps; its steps are {user,
  *       amount, time}
  *   <li>{@code fired}: how many timers and windows have to fire before the savepoint, which those of processing time do on their own
- *   <li>{@code settings}: configuration of the job
+ *   <li>{@code settings}: configuration of the job and its restore
  * </ul>
  *
  * An answer has {@code operators}, with the entries found before the steps, {@code fired}, what timers and windows did after
@@ -200,19 +200,27 @@ public final class RestoreAndPrint {
         Path checkpoints =
                 variant.isCheckpoint() ? Path.of(request.get("savepoint_to").asText()) : Files.createTempDirectory("checkpoints");
         Configuration configuration = variant.configuration(checkpoints.toUri().toString());
-        request.path("settings").fields().forEachRemaining(
-                setting -> configuration.setString(setting.getKey(), setting.getValue().asText()));
+        configuration.addAll(settings(request));
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(request.get("parallelism").asInt());
         env.setMaxParallelism(request.get("max_parallelism").asInt());
         return env;
     }
 
+    private static Configuration settings(JsonNode request) {
+        Configuration settings = new Configuration();
+        request.path("settings").fields().forEachRemaining(setting -> settings.setString(setting.getKey(), setting.getValue().asText()));
+        return settings;
+    }
+
     private static JobGraph restoring(StreamExecutionEnvironment env, JsonNode request) {
         JobGraph graph = env.getStreamGraph().getJobGraph();
         if (request.hasNonNull("savepoint")) {
             String path = Path.of(request.get("savepoint").asText()).toAbsolutePath().toUri().toString();
-            graph.setSavepointRestoreSettings(SavepointRestoreSettings.forPath(path, false));
+            Configuration recovery = settings(request);
+            recovery.setString("execution.savepoint.path", path); // the option's name in Flink 1
+            recovery.setString("execution.state-recovery.path", path);
+            graph.setSavepointRestoreSettings(SavepointRestoreSettings.fromConfiguration(recovery));
         }
         return graph;
     }

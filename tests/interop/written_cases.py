@@ -1,0 +1,430 @@
+"""Savepoints that ``SavepointWriter`` writes, from nothing and from what real Flink wrote, and what Flink has to find in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import expectations as e
+import flink
+
+import state_processor as sp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = sp.Types
+FIXTURES = flink.ROOT / "tests" / "fixtures"
+START = 1_704_067_200_000
+FAR = 4_000_000_000_000
+"""A processing time that no test will see."""
+
+BACKENDS = ("hashmap", "rocksdb")
+HEAP_TIMERS = {"state.backend.rocksdb.timer-service.factory": "HEAP"}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A savepoint, and what to do with it.
+
+    ``operators`` is what Flink has to find, ``restores`` with which backends and parallelisms. ``more`` has the job go on, as
+    arguments of :func:`flink.request`; then ``finally_`` is what is in its last savepoint, ``fired`` what timers and windows
+    did. A patch names its ``base``, and which keys of which states it touched (all states where the name is empty).
+    """
+
+    target: Path
+    operators: e.Operators
+    max_parallelism: int = 128
+    restores: tuple[tuple[str, int], ...] = (("hashmap", 2), ("rocksdb", 3))  # "rocksdb with heap timers" is a backend too
+    more: dict[str, Any] = field(default_factory=dict)
+    finally_: e.Operators = field(default_factory=list)
+    fired: list[Any] = field(default_factory=list)
+    base: Path | None = None
+    touched: dict[str, set[str]] = field(default_factory=dict)
+
+    def requests(self) -> Iterator[dict[str, Any]]:
+        """What to ask of Flink."""
+        for name, parallelism in self.restores:
+            backend, _, timers = name.partition(" with ")
+            options: dict[str, Any] = {"backend": backend, "parallelism": parallelism, "max_parallelism": self.max_parallelism}
+            options["settings"] = HEAP_TIMERS if timers else {}
+            if self.more:
+                options |= self.more | {"savepoint_to": self.target.parent / f"after-{self.target.name}-{backend}"}
+            yield flink.request(self.operators, self.target, **options)
+
+
+@dataclass
+class Workshop:
+    """Where the cases of one version of Flink are written."""
+
+    spark: SparkSession
+    version: str
+    directory: Path
+    made: dict[str, Written] = field(default_factory=dict)
+
+    def written(self, name: str) -> Written:
+        """A case, written if it is not there yet."""
+        if name not in self.made:
+            self.made[name] = CASES[name].write(self, self.directory / name.replace(" ", "-"))
+        return self.made[name]
+
+    def fixture(self, name: str) -> tuple[Path, e.Operators]:
+        """What real Flink wrote, and what is in it."""
+        directory = FIXTURES / self.version / name
+        expected = json.loads((directory / "expected.json").read_text("utf-8"))
+        return directory / expected["snapshot_dir"], expected["operators"]
+
+    def from_existing(self, base: Path) -> sp.SavepointWriter:
+        return sp.SavepointWriter.from_existing(self.spark, base)
+
+
+# From nothing
+
+KEYS = range(-3, 47)
+RICH = "rich"
+
+
+def _common(name: str, kind: str, value_type: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "key_type": "LONG", "value_type": value_type, "ttl": False, **more}
+
+
+def _content(key: int) -> dict[str, Any]:
+    """What every state holds for a key; nothing where it is empty."""
+    return {
+        "total": key * 1_000_000_007,
+        "history": [f"{n} × tea" for n in range(key % 4)],
+        "items": {f"item {n}": key * n for n in range(key % 3)},
+        "sum": 7 * key,
+        "mean": (key, 1 + key % 5),
+        "session": f"s-{key}" if key % 3 else None,
+        "recent": [f"page {n}" for n in range(key % 2)],
+        "seen": {"first": key},
+    }
+
+
+RICH_TYPES = {
+    "total": (sp.ValueState(T.LONG()), "long", _common("total", "VALUE", "LONG")),
+    "history": (sp.ListState(T.STRING()), "array<string>", _common("history", "LIST", "STRING")),
+    "items": (
+        sp.MapState(T.STRING(), T.LONG()),
+        "map<string,long>",
+        _common("items", "MAP", "LONG", map_key_type="STRING"),
+    ),
+    "sum": (sp.ReducingState(T.LONG()), "long", _common("sum", "REDUCING", "LONG")),
+    "mean": (
+        sp.AggregatingState(T.TUPLE([T.LONG(), T.LONG()])),
+        "struct<f0:long,f1:long>",
+        _common("mean", "AGGREGATING", "TUPLE<LONG,LONG>"),
+    ),
+    "session": (sp.ValueState(T.STRING(), ttl=True), "string", _common("session", "VALUE", "STRING", ttl=True)),
+    "recent": (sp.ListState(T.STRING(), ttl=True), "array<string>", _common("recent", "LIST", "STRING", ttl=True)),
+    "seen": (
+        sp.MapState(T.STRING(), T.LONG(), ttl=True),
+        "map<string,long>",
+        _common("seen", "MAP", "LONG", map_key_type="STRING", ttl=True),
+    ),
+}
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [list(pair) for pair in value.items()]
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _rich(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
+    """An operator with every kind of state, and timers."""
+    spark = workshop.spark
+    rows = [(key, *_content(key).values()) for key in KEYS]
+    schema = ", ".join(["key long", *(f"{name} {column}" for name, (_, column, _) in RICH_TYPES.items())])
+    states = {name: spec for name, (spec, _, _) in RICH_TYPES.items()}
+    writer.with_keyed_state(RICH, spark.createDataFrame(rows, schema), key_type=T.LONG(), states=states, parallelism=2)
+    timers = [(key, "event_time", START + 1000 * key) for key in KEYS]
+    timers += [(key, "processing_time", (1000 if key % 2 else FAR) + key) for key in KEYS]
+    writer.with_timers(RICH, spark.createDataFrame(timers, "key long, domain string, timestamp long"))
+    expected = []
+    for name, (_, _, state) in RICH_TYPES.items():
+        values = [(key, _shown(_content(key)[name])) for key in KEYS]
+        expected.append(state | {"entries": [{"key": key, "value": v} for key, v in values if v not in (None, [])]})
+    for domain, kind in (("event_time", e.EVENT), ("processing_time", e.PROCESSING)):
+        entries = [{"key": key, "namespace": "VoidNamespace", "timestamp": t} for key, d, t in timers if d == domain]
+        expected.append(_common("user-timers", kind, namespace_type="VOID_NAMESPACE", entries=entries))
+    return {"uid": RICH, "key_type": "LONG", "states": expected}
+
+
+def _time(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis / 1000, UTC)
+
+
+def _windows(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
+    """The state of a window operator."""
+    slots = [(f"user-{n % 4}", START + 10_000 * n, START + 10_000 * (n + 1), n) for n in range(12)]
+    rows = [
+        (user, tuple(datetime.fromtimestamp(t / 1000, UTC) for t in (start, end)), n, end - 1) for user, start, end, n in slots
+    ]
+    schema = "key string, window struct<start:timestamp,end:timestamp>, contents long, timestamp long"
+    frame = workshop.spark.createDataFrame(rows, schema)
+    states = {"contents": sp.ReducingState(T.LONG(), namespace=T.TIME_WINDOW())}
+    writer.with_keyed_state("windows", frame, states=states, columns={"contents": "window-contents"}, parallelism=2)
+    timers = frame.selectExpr("key", "window", "timestamp", "'window-timers' AS service")
+    writer.with_timers("windows", timers, namespace=T.TIME_WINDOW())
+    entries = [{"key": user, "namespace": {"start": start, "end": end}} for user, start, end, _ in slots]
+    contents = [entry | {"value": n} for entry, (_, _, _, n) in zip(entries, slots, strict=True)]
+    fires = [entry | {"timestamp": end - 1} for entry, (_, _, end, _) in zip(entries, slots, strict=True)]
+    space = {"key_type": "STRING", "namespace_type": "TIME_WINDOW"}
+    states_ = [
+        _common("window-contents", "REDUCING", "LONG", entries=contents) | space,
+        _common("window-timers", e.EVENT, entries=fires) | space,
+    ]
+    return {"uid": "windows", "key_type": "STRING", "states": states_}
+
+
+def _lists(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
+    """List, union and broadcast state."""
+    spark = workshop.spark
+    elements = [f"restock {n}" for n in range(7)]
+    offsets = [(f"stock-{n}", 37 * n) for n in range(3)]
+    discounts = [("tea", 0.5), ("mug €", 0.0)]
+    pending = spark.createDataFrame([(element,) for element in elements], "value string")
+    writer.with_list_state("lists", "pending", pending, T.STRING(), parallelism=2)
+    union = spark.createDataFrame([(pair,) for pair in offsets], "value struct<f0:string,f1:long>")
+    writer.with_union_state("lists", "offsets", union, T.TUPLE([T.STRING(), T.LONG()]))
+    writer.with_broadcast_state("lists", "discounts", spark.createDataFrame(discounts, "key string, value double"))
+    states = [
+        {"name": "pending", "kind": "OPERATOR_LIST", "value_type": "STRING", "entries": elements},
+        {"name": "offsets", "kind": "UNION_LIST", "value_type": "TUPLE<STRING,LONG>", "entries": [list(p) for p in offsets]},
+        {
+            "name": "discounts",
+            "kind": "BROADCAST",
+            "map_key_type": "STRING",
+            "value_type": "DOUBLE",
+            "entries": [{"key": key, "value": value} for key, value in discounts],
+        },
+    ]
+    return {"uid": "lists", "key_type": None, "states": states}
+
+
+def bootstrapped(workshop: Workshop, target: Path) -> Written:
+    """Every kind of state, written for this version."""
+    writer = sp.SavepointWriter.new(workshop.spark, flink_version=workshop.version)
+    operators = [part(workshop, writer) for part in (_rich, _windows, _lists)]
+    writer.write(target)
+    return Written(target, operators, restores=tuple((backend, p) for backend in BACKENDS for p in (2, 3)))
+
+
+# Key groups, and going on
+
+
+def rescaled(source: str, max_parallelism: int, parallelism: int) -> Callable[[Workshop, Path], Written]:
+    """Other key groups, of a case or of a fixture; restored at this parallelism and at another."""
+
+    def write(workshop: Workshop, target: Path) -> Written:
+        if source in CASES:
+            base, operators = workshop.written(source).target, workshop.written(source).operators
+        else:
+            base, operators = workshop.fixture(source)
+        writer = workshop.from_existing(base)
+        for operator in operators:
+            writer.with_parallelism(operator["uid"], min(parallelism, 2))
+        writer.with_max_parallelism(max_parallelism)
+        for operator in operators:
+            writer.with_parallelism(operator["uid"], parallelism)
+        writer.write(target)
+        other = min(max_parallelism, 3 if parallelism == 2 else 2)
+        return Written(target, operators, max_parallelism, (("hashmap", parallelism), ("rocksdb", other)))
+
+    return write
+
+
+GO_ON = [
+    {"operator": RICH, "state": "total", "key": 5, "value": 77},
+    {"operator": RICH, "state": "history", "key": 6, "value": "one more"},
+    {"operator": RICH, "state": "items", "key": 5, "value": ["scarf", 5]},
+    {"operator": RICH, "state": "items", "key": 5, "value": ["item 1", -5]},
+    {"operator": RICH, "state": "sum", "key": 7, "value": 100},
+    {"operator": RICH, "state": "mean", "key": 8, "value": 100},
+    {"operator": RICH, "state": "session", "key": 4, "value": None},
+    {"operator": RICH, "state": "session", "key": 5, "value": "s-new"},
+    {"operator": RICH, "state": "recent", "key": 5, "value": "page new"},
+    {"operator": RICH, "state": "seen", "key": 5, "value": ["second", 2]},
+    {"operator": RICH, "state": "total", "key": 1000, "value": 1},
+    {"operator": RICH, "state": "(event timer)", "key": 1000, "value": START + 9_000_000},
+    {"operator": "lists", "state": "pending", "value": "restock scarf"},
+    {"operator": "lists", "state": "discounts", "value": ["tea", 0.25]},
+]
+
+
+def going_on(workshop: Workshop, target: Path) -> Written:
+    """A job that goes on with all kinds of state: it sees and changes them, and timers of both domains fire."""
+    base = workshop.written("bootstrapped")
+    workshop.from_existing(base.target).remove_operator("windows").with_max_parallelism(512).write(target)
+    operators = [o for o in base.operators if o["uid"] != "windows"]
+    watermark = START + 20_000
+    final, by_event = e.fired(e.after(operators, GO_ON), e.EVENT, watermark)
+    final, by_clock = e.fired(final, e.PROCESSING, FAR - 1000)
+    more = {"steps": GO_ON, "watermark": watermark, "fired": len(by_event + by_clock)}
+    return Written(target, operators, 512, more=more, finally_=final, fired=by_event + by_clock)
+
+
+def windows_going_on(workshop: Workshop, target: Path) -> Written:
+    """Window operators that go on with windows that are open: they take one more event, and fire."""
+    base, operators = workshop.fixture("windows-hashmap-canonical")
+    workshop.from_existing(base).with_max_parallelism(512).write(target)
+    event, watermark = {"amount": 1000, "time": START + 46_000, "user": "user-3"}, START + 49_999
+    final, fired = e.windows_after(operators, event, watermark)
+    more = {"case": "windows", "steps": [event], "watermark": watermark, "fired": len(fired)}
+    return Written(target, operators, 512, more=more, finally_=final, fired=fired)
+
+
+# Patches of what real Flink wrote
+
+Patch = Callable[[Workshop, sp.SavepointWriter, e.Operators], tuple[e.Operators, dict[str, set[str]]]]
+
+
+def _update(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
+    values = {"amelia": 100, "nobody yet": 2, "anders": None}
+    writer.update_keyed_state("orders", "total", workshop.spark.createDataFrame(list(values.items()), "key string, value long"))
+    return e.changed(operators, "orders", "total", values), {"total": set(values)}
+
+
+def _delete(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
+    frame = workshop.spark.createDataFrame([("clara",), ("zoë",)], "key string")
+    writer.delete_keys("orders", frame)
+    writer.delete_keys("orders", workshop.spark.createDataFrame([("bjorn",)], "key string"), state="history")
+    expected = e.without_keys(operators, "orders", ("clara", "zoë"))
+    return e.without_keys(expected, "orders", ("bjorn",), ("history",)), {"": {"clara", "zoë"}, "history": {"bjorn"}}
+
+
+def _add(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
+    scores = [("amelia", 1.5), ("somebody else", -0.25)]
+    frame = workshop.spark.createDataFrame(scores, "key string, score double")
+    writer.with_keyed_state("orders", frame, states={"score": T.DOUBLE()})
+    entries = [{"key": key, "value": score} for key, score in scores]
+    state = {"name": "score", "kind": "VALUE", "key_type": "STRING", "value_type": "DOUBLE", "ttl": False, "entries": entries}
+    return e.with_states(operators, "orders", [state]), {}
+
+
+def _remove(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
+    writer.remove_state("orders", "session")
+    return e.with_states(operators, "orders", removed="session"), {}
+
+
+def patched(source: str, patch: Patch) -> Callable[[Workshop, Path], Written]:
+    """A patch of a fixture, or of a checkpoint that Flink made for this (:data:`CHECKPOINTS`)."""
+
+    def write(workshop: Workshop, target: Path) -> Written:
+        base, operators = workshop.fixture(source) if source not in CHECKPOINTS else checkpoint(workshop, source)
+        writer = workshop.from_existing(base)
+        expected, touched = patch(workshop, writer, operators)
+        writer.write(target)
+        return Written(target, expected, base=base, touched=touched)
+
+    return write
+
+
+def rescaled_checkpoint(source: str, max_parallelism: int) -> Callable[[Workshop, Path], Written]:
+    """Other key groups, of a checkpoint that Flink made for this."""
+
+    def write(workshop: Workshop, target: Path) -> Written:
+        base, operators = checkpoint(workshop, source)
+        workshop.from_existing(base).with_max_parallelism(max_parallelism).write(target)
+        return Written(target, operators, max_parallelism, (("hashmap", 2), ("rocksdb", 3), ("rocksdb with heap timers", 2)))
+
+    return write
+
+
+_LOGGED = {  # each option under its names in Flink 1 and 2
+    **dict.fromkeys(("state.backend.changelog.enabled", "state.changelog.enabled"), "true"),
+    **dict.fromkeys(("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"), "CLAIM"),
+}
+HEAP, CHANGELOG = "heap timers", "changelog"
+CHECKPOINTS = (HEAP, CHANGELOG)
+"""Checkpoints of RocksDB jobs that went on with a fixture: with timers on the heap, and with the changelog."""
+
+BEFORE = [
+    {"operator": "orders", "state": "total", "key": "amelia", "value": 1},
+    {"operator": "orders", "state": "history", "key": "amelia", "value": "1 × scarf"},
+    {"operator": "orders", "state": "items", "key": "newcomer", "value": ["scarf", 5]},
+    {"operator": "orders", "state": "session", "key": "anders", "value": None},
+    {"operator": "orders", "state": "(event timer)", "key": "newcomer", "value": 2_000_000_000_000},
+    {"operator": "orders", "state": "(processing timer)", "key": "amelia", "value": FAR},
+    {"operator": "catalog", "state": "pending", "value": "restock scarf"},
+]
+
+
+def checkpoint(workshop: Workshop, name: str) -> tuple[Path, e.Operators]:
+    """The checkpoint, and what is in it; all are made at once."""
+    base, orders = workshop.fixture("orders-hashmap-canonical")
+    timers = {
+        "name": "user-timers",
+        "kind": e.PROCESSING,
+        "key_type": "STRING",
+        "namespace_type": "VOID_NAMESPACE",
+        "entries": [],
+    }
+    operators = e.with_states(orders, "orders", [timers])
+    directory = workshop.directory / "checkpoints"
+    if not directory.exists():
+        directory.mkdir()
+        common: dict[str, Any] = {"backend": "rocksdb", "format": "incremental"}
+        requests = [
+            flink.request(operators, base, savepoint_to=directory / "heap-timers", settings=HEAP_TIMERS, steps=BEFORE, **common),
+            flink.request(operators, base, savepoint_to=directory / "plain", **common),
+        ]
+        made = dict(zip((HEAP, "plain"), _checkpoints(workshop.version, requests), strict=True))
+        # The changelog wants to own what it starts from, which can't be a savepoint: Flink would not find its files again.
+        go_on = flink.request(
+            operators, made["plain"], savepoint_to=directory / "changelog", settings=_LOGGED, steps=BEFORE, **common
+        )
+        (made[CHANGELOG],) = _checkpoints(workshop.version, [go_on], directory / "log")
+        (directory / "made.json").write_text(json.dumps(made), "utf-8")
+    # Each subtask of such a job keeps all of what it got of union state.
+    kept = e.repeated(e.after(operators, BEFORE), "UNION_LIST", {HEAP: 2, CHANGELOG: 4}[name])
+    return Path(json.loads((directory / "made.json").read_text("utf-8"))[name]), kept
+
+
+def _checkpoints(version: str, requests: list[dict[str, Any]], changelogs: Path | None = None) -> list[str]:
+    answers = flink.restore(version, requests, changelogs=changelogs)
+    for answer in answers:
+        if "savepoint" not in answer:
+            raise flink.FlinkError(f"Flink {version} made no checkpoint: {answer['error']}")
+    return [answer["savepoint"] for answer in answers]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A line of the table: which versions of Flink, and how it is written."""
+
+    write: Callable[[Workshop, Path], Written]
+    versions: tuple[str, ...] = ("1.20.5", "2.3.0")
+
+
+CASES = {
+    "bootstrapped": Case(bootstrapped, flink.VERSIONS),
+    "canonical updated": Case(patched("orders-hashmap-canonical", _update)),
+    "native updated": Case(patched("orders-rocksdb-native", _update)),
+    "incremental updated": Case(patched("orders-rocksdb-incremental", _update)),
+    "changelog updated": Case(patched(CHANGELOG, _update)),
+    "native with keys deleted": Case(patched("orders-rocksdb-native", _delete)),
+    "native with a sixth state": Case(patched("orders-rocksdb-native", _add)),
+    "native with four states": Case(patched("orders-rocksdb-native", _remove)),
+    "heap timers": Case(patched(HEAP, _update)),
+    "heap timers in 512 key groups": Case(rescaled_checkpoint(HEAP, 512)),
+    "all kinds in 512 key groups": Case(rescaled("bootstrapped", 512, 3)),
+    "all kinds in 32 key groups": Case(rescaled("bootstrapped", 32, 1)),
+    "windows in 32 key groups": Case(rescaled("windows-rocksdb-canonical", 32, 3)),
+    "orders in 1 key group": Case(rescaled("orders-rocksdb-native", 1, 1)),
+    "orders in 32768 key groups": Case(rescaled("orders-rocksdb-native", 32768, 3)),
+    "orders in as many key groups as subtasks": Case(rescaled("orders-rocksdb-native", 4, 4)),
+    "a job that goes on": Case(going_on),
+    "windows that go on": Case(windows_going_on),
+}
+
+
+def all_of(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Cases by name and version."""
+    return [(name, version) for name in names for version in CASES[name].versions]
