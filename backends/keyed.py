@@ -19,7 +19,7 @@ from state_processor.backends import meta_info as mi
 from state_processor.backends.evolution import WantedTypes, evolved
 from state_processor.backends.rows import RowDecoder, RowLayout
 from state_processor.backends.states import StateDescription, describe_keyed
-from state_processor.backends.stream import StateStream
+from state_processor.backends.stream import RecentReads, StateStream
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.options import DecodeOptions
@@ -178,6 +178,7 @@ class CanonicalSource(_KeyGroupsSource):
     ) -> None:
         super().__init__(stream, handle, header, context)
         self._prefix = prefix_size(max_parallelism)
+        self._recent = RecentReads(stream)
 
     def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
         """See :class:`KeyedStateSource`."""
@@ -212,15 +213,15 @@ class CanonicalSource(_KeyGroupsSource):
         blocks = self._blocks(key_groups)
         if self.header.compressed:
             for offset, end, key_group in blocks:
-                plain = snappy.decompress(self.stream.read(offset, end - offset), self._where(offset))
+                plain = snappy.decompress(self._recent.read(offset, end - offset), self._where(offset))
                 for buffer, base, entries in self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset):
                     yield buffer, offset + base, entries
         else:
             for stretch in _stretches(blocks):
-                yield from self._walk(state_id, stretch, self.stream)
+                yield from self._walk(state_id, stretch, self._recent)
 
     def _walk(
-        self, state_id: int, blocks: Sequence[tuple[int, int, int]], source: StateStream | _Plain, origin: int = 0
+        self, state_id: int, blocks: Sequence[tuple[int, int, int]], source: StateStream | RecentReads | _Plain, origin: int = 0
     ) -> Iterator[tuple[Buffer, int, Entries]]:
         """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
         bounds = np.array(blocks, dtype=np.int64)

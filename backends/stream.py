@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from state_processor.backends.storage import Storage, StoredFile
 
 
+_KEPT_READS: Final = 4
+_LARGEST_KEPT: Final = 4 << 20
+
+
 class _Source(Protocol):
     def read(self, offset: int, length: int) -> memoryview: ...
 
@@ -78,6 +82,32 @@ class StateStream:
 
     def __repr__(self) -> str:
         return f"StateStream({self._description!r}, {self.size} bytes)"
+
+
+class RecentReads:
+    """Reads of a stream, the last few of which are kept: one state after the other is looked for in the same key groups.
+
+    Parameters
+    ----------
+    stream
+        The stream.
+    """
+
+    def __init__(self, stream: StateStream) -> None:
+        self._stream = stream
+        self._kept: dict[tuple[int, int], memoryview] = {}
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """See :meth:`StateStream.read`."""
+        place = (offset, length)
+        data = self._kept.pop(place, None)
+        if data is None:
+            data = self._stream.read(offset, length)
+        if length <= _LARGEST_KEPT:
+            self._kept[place] = data
+            if len(self._kept) > _KEPT_READS:
+                del self._kept[next(iter(self._kept))]
+        return data
 
 
 def open_stream(

@@ -10,7 +10,7 @@ from state_processor.backends import handles as h
 from state_processor.backends.relocation import Relocation
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.storage import Storage
-from state_processor.backends.stream import open_stream
+from state_processor.backends.stream import RecentReads, open_stream
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
 
 DATA = bytes(range(100))
@@ -99,3 +99,35 @@ def test_every_stream_of_real_snapshots_is_read(file):
     snapshot = open_snapshot(file)
     handles = list(streams(snapshot.metadata.operators))
     assert [len(snapshot.open(handle).read()) for handle in handles] == [handle.state_size for handle in handles]
+
+
+class _Counted:
+    """A stream that counts its reads."""
+
+    def __init__(self, data):
+        self.data, self.reads = data, []
+
+    def read(self, offset, length):
+        self.reads.append((offset, length))
+        return memoryview(self.data)[offset : offset + length]
+
+
+def test_recent_reads_are_kept():
+    stream = _Counted(DATA)
+    recent = RecentReads(stream)
+    for _ in range(3):
+        for offset in (0, 10, 20, 30):
+            assert recent.read(offset, 10) == DATA[offset : offset + 10]
+    assert stream.reads == [(0, 10), (10, 10), (20, 10), (30, 10)]
+    assert recent.read(40, 10) == DATA[40:50]  # takes the place of the oldest
+    assert recent.read(10, 10) == DATA[10:20]
+    assert recent.read(0, 10) == DATA[:10]
+    assert stream.reads[4:] == [(40, 10), (0, 10)]
+
+
+def test_large_reads_are_not_kept():
+    stream = _Counted(bytes(5 << 20))
+    recent = RecentReads(stream)
+    for _ in range(2):
+        assert len(recent.read(0, 5 << 20)) == 5 << 20
+    assert len(stream.reads) == 2
