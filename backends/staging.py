@@ -277,7 +277,7 @@ class Staging:
             times.append(filesystem.get_file_info(path).mtime)
         if times[0] is None or times[1] is None:
             return True
-        return times[1] - times[0] < _DEAD_CLAIM
+        return bool(times[1] - times[0] < _DEAD_CLAIM)
 
     def _put_metadata(self, metadata: bytes) -> None:
         if not self.is_local:
