@@ -384,7 +384,11 @@ class PojoSerializer(TypeSerializer):
             name = pojo.class_name.encode()
             builder.patch_aux(first + number, (0, builder.constant(name), len(name), builder.here))
             builder.bytes(mark)
-            pojo._encode_fields(builder, lambda name, number=number: column.named(places[number, name]))
+
+            def place(field: str, number: int = number) -> Column:
+                return column.named(places[number, field])
+
+            pojo._encode_fields(builder, place)
             ends.append(builder.op(encode_ops.JUMP))
         for end in ends:
             builder.patch(end, 0, builder.here)

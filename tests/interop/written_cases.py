@@ -414,6 +414,7 @@ CASES = {
     "native with four states": Case(patched("orders-rocksdb-native", _remove)),
     "heap timers": Case(patched(HEAP, _update)),
     "heap timers in 512 key groups": Case(rescaled_checkpoint(HEAP, 512)),
+    "changelog in 512 key groups": Case(rescaled_checkpoint(CHANGELOG, 512)),
     "all kinds in 512 key groups": Case(rescaled("bootstrapped", 512, 3)),
     "all kinds in 32 key groups": Case(rescaled("bootstrapped", 32, 1)),
     "windows in 32 key groups": Case(rescaled("windows-rocksdb-canonical", 32, 3)),
