@@ -131,7 +131,7 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
     row_found = found
     begin = pos
     status = ops.OK
-    pc = 0
+    pc = np.int64(0)  # a plain zero would have everything that is called with it compiled twice
     limit = len(out)
     while done < rows:
         if pc == 0:
@@ -233,7 +233,7 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
             begin = pos
         elif op == ops.ROW_END:
             done += 1
-            pc = 0
+            pc = np.int64(0)
             continue
         elif op == ops.SKIP_NULL:
             if null:

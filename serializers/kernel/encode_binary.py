@@ -28,8 +28,8 @@ from state_processor.serializers.kernel.memory import (
 )
 
 _INLINE: Final = 7
-_DECIMAL: Final = 16
-_MOST_YEARS: Final = 999999999
+_DECIMAL: Final = np.int64(16)
+_MOST_YEARS: Final = np.int64(999999999)
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -207,7 +207,7 @@ def binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos):  # type: i
                     if pos + kept > limit:
                         status = ops.FULL
                         break
-                    _point(out, regs[reg] + prog[pc, 4], regs[reg], pos, 0)
+                    _point(out, regs[reg] + prog[pc, 4], regs[reg], pos, np.int64(0))
                     pos = _zeros(out, pos, kept)
                 pc = prog[pc, 5]
                 continue

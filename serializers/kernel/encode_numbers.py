@@ -144,7 +144,7 @@ def _put_digits(text, first, last, count, zeros, negative, out, pos):  # type: i
 
     There is room for a byte for every two digits, and eight more.
     """
-    size = 0
+    size = np.int64(0)
     factor = np.int64(1)
     part = np.int64(0)
     at = first
@@ -212,7 +212,7 @@ def put_number(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-u
     if op == ops.BIG_DECIMAL:
         if scale > _INT_MAX or scale < -_INT_MAX - 1:
             return pos, ops.BAD_NUMBER
-        position = _put_sized(arena, first, last, count, 0, negative, out, pos)
+        position = _put_sized(arena, first, last, count, np.int64(0), negative, out, pos)
         if position < 0 or position + 4 > len(out):
             return pos, ops.FULL
         store_be_i32(out, position, scale)

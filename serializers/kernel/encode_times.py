@@ -23,7 +23,8 @@ _NANOS: Final = 1000000000
 _DAY: Final = 86400
 _DAY_MS: Final = 86400000
 _DAY_US: Final = 86400000000
-_MOST_YEARS: Final = 999999999
+_MOST_YEARS: Final = np.int64(999999999)
+_ANY_YEAR: Final = np.int64(9999999999)
 _INSTANT_MIN: Final = -31557014167219200
 _INSTANT_MAX: Final = 31556889864403199
 _MOST_MS: Final = 9223372036854775  # seconds whose milliseconds fit a long
@@ -123,7 +124,7 @@ def parse_instant(text, begin, end):  # type: ignore[no-untyped-def]
     """Seconds since 1970 and nanoseconds of the second of a point in time, the latter -1 for what is none."""
     if end == begin or text[end - 1] != 90:
         return np.int64(0), _WRONG
-    at, days = parse_date(text, begin, end - 1, 9999999999)
+    at, days = parse_date(text, begin, end - 1, _ANY_YEAR)
     if at < 0 or at >= end - 1 or (text[at] != 84 and text[at] != 32):
         return np.int64(0), _WRONG
     nanos = parse_clock(text, at + 1, end - 1)
