@@ -169,8 +169,10 @@ def run(
     """
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = _class_path([*first, classes(version), *jars(version), *class_path])
-    command = [_tool("java"), *_JVM_FLAGS, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path, f"{PACKAGE}.{main}", *arguments]
-    return _call(command, f"{main} on Flink {version}", timeout=timeout)
+    with tempfile.TemporaryDirectory(prefix="flink-") as scratch:  # Flink leaves files behind
+        flags = [*_JVM_FLAGS, f"-Xmx{heap}", "-Duser.timezone=UTC", f"-Djava.io.tmpdir={scratch}"]
+        command = [_tool("java"), *flags, "-cp", path, f"{PACKAGE}.{main}", *arguments]
+        return _call(command, f"{main} on Flink {version}", timeout=timeout)
 
 
 def restore(
