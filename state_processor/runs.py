@@ -94,6 +94,7 @@ class GatherBlobs:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """A message for each subtask."""
         for subtask in numbers(batches):
+            self.write.staging.check_open()
             places = [batch for run in self.runs for batch in run.of_subtask(subtask, self.write.staging)]
             table = pa.Table.from_batches(places, PLACED_BLOBS).sort_by(_ORDER)
             handle, entries = self.write(subtask, table.to_batches())
