@@ -13,12 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flink
 import pytest
 from rewriting import entry_bytes, rewrite
 
+import state_processor as sp
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
@@ -26,6 +27,9 @@ from state_processor.backends.state_access import open_state
 from state_processor.backends.states import StateDescription, find_operator, operator_states
 from state_processor.serializers.errors import InvalidRowError
 from tests import corpus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.corpus]
 
@@ -49,6 +53,13 @@ EXPLAINED = ("1.20.5/keyed-all-hashmap-canonical", "1.20.5/operator-state-hashma
 
 SAME_BYTES = ("1.20.5/keyed-all-hashmap-canonical", "2.3.0/keyed-all-rocksdb-canonical", "2.3.0/windows-rocksdb-canonical")
 """Cases compared byte by byte, beside Avro's."""
+
+OTHER_KEY_GROUPS = (
+    "1.20.5/keyed-all-hashmap-canonical",
+    "2.3.0/keyed-all-hashmap-changelog",
+    "2.3.0/keyed-all-rocksdb-heap-timers-incremental",
+)
+"""Cases whose key groups change, with classes that users have to describe, a changelog, and timers on the heap."""
 
 NULL_MAP_VALUES = ("labels", "addresses")
 """Map states with null values: behind the flag of null Flink leaves what the serializer makes of null, and never reads it."""
@@ -182,6 +193,15 @@ def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> 
         if state[1] in NULL_MAP_VALUES:
             flagged = [(key, value[:1] if value[0] else value) for key, value in taken[state]]
             assert anew[state] == flagged
+
+
+@of_cases([case for case in ALL if case.id in OTHER_KEY_GROUPS])
+def test_everything_in_other_key_groups(case: corpus.Case, spark: SparkSession, tmp_path: Path) -> None:
+    """Each key finds its new key group, whatever the value, and with what was registered about values in tasks as well."""
+    sp.SavepointWriter.from_existing(spark, case.snapshot).with_max_parallelism(512).write(tmp_path / "savepoint")
+    found, expected = dict(tables(tmp_path / "savepoint")), dict(tables(case.snapshot))
+    assert sum(map(len, expected.values())) > 500
+    assert [name for name in expected | found if found.get(name) != expected.get(name)] == []
 
 
 @pytest.fixture(scope="module")
