@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         NotASnapshotError,
         NotFoundError,
         OptionError,
+        ScratchSpaceError,
         StateMigrationError,
         StateProcessorError,
         UndecodableValueError,
@@ -41,37 +42,6 @@ except PackageNotFoundError:  # run from a source tree that is not installed
     __version__ = "0"
 
 _MODULES = ("arrow", "errors", "pyflink")
-_ERRORS = (
-    "CorruptSnapshotError",
-    "InvalidRowError",
-    "MissingFileError",
-    "NotASnapshotError",
-    "NotFoundError",
-    "OptionError",
-    "StateMigrationError",
-    "StateProcessorError",
-    "UndecodableValueError",
-    "UnknownSerializerError",
-    "UnsupportedFormatError",
-    "WriteError",
-)
-_SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
-_HOMES = {
-    **dict.fromkeys(_ERRORS, "state_processor.errors"),
-    **dict.fromkeys(_SPECS, "state_processor.state_specs"),
-    "MigrationReport": "state_processor.migration_report",
-    "OperatorIdentifier": "state_processor.identifier",
-    "OperatorSummary": "state_processor.writer",
-    "SavepointReader": "state_processor.reader",
-    "SavepointWriter": "state_processor.writer",
-    "SchemaCompatibility": "state_processor.serializers.compatibility",
-    "SnapshotInfo": "state_processor.backends.discovery",
-    "StateReport": "state_processor.migration_report",
-    "Types": "state_processor.types",
-    "WriteSummary": "state_processor.writer",
-    "list_snapshots": "state_processor.backends.discovery",
-    "register": "state_processor.registration",
-}
 
 __all__ = [
     "AggregatingState",
@@ -90,6 +60,7 @@ __all__ = [
     "SavepointReader",
     "SavepointWriter",
     "SchemaCompatibility",
+    "ScratchSpaceError",
     "SnapshotInfo",
     "StateMigrationError",
     "StateProcessorError",
@@ -107,6 +78,24 @@ __all__ = [
     "pyflink",
     "register",
 ]
+
+_SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueState")
+_HOMES = {
+    **{name: "state_processor.errors" for name in __all__ if name.endswith("Error")},
+    **dict.fromkeys(_SPECS, "state_processor.state_specs"),
+    "MigrationReport": "state_processor.migration_report",
+    "OperatorIdentifier": "state_processor.identifier",
+    "OperatorSummary": "state_processor.writer",
+    "SavepointReader": "state_processor.reader",
+    "SavepointWriter": "state_processor.writer",
+    "SchemaCompatibility": "state_processor.serializers.compatibility",
+    "SnapshotInfo": "state_processor.backends.discovery",
+    "StateReport": "state_processor.migration_report",
+    "Types": "state_processor.types",
+    "WriteSummary": "state_processor.writer",
+    "list_snapshots": "state_processor.backends.discovery",
+    "register": "state_processor.registration",
+}
 
 
 def __getattr__(name: str) -> Any:
