@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from state_processor.serializers.compatibility import SchemaCompatibility
     from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
     from state_processor.types import Types
-    from state_processor.writer import OperatorSummary, SavepointWriter, WriteSummary
+    from state_processor.write_summary import OperatorSummary, WriteSummary
+    from state_processor.writer import SavepointWriter
 
 try:
     __version__ = version("state-processor")
@@ -85,14 +86,14 @@ _HOMES = {
     **dict.fromkeys(_SPECS, "state_processor.state_specs"),
     "MigrationReport": "state_processor.migration_report",
     "OperatorIdentifier": "state_processor.identifier",
-    "OperatorSummary": "state_processor.writer",
+    "OperatorSummary": "state_processor.write_summary",
     "SavepointReader": "state_processor.reader",
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
     "SnapshotInfo": "state_processor.backends.discovery",
     "StateReport": "state_processor.migration_report",
     "Types": "state_processor.types",
-    "WriteSummary": "state_processor.writer",
+    "WriteSummary": "state_processor.write_summary",
     "list_snapshots": "state_processor.backends.discovery",
     "register": "state_processor.registration",
 }

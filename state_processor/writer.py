@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import Final
 from uuid import uuid4
@@ -26,13 +26,12 @@ from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST
 from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
 from state_processor.datasource import arrow_schema_of
-from state_processor.display import render_records
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.migration_job import TypesOfStates, plan_migrations, types_by_path
 from state_processor.migration_report import MigrationReport
 from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
-from state_processor.operator_job import OperatorJob, WrittenOperator, copy_unchanged
+from state_processor.operator_job import OperatorJob, copy_unchanged
 from state_processor.options import import_serializers
 from state_processor.reader import SavepointReader
 from state_processor.row_shapes import context_columns, quoted, shaped_rows
@@ -42,72 +41,20 @@ from state_processor.serializers.errors import InvalidRowError, NotFoundError, O
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue, whole_type, with_type
 from state_processor.task_errors import our_errors
 from state_processor.write_job import Engine, SparkEngine
+from state_processor.write_summary import OperatorSummary, WriteSummary
 from state_processor.write_tasks import PlaceBlobs
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
 DEFAULT_VERSION: Final = "1.20"
 """The Flink that a savepoint is for where nothing says otherwise."""
-_SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSummary:
-    """What was written of one operator: ``entries`` counts what was written entry by entry, ``carried`` operators are copies."""
-
-    uid: str | None
-    uid_hash: str
-    parallelism: int
-    max_parallelism: int
-    states: tuple[str, ...]
-    entries: int
-    size_in_bytes: int
-    carried: bool
-
-    @classmethod
-    def of(cls, written: WrittenOperator) -> OperatorSummary:
-        """The summary of an operator."""
-        o = written.operator
-        sizes = (o.parallelism, o.max_parallelism)
-        return cls(o.uid, o.operator_id, *sizes, written.states, written.entries, o.state_size, written.carried)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteSummary:
-    """What was written, and where; as text, a table of the operators that have state.
-
-    ``migration`` tells what became of each state where :meth:`SavepointWriter.migrate` was called.
-    """
-
-    path: str
-    checkpoint_id: int
-    operators: tuple[OperatorSummary, ...]
-    migration: MigrationReport | None = None
-
-    @property
-    def entries(self) -> int:
-        """Entries of state that were written one by one, in all operators."""
-        return sum(o.entries for o in self.operators)
-
-    @property
-    def size_in_bytes(self) -> int:
-        """Bytes of all operators' state."""
-        return sum(o.size_in_bytes for o in self.operators)
-
-    def __str__(self) -> str:
-        rows = [
-            {"operator": o.uid or o.uid_hash, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
-            for o in self.operators
-            if o.states
-        ]
-        return render_records(["operator", *_SHOWN, "states"], rows)
 
 
 class SavepointWriter:
     """Writes a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Methods note what is to be written and return the writer; :meth:`write` does it. Savepoints are in Flink's canonical
-    format, which every Flink since 1.13 restores with any state backend.
+    format, which every Flink since 1.13 restores with any state backend but ForSt.
 
     Examples
     --------

@@ -1,0 +1,64 @@
+"""What a write did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.display import render_records
+from state_processor.migration_report import MigrationReport
+from state_processor.operator_job import WrittenOperator
+
+_SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSummary:
+    """What was written of one operator: ``entries`` counts what was written entry by entry, ``carried`` operators are copies."""
+
+    uid: str | None
+    uid_hash: str
+    parallelism: int
+    max_parallelism: int
+    states: tuple[str, ...]
+    entries: int
+    size_in_bytes: int
+    carried: bool
+
+    @classmethod
+    def of(cls, written: WrittenOperator) -> OperatorSummary:
+        """The summary of an operator."""
+        o = written.operator
+        sizes = (o.parallelism, o.max_parallelism)
+        return cls(o.uid, o.operator_id, *sizes, written.states, written.entries, o.state_size, written.carried)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSummary:
+    """What was written, and where; as text, a table of the operators that have state.
+
+    ``migration`` tells what became of each state where :meth:`~state_processor.SavepointWriter.migrate` was called.
+    """
+
+    path: str
+    checkpoint_id: int
+    operators: tuple[OperatorSummary, ...]
+    migration: MigrationReport | None = None
+
+    @property
+    def entries(self) -> int:
+        """Entries of state that were written one by one, in all operators."""
+        return sum(o.entries for o in self.operators)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of all operators' state."""
+        return sum(o.size_in_bytes for o in self.operators)
+
+    def __str__(self) -> str:
+        rows = [
+            {"operator": o.uid or o.uid_hash, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
+            for o in self.operators
+            if o.states
+        ]
+        return render_records(["operator", *_SHOWN, "states"], rows)
