@@ -28,7 +28,7 @@ _JDBC_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{1,9}")
 
 # What a user has to tell, because no snapshot does: the fields of a class that Kryo wrote, and of a POJO's subclass that
 # the heap backend met only after it had written the header.
-register_kryo_class("fixtures.Maybe", {"attempts": NumberSerializer("INT"), "value": StringSerializer()})
+register_kryo_class("fixtures.Maybe", {"attempts": NumberSerializer("INT"), "value": StringSerializer()}, final=True)
 register_pojo_class("fixtures.Square", {"label": StringSerializer(), "side": NumberSerializer("LONG")}, "fixtures.Shape")
 
 

@@ -16,6 +16,7 @@ import flink
 import pyarrow as pa
 import pytest
 from rewriting import write_keyed
+from selection import asking
 from type_specimens import ARRAYS, AS_USERS_HAVE_THEM, COMPOSITES, NULLABLES, SCALARS, VALUES, Specimen, pojo, specimen
 
 from state_processor.backends.entry_encoder import KeyHash
@@ -252,7 +253,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcome(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    asked = [LINES[i.callspec.params["name"]] for i in request.session.items if "outcome" in getattr(i, "fixturenames", ())]
+    asked = [LINES[item.callspec.params["name"]] for item in asking(request, "outcome")]
     target = tmp_path_factory.mktemp("matrix") / "savepoint"
     staging = Staging(str(target), "matrix")
     staging.prepare()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import flink
 import pytest
 from rewriting import entry_bytes, rewrite
+from selection import asking
 
 import state_processor as sp
 from state_processor.backends.read_options import ReadOptions
@@ -121,7 +122,7 @@ def expected_operators(case: corpus.Case) -> list[dict[str, Any]]:
 
 def asked_for(request: pytest.FixtureRequest, name: str) -> list[corpus.Case]:
     """The cases that the selected tests with a fixture are about."""
-    return [item.callspec.params["case"] for item in request.session.items if name in getattr(item, "fixturenames", ())]
+    return [item.callspec.params["case"] for item in asking(request, name)]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import flink
 import pyarrow as pa
 import pytest
 from rewriting import write_keyed
+from selection import asking
 from type_specimens import Specimen, specimen
 
 from state_processor.backends.operator_id import operator_id
@@ -297,7 +298,7 @@ Found = dict[tuple[str, str], dict[str, list[str]]]
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
     """For each version and backend, and for what was written, the entries of each state."""
-    asked = [BY_TYPE[i.callspec.params["type_"]] for i in request.session.items if "found" in getattr(i, "fixturenames", ())]
+    asked = [BY_TYPE[item.callspec.params["type_"]] for item in asking(request, "found")]
     every: Found = {}
     for version in VERSIONS:
         target = tmp_path_factory.mktemp("kryo") / "savepoint"

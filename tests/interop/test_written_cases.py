@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import flink
 import pytest
 from expectations import repeated
+from selection import asking
 from written_cases import CASES, Workshop, Written, all_of
 
 from state_processor.backends.changelog import ChangelogSource
@@ -51,10 +52,9 @@ def outcomes(
 ) -> Mapping[tuple[str, str], Outcome]:
     """All cases that are asked for; one JVM restores those of a version, while those of the next are written."""
     asked: dict[str, dict[str, None]] = defaultdict(dict)
-    for item in request.session.items:
-        if "outcomes" in getattr(item, "fixturenames", ()):
-            parameters = item.callspec.params
-            asked[parameters["version"]][parameters.get("name", "bootstrapped")] = None
+    for item in asking(request, "outcomes"):
+        parameters = item.callspec.params
+        asked[parameters["version"]][parameters.get("name", "bootstrapped")] = None
     running: list[tuple[str, list[tuple[str, Written, int]], Future[list[dict[str, Any]]]]] = []
     with ThreadPoolExecutor(1) as jvm:
         for version, names in asked.items():
