@@ -92,10 +92,38 @@ class NumbersSnapshot(TypeSerializerSnapshot):
         return SchemaCompatibility.compatible_as_is()
 
 
+class SizedBytesSerializer(TypeSerializer):
+    """An int size and bytes that only Java can make sense of."""
+
+    smallest = 4
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(source.read_int(), str(self))
+
+    def skip(self, source: DataInput) -> None:
+        source.skip(source.read_int(), str(self))
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        target.write_int(len(value))
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return to_bytes(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BYTES, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
+
+
 BINARY_ROW_SNAPSHOT: Final = f"{TABLE}BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot"
 
 
-class BinaryRowDataSerializer(TypeSerializer):
+class BinaryRowDataSerializer(SizedBytesSerializer):
     """A binary row of which only the number of fields is known: a column holds the row's bytes (Flink:
     ``BinaryRowDataSerializer``; before 1.11 ``BinaryRowSerializer``).
     """
@@ -118,21 +146,8 @@ class BinaryRowDataSerializer(TypeSerializer):
             raise source.corrupt(f"{size} bytes are too few for a binary row of {self.arity} fields", start)
         return source.read_bytes(size, "binary row")
 
-    def write(self, value: bytes, target: DataOutput) -> None:
-        target.write_int(len(value))
-        target.write_bytes(value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.binary()
-
-    def accept(self, value: Any) -> bytes:
-        return to_bytes(value)
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BYTES, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BYTES, column)
+    def skip(self, source: DataInput) -> None:
+        self.read(source)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return BinaryRowDataSerializerSnapshot(self._snapshot_class, [self.arity])
@@ -339,34 +354,6 @@ class NullSerializer(SimpleSerializer):
 
     def hash_code(self, value: None) -> int:
         return 0
-
-
-class SizedBytesSerializer(TypeSerializer):
-    """An int size and bytes that only Java can make sense of."""
-
-    smallest = 4
-
-    def read(self, source: DataInput) -> bytes:
-        return source.read_bytes(source.read_int(), str(self))
-
-    def skip(self, source: DataInput) -> None:
-        source.skip(source.read_int(), str(self))
-
-    def write(self, value: bytes, target: DataOutput) -> None:
-        target.write_int(len(value))
-        target.write_bytes(value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.binary()
-
-    def accept(self, value: Any) -> bytes:
-        return to_bytes(value)
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BYTES, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BYTES, column)
 
 
 RAW_VALUE_SNAPSHOT: Final = f"{TABLE}RawValueDataSerializer$RawValueDataSerializerSnapshot"

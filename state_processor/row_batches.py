@@ -1,7 +1,7 @@
 """How many rows Spark hands to a Python worker at once.
 
-Since 4.1 Spark bounds batches by bytes, and measures the growing batch anew before each row: for a row of a few numbers or
-strings that costs more than the row itself. Where rows are narrow, a bound on their number bounds the batch as well and costs
+Spark bounds batches by bytes, and measures the growing batch anew before each row: for a row of a few numbers or strings that
+costs more than the row itself. Where rows are narrow, a bound on their number bounds the batch as well and costs
 nothing; rows that can be of any size, since they hold lists, maps or binary data, stay with Spark's bound.
 """
 
@@ -26,7 +26,8 @@ _TEXT: Final = (t.StringType, t.CharType, t.VarcharType)
 def counted_batches(spark: SparkSession, schemas: Iterable[t.StructType]) -> Iterator[None]:
     """Run jobs over rows of some schemas with batches that are counted instead of measured, where that bounds them.
 
-    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps what it has.
+    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps what it has. The settings are the
+    session's: other queries that start in it meanwhile have them, too.
     """
     rows = int(spark.conf.get(_MOST_ROWS) or 0)
     leaves = [leaf for schema in schemas for leaf in _leaves(schema)]
