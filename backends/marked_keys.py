@@ -2,7 +2,8 @@
 
 Rows mark keys, by entries without content that go the way of all blobs: to the subtask and key group that the key belongs to.
 There the entries of the base meet them. Serialized keys are never the begin of one another, so that an entry belongs to a
-marked key if its bytes begin with the key's; no serializer is needed to tell.
+marked key if its bytes begin with the key's; no serializer is needed to tell. A marker that goes on with the key of a map's
+entry stands for that entry alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.entry_encoder import KEY, NAMESPACES, VALUE, KeyedStateEncoder
+from state_processor.backends.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.backends.entry_framing import fingerprint, insert, rehash
 from state_processor.backends.keyed import prefix_size
 from state_processor.backends.states import VALUE as VALUE_KIND
@@ -45,17 +46,25 @@ class _AnyNamespace(VoidNamespaceSerializer):
 class MarkerEncoder:
     """Writes the keys of rows as markers: with the namespace where there is a column of it, else for all namespaces.
 
+    Of rows with ``map_key`` it is the entries of a map that are marked, which always have a namespace.
+
     Parameters are those of :class:`~state_processor.backends.entry_encoder.KeyedStateEncoder`.
     """
 
     def __init__(self, state: StateDescription, state_id: int, schema: pa.Schema, **options: Any) -> None:
         space = next((n for n in NAMESPACES if n in schema.names and not state.in_void_namespace), None)
         self._columns = [KEY] if space is None else [KEY, space]
-        marker = replace(state, kind=VALUE_KIND, map_key=None, value=NumberSerializer("BOOLEAN"))
-        if space is None:
-            marker = replace(marker, namespace=_AnyNamespace())
+        marker = replace(state, value=NumberSerializer("BOOLEAN"))
+        if MAP_KEY in schema.names:
+            self._columns.append(MAP_KEY)
+            self._value = MAP_VALUE
+        else:
+            self._value = VALUE
+            marker = replace(marker, kind=VALUE_KIND, map_key=None)
+            if space is None:
+                marker = replace(marker, namespace=_AnyNamespace())
         fields = [schema.field(c) for c in self._columns]
-        self._encoder = KeyedStateEncoder(marker, state_id, pa.schema([*fields, pa.field(VALUE, pa.bool_())]), **options)
+        self._encoder = KeyedStateEncoder(marker, state_id, pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The blobs of the rows' keys.
@@ -67,7 +76,7 @@ class MarkerEncoder:
         """
         columns = [batch.column(c) for c in self._columns]
         true = pa.array(np.ones(batch.num_rows, dtype=np.bool_))
-        yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, true], names=[*self._columns, VALUE]))
+        yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, true], names=[*self._columns, self._value]))
 
 
 class MarkedKeys:

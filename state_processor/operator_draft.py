@@ -38,11 +38,12 @@ class RowSource:
 
 @dataclass(frozen=True)
 class Deletion:
-    """Keys to remove from one state, or from all; ``columns`` as for :class:`RowSource`, without a value."""
+    """Keys to remove from one state or from all, or entries of a map; ``columns`` as for :class:`RowSource`, without a value."""
 
     frame: DataFrame
     columns: Mapping[str, str]
     state: str | None
+    marks: Marks = "keys"
 
 
 @dataclass
@@ -207,7 +208,8 @@ class OperatorDraft:
         parts = [
             f"write {', '.join(written)}" if written else "",
             f"remove {', '.join(sorted(self.removed))}" if self.removed else "",
-            "delete keys" if self.deletions else "",
+            "delete keys" if any(d.marks == "keys" for d in self.deletions) else "",
+            "delete map entries" if any(d.marks == "entries" for d in self.deletions) else "",
             f"become {self.renamed}" if self.renamed else "",
             f"parallelism {self.parallelism}" if self.parallelism else "",
         ]

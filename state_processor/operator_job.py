@@ -236,7 +236,7 @@ class OperatorJob:
         ]
         for deletion in draft.deletions:
             names = [deletion.state] if deletion.state is not None else list(draft.carried_names())
-            states = tuple(StateColumns(target.ids[n], dict(deletion.columns), "keys") for n in names if n in target.ids)
+            states = tuple(StateColumns(target.ids[n], dict(deletion.columns), deletion.marks) for n in names if n in target.ids)
             task = self._placed(EncodeRows(target, states))
             blobs.append(self._engine.encode_rows(deletion.frame, _columns([deletion.columns]), task))
         blobs += self._carry_keyed(target)

@@ -65,6 +65,34 @@ def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: 
     return df, _checked({**columns, VALUE: value}, state, names), "keys"
 
 
+def entry_columns(schema: pa.Schema, state: StateDescription, key: str) -> Columns:
+    """The columns that name entries of a map state.
+
+    Raises
+    ------
+    InvalidRowError
+        If the state is no map, or a column is missing.
+    """
+    if state.kind != MAP:
+        raise InvalidRowError(f"state {state.name!r} is of kind {state.kind}: only a map state (MAP) has entries to delete")
+    columns = {KEY: key} | context_columns(state, schema) | {MAP_KEY: MAP_KEY}
+    columns.pop(LAST_ACCESS, None)
+    if not state.in_void_namespace and not set(NAMESPACES) & set(columns):
+        raise InvalidRowError(f"state {state.name!r} is in {state.namespace}: one column 'namespace' or 'window' is needed")
+    return _checked(columns, state, schema.names)
+
+
+def map_entries(df: DataFrame, columns: Columns) -> tuple[DataFrame, Columns]:
+    """Rows with whole maps as rows with an entry each."""
+    context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
+    times = [f.col(LAST_ACCESS)] if LAST_ACCESS in columns else []
+    entry = f.posexplode(quoted(columns[VALUE])).alias("_place", MAP_KEY, MAP_VALUE)
+    rows = df.select(*(f.col(quoted(c)) for c in context.values()), *times, entry)
+    if times and df.schema[LAST_ACCESS].dataType.typeName() == "array":
+        rows = rows.withColumn(LAST_ACCESS, f.get(LAST_ACCESS, "_place"))
+    return rows, context | {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if times else []))}
+
+
 def _checked(columns: Columns, state: StateDescription, names: list[str]) -> Columns:
     missing = [c for c in columns.values() if c not in names]
     if missing:

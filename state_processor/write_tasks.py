@@ -24,7 +24,7 @@ from state_processor.backends import meta_info as mi
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.carry import KeyedCarrier
 from state_processor.backends.copied_subtasks import copy_subtask
-from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.key_groups import range_of_subtask
 from state_processor.backends.keyed_reader import KeyedSplit
@@ -203,9 +203,9 @@ class EncodeRows:
         }
         description = t.states[state.state_id]
         entries = markers = None
-        if set(schema.names) - {KEY, *NAMESPACES}:
+        if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
             entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
-        if state.marks == "keys":
+        if state.marks == "keys" or entries is None:
             markers = MarkerEncoder(description, state.state_id, schema, **options)
 
         def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

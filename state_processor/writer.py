@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from state_processor.backends.entry_encoder import KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
+from state_processor.backends.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.key_groups import check_parallelism
 from state_processor.backends.savepoint_writer import WIDEST_VERSION, commit_savepoint, metadata_version
@@ -34,7 +34,7 @@ from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, copy_unchanged
 from state_processor.options import import_serializers
 from state_processor.reader import SavepointReader
-from state_processor.row_shapes import context_columns, quoted, shaped_rows
+from state_processor.row_shapes import context_columns, entry_columns, map_entries, quoted, shaped_rows
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
@@ -288,6 +288,32 @@ class SavepointWriter:
             columns.pop(LAST_ACCESS, None)
         self._give_way(draft, draft.carried_names() if state is None else [state], keys_df, columns)
         draft.deletions.append(Deletion(keys_df, columns, state))
+        return self
+
+    def delete_map_entries(self, uid: Uid, state: str, df: DataFrame, key: str = KEY) -> SavepointWriter:
+        """Remove single entries of a map state; what else the maps hold stays as it is, byte for byte.
+
+        Parameters
+        ----------
+        uid, state
+            The state.
+        df
+            The entries: ``key`` and ``map_key``; ``window`` or ``namespace`` where the state has one. Other columns are not
+            looked at, so that rows as reading the state gives them will do. Entries that are not there are no error.
+        key
+            The column of the key.
+
+        Raises
+        ------
+        NotFoundError
+            The base has no such state.
+        InvalidRowError
+            If the state is no map, or a column is missing.
+        """
+        draft = self._existing(uid)
+        columns = entry_columns(arrow_schema_of(df.schema), draft.keyed(state), key)
+        self._give_way(draft, [state], df, columns)
+        draft.deletions.append(Deletion(df, columns, state, "entries"))
         return self
 
     def with_list_state(
@@ -731,11 +757,16 @@ class SavepointWriter:
     @staticmethod
     def _give_way(draft: OperatorDraft, states: Sequence[str], frame: DataFrame, columns: Mapping[str, str]) -> None:
         """Of rows that were given before, take away those that later ones are about: what is said last counts."""
-        names = [n for n in columns if n in (KEY, *NAMESPACES, "map_key")]
+        names = [n for n in columns if n in (KEY, *NAMESPACES, MAP_KEY)]
         for i, source in enumerate(draft.sources):
             if not source.marks or not set(source.columns) & set(states):
                 continue
-            (given,) = source.columns.values()
+            ((name, given),) = source.columns.items()
+            if MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
+                whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
+                draft.deletions.append(Deletion(source.frame, whole, name))
+                rows, given = map_entries(source.frame, given)
+                source = RowSource(rows, {name: given}, "entries")
             shared = [n for n in names if n in given]
             later = frame.select(*(f.col(quoted(columns[n])).alias(f"_later_{n}") for n in shared))
             same = [f.col(quoted(given[n])) == f.col(f"_later_{n}") for n in shared]
