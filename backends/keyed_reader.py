@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -35,6 +36,13 @@ SERVICE: Final = "service"
 _DOMAINS: Final = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
 _SPLIT_BYTES: Final = 96 << 20
 _CHUNK_BYTES: Final = 8 << 20
+_PLAIN_KEYS: Final[dict[str, type]] = {
+    "STRING": str,
+    **dict.fromkeys(("BYTE", "SHORT", "INT", "LONG"), Integral),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), Real),
+    "BOOLEAN": bool,
+}
+"""What Python has for keys of plain types; their serializers would take more, such as any value for a boolean."""
 _T = TypeVar("_T")
 
 
@@ -99,6 +107,7 @@ class KeyedStateReader:
         self._state = states[0]
         self._options = options
         self._variants = tuple(dict.fromkeys(states))
+        serialized_keys(self._state, options.keys or ())  # keys of another type are an error now, not in a task
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {
@@ -352,12 +361,16 @@ def _groups(state: StateDescription, keys: Sequence[Any], max_parallelism: int) 
 
 def _of_key(state: StateDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
     assert state.key is not None
+    where = f"keys: state {state.name!r} has keys of type {state.key}, found {key!r} of type {type(key).__name__}"
+    accepted = _PLAIN_KEYS.get(str(state.key), object)
+    if key is None or not isinstance(key, accepted) or (isinstance(key, (bool, np.bool_)) and accepted in (Integral, Real)):
+        raise OptionError(where)
     try:
         return use(state.key, state.key.accept_key(key))
     except StateProcessorError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, struct.error) as e:
-        raise OptionError(f"{key!r} is no key of type {state.key}: {e}") from e
+        raise OptionError(f"{where}: {e}") from e
 
 
 class OperatorReader:

@@ -86,6 +86,8 @@ class FlinkSavepointDataSource(DataSource):
         ``true``, ``false``, or left out to follow ``spark.sql.python.filterPushdown.enabled``: whether ``key =`` and ``key IN``
         read only the key groups that hold these keys.
 
+    An option that is none of these is refused.
+
     A schema may be given (``spark.read.schema(…)``): a choice of columns, and wider types; numbers in text as decimals.
 
     Examples
@@ -159,7 +161,7 @@ class FlinkSavepointMetadataDataSource(DataSource):
         Directory of the snapshot, or its ``_metadata``.
     table : operators
         ``operators``, ``states``, or ``handles``: one row per operator, state, or stored piece.
-    pathMapping, serializers
+    pathMapping, serializers, scratch
         As for ``flink-savepoint``.
 
     Examples
@@ -174,11 +176,11 @@ class FlinkSavepointMetadataDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of the table."""
-        return spark_schema(SCHEMAS[SourceOptions.parse(self.options).table])
+        return spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table."""
-        return SavepointTableReader(SourceOptions.parse(self.options), schema)
+        return SavepointTableReader(SourceOptions.parse(self.options, METADATA_FORMAT), schema)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

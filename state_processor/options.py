@@ -9,17 +9,17 @@ import json
 import pickle
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, cast
 
 from state_processor.backends.read_options import ReadOptions
 from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.identifier import OperatorIdentifier
+from state_processor.option_names import check_option_names
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.options import Nanos
 from state_processor.serializers.registrations import Registrations
@@ -28,12 +28,11 @@ from state_processor.serializers.resolution import PortableType
 _REGISTERED: Final = "registered:"
 _NANOS: Final = ("error", "truncate", "string")
 _KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR")
+_STATE: Final = "flink-savepoint"
+_TABLE: Final = "flink-savepoint-metadata"
 _TABLES: Final = ("operators", "states", "handles")
+_EXAMPLE_KEY: Final = '"a"'
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_OF_SPARK: Final = frozenset(
-    {"path", "paths", "owner", "provider", "header", "location", "comment", "external", "is_managed_location", "mergeschema"}
-)
-"""Options that Spark adds by itself to tables made in SQL, or that users leave in from other sources."""
 
 
 def read_options(
@@ -54,20 +53,32 @@ def read_options(
     OptionError
         If one makes no sense.
     """
-    if isinstance(keys, (str, bytes)):
-        raise OptionError(f"keys={keys!r}: a list of keys is wanted")
     if nanos not in _NANOS:
         raise OptionError(f"nanos={nanos!r}: one of {', '.join(map(repr, _NANOS))} is wanted")
     return ReadOptions(
         flatten=flatten,
         metadata=metadata,
-        keys=None if keys is None else tuple(keys),
+        keys=None if keys is None else key_list(keys),
         nanos=cast("Nanos", nanos),
         row_kind=row_kind,
         ttl_ms=None if ttl is None else duration_ms(ttl),
         as_of_ms=None if as_of is None else instant_ms(as_of),
         types=tuple((types or {}).items()),
     )
+
+
+def key_list(keys: Any) -> tuple[Any, ...]:
+    """The keys to read, of a list or anything like it.
+
+    Raises
+    ------
+    OptionError
+        If it is a single key, a mapping or a table: taken apart it would be other keys.
+    """
+    single = isinstance(keys, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(keys, Iterable)
+    if single or getattr(keys, "ndim", 1) != 1 or hasattr(keys, "schema"):
+        raise OptionError(f"keys={keys!r} ({type(keys).__name__}): expected a list of keys, such as keys=[{_EXAMPLE_KEY}]")
+    return tuple(keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,8 @@ class SourceOptions:
     pushdown: bool | None = None
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SourceOptions:
-        """The options that Spark hands over.
+    def parse(cls, options: Mapping[str, str], source: str = _STATE) -> SourceOptions:
+        """The options that Spark hands over to the format ``source``.
 
         Raises
         ------
@@ -101,7 +112,7 @@ class SourceOptions:
             If one is misspelt or makes no sense, or there is no path.
         """
         given = {name.lower(): value for name, value in options.items()}
-        _check_names(given)
+        check_option_names(given, [o.name for o in _OPTIONS if source in o.sources], f"reading {source}")
         values = {name: option.parse(option.name, given[name]) for name, option in _BY_NAME.items() if name in given}
         if "path" not in given:
             raise OptionError("no path: pass the snapshot's directory to load(path)")
@@ -169,16 +180,6 @@ def import_serializers(modules: Sequence[str]) -> None:
 def option_strings(**arguments: Any) -> dict[str, str]:
     """Keyword arguments as options of the data source; those that are ``None`` are left out."""
     return {_BY_ARGUMENT[name].name: _BY_ARGUMENT[name].format(value) for name, value in arguments.items() if value is not None}
-
-
-def _check_names(given: Mapping[str, str]) -> None:
-    for name in given:
-        if name in _BY_NAME or name in _OF_SPARK or "." in name:
-            continue
-        plain = re.sub(r"[^a-z]", "", name)
-        near = [plain] if plain in _BY_NAME else get_close_matches(plain, _BY_NAME, n=1, cutoff=0.75)
-        if near:
-            raise OptionError(f"there is no option {name!r}; did you mean {_BY_NAME[near[0]].name!r}?")
 
 
 def _text(name: str, text: str) -> str:
@@ -256,6 +257,10 @@ def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _keys_text(keys: Any) -> str:
+    return json.dumps(key_list(keys), default=_key_json)
+
+
 def _key_json(value: Any) -> Any:
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
@@ -273,6 +278,7 @@ class _Option:
     parse: Callable[[str, str], Any]
     format: Callable[[Any], str] = _as_text
     of_reading: bool = False
+    sources: tuple[str, ...] = (_STATE,)
 
 
 _OPTIONS: Final = (
@@ -280,19 +286,19 @@ _OPTIONS: Final = (
     _Option("uidHash", "uid_hash", _text),
     _Option("state", "state", _text),
     _Option("kind", "kind", _one_of(_KINDS)),
-    _Option("table", "table", _one_of(_TABLES)),
+    _Option("table", "table", _one_of(_TABLES), sources=(_TABLE,)),
     _Option("flatten", "flatten", _boolean, of_reading=True),
     _Option("metadata", "metadata", _boolean, of_reading=True),
-    _Option("keys", "keys", _json(list, '["a", "b"]'), lambda keys: json.dumps(list(keys), default=_key_json), of_reading=True),
+    _Option("keys", "keys", _json(list, '["a", "b"]'), _keys_text, of_reading=True),
     _Option("nanos", "nanos", _one_of(_NANOS), of_reading=True),
     _Option("rowKind", "row_kind", _boolean, of_reading=True),
     _Option("ttl", "ttl", lambda _, text: text, lambda value: duration_text(duration_ms(value)), of_reading=True),
     _Option("asOf", "as_of", lambda _, text: text, lambda value: str(instant_ms(value)), of_reading=True),
     _Option("types", "types", _types, _types_text, of_reading=True),
-    _Option("pathMapping", "path_mapping", _path_mapping, json.dumps),
+    _Option("pathMapping", "path_mapping", _path_mapping, json.dumps, sources=(_STATE, _TABLE)),
     _Option("splitSize", "split_size", _size),
-    _Option("serializers", "serializers", _modules, ",".join),
-    _Option("scratch", "scratch", _text),
+    _Option("serializers", "serializers", _modules, ",".join, sources=(_STATE, _TABLE)),
+    _Option("scratch", "scratch", _text, sources=(_STATE, _TABLE)),
     _Option("pushdown", "pushdown", _boolean),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in _OPTIONS}

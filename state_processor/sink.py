@@ -26,6 +26,7 @@ from state_processor.backends.staging import Staging
 from state_processor.datasource import arrow_schema_of
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
+from state_processor.option_names import check_option_names
 from state_processor.runs import NotePlaces, Run, runs_of
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
@@ -60,10 +61,10 @@ class SinkOptions:
         Raises
         ------
         OptionError
-            If the path or the operator is missing.
+            If the path or the operator is missing, or there is no such option.
         """
-        known = {name.lower() for name in _OPTIONS}
-        values = {n.lower(): v for n, v in options.items() if n.lower() in known}
+        check_option_names(options, _OPTIONS, "writing flink-savepoint")
+        values = {n.lower(): v for n, v in options.items()}
         if "path" not in values:
             raise OptionError("no path: pass the new savepoint's directory to save(path)")
         if ("uid" in values) == ("uidhash" in values):

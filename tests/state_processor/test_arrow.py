@@ -113,6 +113,8 @@ def test_keys() -> None:
 
 
 def test_nothing_found_still_has_a_schema() -> None:
+    (batch,) = sp.arrow.read_state(ORDERS_PATH, "orders", "total", keys=[])
+    assert (batch.num_rows, batch.schema.names) == (0, ["key", "value"])
     (batch,) = sp.arrow.read_state(ORDERS_PATH, "orders", "total", keys=["nobody"])
     assert (batch.num_rows, batch.schema) == (0, pa.schema([("key", pa.string()), ("value", pa.int64())]))
 
@@ -154,6 +156,23 @@ def test_paths(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rows(f"file://{ORDERS_PATH}/{name}", "orders", "total")) == 50
 
 
+@pytest.mark.parametrize(
+    ("path", "uid", "state", "keys", "told"),
+    [
+        (ORDERS_PATH, "orders", "total", [1], "state 'total' has keys of type STRING, found 1 of type int"),
+        (ORDERS_PATH, "orders", "total", [None], "state 'total' has keys of type STRING, found None of type NoneType"),
+        (ORDERS_PATH, "orders", None, [b"amelia"], "keys of type STRING, found b'amelia' of type bytes"),
+        (TYPES_PATH, "types", "long", ["0"], "state 'long' has keys of type INT, found '0' of type str"),
+        (TYPES_PATH, "types", "long", [True], "state 'long' has keys of type INT, found True of type bool"),
+        (TYPES_PATH, "types", "long", [1.0], "state 'long' has keys of type INT, found 1.0 of type float"),
+        (TYPES_PATH, "types", "long", [1 << 40], "state 'long' has keys of type INT, found 1099511627776 of type int"),
+    ],
+)
+def test_keys_of_another_type(path: str, uid: str, state: str | None, keys: list[Any], told: str) -> None:
+    with pytest.raises(sp.OptionError, match=told):
+        sp.arrow.read_state(path, uid, state, keys=keys)
+
+
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "operator": (lambda: sp.arrow.read_state(ORDERS_PATH, "order"), sp.NotFoundError, "Did you mean 'orders'"),
     "hash": (
@@ -173,6 +192,8 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         sp.OptionError,
         "operator state",
     ),
+    "a key": (lambda: sp.arrow.read_state(ORDERS_PATH, "orders", keys="amelia"), sp.OptionError, "expected a list of keys"),
+    "a key of timers": (lambda: sp.arrow.read_timers(ORDERS_PATH, "orders", keys="amelia"), sp.OptionError, "a list of keys"),
     "nanos": (lambda: sp.arrow.read_state(ORDERS_PATH, "orders", nanos="round"), sp.OptionError, "nanos='round'"),
     "no snapshot": (lambda: sp.arrow.operators(ORDERS), sp.NotASnapshotError, "Snapshots below it: .*savepoint"),
     "nothing": (lambda: sp.arrow.operators(ORDERS / "nothing"), sp.NotASnapshotError, "does not exist"),

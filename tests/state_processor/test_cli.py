@@ -81,6 +81,11 @@ def test_show_keys_of_other_types(capsys: pytest.CaptureFixture[str]) -> None:
     assert {r["key"]: r["value"] for r in rows} == {0: -(2**63), 1: -1}
 
 
+def test_keys_of_another_type(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["show", TYPES_PATH, "--uid", "types", "--state", "long", "--key", '["0", "1"]']) == cli.BAD_INPUT
+    assert "state 'long' has keys of type INT, found ['0', '1'] of type list" in capsys.readouterr().err
+
+
 def test_show_all_digits_of_times(capsys: pytest.CaptureFixture[str]) -> None:
     rows = run_json(capsys, "show", TYPES_PATH, "--uid", "types", "--state", "instant")
     assert {r["key"]: r["value"] for r in rows} == expected_values(TYPES, "types", "instant")

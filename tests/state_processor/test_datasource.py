@@ -179,6 +179,8 @@ def test_tables_about_the_snapshot(spark: SparkSession) -> None:
         ({"uid": "order"}, "Did you mean 'orders'"),
         ({"uid": "orders", "state": "totl"}, "Did you mean 'total'"),
         ({"uid": "orders", "stat": "total"}, "did you mean 'state'"),
+        ({"uid": "orders", "state": "total", "limit": "5"}, "no option 'limit'"),
+        ({"uid": "orders", "state": "total", "keys": '"amelia"'}, "option keys=.*it looks like"),
         ({"state": "total"}, "no operator: name it"),
         ({"uid": "orders", "path": "/does/not/exist"}, "/does/not/exist does not exist"),
     ],
@@ -186,6 +188,20 @@ def test_tables_about_the_snapshot(spark: SparkSession) -> None:
 def test_errors(spark: SparkSession, options: dict[str, str], message: str) -> None:
     with pytest.raises(AnalysisException, match=message):
         spark.read.format("flink-savepoint").options(**({"path": ORDERS_PATH} | options)).load()
+
+
+@pytest.mark.spark
+def test_options_in_sql(spark: SparkSession) -> None:
+    """Spark adds options of its own to those of tables and views."""
+    spark.sql(f"CREATE TEMPORARY VIEW totals USING `flink-savepoint` OPTIONS (path '{ORDERS_PATH}', uid 'orders', state 'total')")
+    assert spark.table("totals").count() == len(expected_values(ORDERS, "orders", "total"))
+    spark.catalog.dropTempView("totals")
+    with pytest.raises(AnalysisException, match="reading flink-savepoint: there is no option 'limit'"):
+        spark.sql(f"CREATE TEMPORARY VIEW v USING `flink-savepoint` OPTIONS (path '{ORDERS_PATH}', uid 'orders', limit 5)")
+    with pytest.raises(AnalysisException, match="reading flink-savepoint-metadata: there is no option 'columns'"):
+        spark.read.format("flink-savepoint-metadata").option("columns", "a").load(ORDERS_PATH)
+    with pytest.raises(AnalysisException, match="writing flink-savepoint: there is no option 'foo'"):
+        spark.range(1).write.format("flink-savepoint").mode("append").option("uid", "x").option("foo", 1).save("/nowhere")
 
 
 # The parts that Spark calls

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.errors import OptionError
 from state_processor.options import SourceOptions, import_serializers, option_strings, read_options
+from state_processor.sink import SinkOptions
 
 PATH = {"path": "/savepoints/1"}
 
@@ -118,7 +122,6 @@ def test_uid_hash() -> None:
         ({"flatten": "yes"}, "option flatten='yes': true or false"),
         ({"nanos": "round"}, "'error', 'truncate', 'string'"),
         ({"kind": "VALUE"}, "'KEYED', 'TIMER'"),
-        ({"table": "tables"}, "'operators', 'states', 'handles'"),
         ({"keys": "a"}, "no JSON"),
         ({"keys": '{"a": 1}'}, "it looks like"),
         ({"pathMapping": '["a"]'}, "it looks like"),
@@ -144,16 +147,49 @@ def test_path_is_needed() -> None:
         SourceOptions.parse({"uid": "orders"})
 
 
-def test_options_of_spark_are_left_alone() -> None:
-    sparks = {
-        "owner": "me",
-        "provider": "flink-savepoint",
-        "option.uid": "x",
-        "header": "true",
-        "mergeSchema": "true",
-        "foo": "1",
-    }
-    assert SourceOptions.parse(PATH | sparks) == SourceOptions.parse(PATH)
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"__partition_columns": "[]"},
+        {"paths": "[]"},
+        {"location": "file:/p", "option.uid": "orders", "owner": "me", "uid": "orders", "provider": "flink-savepoint"},
+        {"external": "true", "option.path": "/p", "owner": "me", "provider": "flink-savepoint", "comment": "c", "collation": "x"},
+        {"provider": "flink-savepoint", "option.path": "/p", "team": "mine", "is_managed_location": "true"},
+    ],
+    ids=["partitionBy", "load of several", "CREATE TABLE OPTIONS", "createTable", "TBLPROPERTIES"],
+)
+def test_options_that_spark_adds(given: dict[str, str]) -> None:
+    wanted = PATH | {n: given[n] for n in given if n == "uid"}
+    assert SourceOptions.parse(PATH | given) == SourceOptions.parse(wanted)
+
+
+@pytest.mark.parametrize("name", ["limit", "columns", "foo", "header", "mergeSchema", "a.b"])
+def test_options_that_nobody_knows(name: str) -> None:
+    with pytest.raises(OptionError, match=f"reading flink-savepoint: there is no option '{name.lower()}'; there are asOf"):
+        SourceOptions.parse(PATH | {name: "1"})
+    with pytest.raises(OptionError, match=f"metadata: there is no option '{name.lower()}'; there are pathMapping, .*table"):
+        SourceOptions.parse(PATH | {name: "1"}, "flink-savepoint-metadata")
+    with pytest.raises(OptionError, match=f"writing flink-savepoint: there is no option '{name.lower()}'; there are base"):
+        SinkOptions.parse(PATH | {"uid": "orders", name: "1"})
+
+
+def test_options_of_a_table_that_nobody_knows() -> None:
+    with pytest.raises(OptionError, match="no option 'limit'"):
+        SourceOptions.parse(PATH | {"provider": "flink-savepoint", "option.limit": "1", "limit": "1"})
+
+
+def test_each_source_has_its_own_options() -> None:
+    with pytest.raises(OptionError, match="reading flink-savepoint: there is no option 'table'"):
+        SourceOptions.parse(PATH | {"table": "states"})
+    with pytest.raises(OptionError, match="reading flink-savepoint-metadata: there is no option 'uid'"):
+        SourceOptions.parse(PATH | {"uid": "orders"}, "flink-savepoint-metadata")
+    with pytest.raises(OptionError, match="writing flink-savepoint: there is no option 'flatten'"):
+        SinkOptions.parse(PATH | {"uid": "orders", "flatten": "true"})
+    with pytest.raises(OptionError, match="did you mean 'keyType'"):
+        SinkOptions.parse(PATH | {"uid": "orders", "key_type": "LONG"})
+    assert SourceOptions.parse(PATH | {"table": "states"}, "flink-savepoint-metadata").table == "states"
+    with pytest.raises(OptionError, match="'operators', 'states', 'handles'"):
+        SourceOptions.parse(PATH | {"table": "tables"}, "flink-savepoint-metadata")
 
 
 def test_keyword_arguments_become_options_and_come_back() -> None:
@@ -180,9 +216,23 @@ def test_keys_without_a_form_in_json() -> None:
         option_strings(keys=[object()])
 
 
-def test_keys_are_a_list() -> None:
-    with pytest.raises(OptionError, match="a list of keys"):
-        read_options(keys="amelia")
+@pytest.mark.parametrize("keys", ["amelia", b"amelia", 1, 1.5, True, {"amelia": 1}, bytearray(b"a"), pa.table({"key": ["a"]})])
+def test_keys_are_a_list(keys: Any) -> None:
+    with pytest.raises(OptionError, match=r"(?s)keys=.*expected a list of keys"):
+        read_options(keys=keys)
+    with pytest.raises(OptionError, match=r"(?s)keys=.*expected a list of keys"):
+        option_strings(keys=keys)
+
+
+@pytest.mark.parametrize("keys", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), iter(["a", "b"]), np.array(["a", "b"])])
+def test_lists_of_keys(keys: Any) -> None:
+    assert read_options(keys=keys).keys == ("a", "b")
+
+
+@pytest.mark.parametrize("text", ['"amelia"', "1", '{"amelia": 1}', "true"])
+def test_keys_as_an_option_are_a_list(text: str) -> None:
+    with pytest.raises(OptionError, match=r"option keys=.*it looks like"):
+        SourceOptions.parse(PATH | {"keys": text})
 
 
 def test_modules_that_are_not_there() -> None:

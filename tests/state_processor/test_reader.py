@@ -95,6 +95,19 @@ def test_schemas(orders: SavepointReader, schema: Any) -> None:
     assert [tuple(r) for r in rows] == [("amelia", Decimal("3950.0"))]
 
 
+@pytest.mark.parametrize("keys", ["amelia", b"amelia", 7, {"amelia": 1}])
+def test_keys_that_are_no_list(orders: SavepointReader, keys: Any) -> None:
+    for read in (orders.read_keyed_state, orders.read_window_state, orders.read_timers):
+        with pytest.raises(sp.OptionError, match=r"keys=.*expected a list of keys"):
+            read("orders", keys=keys)
+
+
+def test_keys_of_another_type(orders: SavepointReader) -> None:
+    with pytest.raises(sp.OptionError, match="state 'total' has keys of type STRING, found 1 of type int"):
+        orders.read_keyed_state("orders", "total", keys=[1])
+    assert orders.read_keyed_state("orders", "total", keys=[]).collect() == []
+
+
 def test_schema_of_types(orders: SavepointReader, spark: SparkSession) -> None:
     frame = SavepointReader.read(spark, TYPES_PATH).read_keyed_state("types", "int", schema={"value": LongType()})
     assert [f.dataType.simpleString() for f in frame.schema] == ["int", "bigint"]
