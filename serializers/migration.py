@@ -50,7 +50,7 @@ from state_processor.serializers.pojo import PojoSerializerSnapshot, SubclassSna
 from state_processor.serializers.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.rowdata import RowDataSerializerSnapshot
 from state_processor.serializers.streaming import TTL_SNAPSHOTS
-from state_processor.serializers.type_extractor import inferred_by_flink
+from state_processor.serializers.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 
 FLINK_2: Final = 2
 
@@ -148,7 +148,7 @@ class TypeMigration:
     types
         The new types of parts that Kryo had, by path: those of collections, whose elements snapshots don't tell, and any others
         that the new job declares in another way. A ``LIST``, ``SET`` or ``MAP`` is what Flink infers for such a field, with null
-        allowed everywhere; a ``NULLABLE`` is taken word for word; ``KRYO`` leaves the part with Kryo.
+        allowed everywhere; a ``NULLABLE``, and a date or time, is taken word for word; ``KRYO`` leaves the part with Kryo.
     adapt
         Makes the serializers that read Kryo's values.
 
@@ -205,7 +205,7 @@ class TypeMigration:
             new: TypeSerializerSnapshot = with_kryo_5(snapshot)
             self.changes.append(Note(path, f"KRYO<{snapshot.type_class}>: from Kryo 2 to Kryo 5"))
         else:
-            new = _of_flink_2(inferred_by_flink(chosen, FLINK_2))
+            new = _of_flink_2(chosen if isinstance(chosen, LEFT_TO_KRYO) else inferred_by_flink(chosen, FLINK_2))
             self.changes.append(Note(path, f"KRYO<{snapshot.type_class}> becomes {new.restore_serializer()}"))
         reading = self.adapt(path, old, new.restore_serializer())
         return Migrated(AdaptedSnapshot(snapshot, reading), new)

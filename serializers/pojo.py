@@ -11,7 +11,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.collections import NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.errors import StateProcessorError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.errors import OptionError, StateProcessorError, UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.optional_map import (
@@ -54,7 +54,8 @@ def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], p
     class_name
         The Java class, as values name it.
     fields
-        The fields that it has beyond those of ``parent``: name and serializer.
+        The fields that it has beyond those of ``parent``: name and serializer. One that ``parent`` has as well is refused where a
+        state of that class is read.
     parent
         The class that the state was declared with.
     """
@@ -169,9 +170,31 @@ class PojoSerializer(TypeSerializer):
         self._flagged = tuple((f.name, f.flagged) for f in self.fields)
 
     @classmethod
-    def of(cls, class_name: str, fields: Mapping[str, TypeSerializer]) -> PojoSerializer:
-        """The serializer that Flink makes for a class: fields sorted by name, all declared by the class itself."""
-        return cls(class_name, [PojoField(name, fields[name], class_name) for name in sorted(fields)])
+    def of(
+        cls,
+        class_name: str,
+        fields: Mapping[str, TypeSerializer],
+        subclasses: Mapping[str, Mapping[str, TypeSerializer]] | None = None,
+    ) -> PojoSerializer:
+        """Return the serializer that Flink makes for a class: fields sorted by name, all declared by the class itself.
+
+        Parameters
+        ----------
+        class_name, fields
+            The class.
+        subclasses
+            Its registered subclasses in the order of registration, each with the fields that it adds.
+
+        Raises
+        ------
+        OptionError
+            If a subclass is the class itself, or has one of its fields.
+        """
+        own = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
+        registered: dict[str, TypeSerializer | None] = {
+            name: _subclass_of(class_name, own, name, added) for name, added in (subclasses or {}).items()
+        }
+        return cls(class_name, own, registered)
 
     def __str__(self) -> str:
         return f"POJO<{self.class_name}>"
@@ -419,6 +442,22 @@ class PojoSerializer(TypeSerializer):
         )
 
 
+def _subclass_of(
+    parent: str, inherited: Sequence[PojoField], class_name: str, added: Mapping[str, TypeSerializer]
+) -> PojoSerializer:
+    """The serializer of a subclass, from the fields of the class and those that it adds."""
+    if class_name == parent:
+        raise OptionError(f"{class_name} is described as a subclass of itself: leave it out of the subclasses")
+    both = [f.name for f in inherited if f.name in added]
+    if both:
+        raise OptionError(
+            f"{class_name} is described with the field {both[0]!r}, which it inherits from {parent}: name only the fields that "
+            f"it has beyond those of {parent} ({', '.join(f.name for f in inherited)})"
+        )
+    every = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
+    return PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
+
+
 def _names(field: str, class_name: str) -> Iterator[str]:
     """Names for a field's column, best first."""
     yield field
@@ -509,8 +548,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
         unregistered = {s.class_name: _restore_subclass(s) for s in self.unregistered}
         for class_name, own in _DESCRIBED.get(self.pojo_class, {}).items():
             if registered.get(class_name) is None and unregistered.get(class_name) is None:
-                every = [*fields, *(PojoField(name, serializer, class_name) for name, serializer in own.items())]
-                unregistered[class_name] = PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
+                unregistered[class_name] = _subclass_of(self.pojo_class, fields, class_name, own)
         return PojoSerializer(self.pojo_class, fields, registered, unregistered)
 
     def _restore_field(self, field: PojoFieldSnapshot) -> TypeSerializer:

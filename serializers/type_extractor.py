@@ -1,31 +1,45 @@
-"""The serializers that Flink infers for fields of a Java class that are declared as collections. Flink: ``TypeExtractor``.
+"""The serializers that Flink infers for fields of a Java class. Flink: ``TypeExtractor``.
 
-A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x. Flink 2.x has serializers for it where the type arguments are
-plain classes, and lets null in everywhere.
+Most types are those that their Java class names. Two kinds are not:
+
+* ``LocalDate``, ``LocalTime`` and ``LocalDateTime`` are Kryo's in all versions up to 2.3: Flink has serializers for them, and its
+  extractor does not look for these. ``Instant``, ``java.util.Date`` and those of ``java.sql`` it finds.
+* A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x. Flink 2.x has serializers for it where the type arguments are
+  plain classes, and lets null in everywhere.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
+from state_processor.serializers import temporal
+from state_processor.serializers.arrays import GenericArraySerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.composite import NullableSerializer
+from state_processor.serializers.composite import EitherSerializer, NullableSerializer, TupleSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo import KryoSerializer
 from state_processor.serializers.kryo.declared import java_type_of
 from state_processor.serializers.pojo import PojoSerializer
 
-_COLLECTIONS = (ListSerializer, MapSerializer, SetSerializer)
+_COLLECTIONS: Final = (ListSerializer, MapSerializer, SetSerializer)
+_WITH_ARGUMENTS: Final = (*_COLLECTIONS, TupleSerializer, EitherSerializer)
+LEFT_TO_KRYO: Final = (temporal.LocalDateSerializer, temporal.LocalTimeSerializer, temporal.LocalDateTimeSerializer)
+"""What Flink has serializers for, and its extractor does not look for."""
+
+_FLINK_2: Final = 2
 
 
 def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
-    """The serializer that Flink infers for a type, as a Java class declares it.
+    """Return the serializer that Flink infers for a type, as a Java class declares it.
 
     Parameters
     ----------
     type_
-        ``LIST``, ``SET`` or ``MAP``, or a POJO with such fields; any other type is taken word for word.
+        The type; what is inside of POJOs, tuples, ``Either``, arrays and collections is inferred too. A ``NULLABLE``, and what
+        Java has no generic class for, is taken word for word.
     major
         The major version of Flink.
 
@@ -35,31 +49,50 @@ def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
         If type arguments have arguments of their own, which Flink 2.x leaves to Kryo; or, for Flink 1.x, if an argument stands
         for no class that Kryo knows.
     """
-    if isinstance(type_, PojoSerializer):
-        fields = [replace(f, serializer=inferred_by_flink(f.serializer, major)) for f in type_.fields]
-        return PojoSerializer(type_.class_name, fields, type_.registered, type_.unregistered)
-    if not isinstance(type_, _COLLECTIONS):
-        return type_
-    return KryoSerializer(str(java_type_of(type_))) if major < 2 else _collection(type_)
+    match type_:
+        case PojoSerializer():
+            return _pojo(type_, major)
+        case TupleSerializer():
+            return TupleSerializer([inferred_by_flink(f, major) for f in type_.fields], type_.tuple_class)
+        case EitherSerializer():
+            return EitherSerializer(inferred_by_flink(type_.left, major), inferred_by_flink(type_.right, major))
+        case GenericArraySerializer():
+            return GenericArraySerializer(inferred_by_flink(type_.element, major), type_.component_class)
+        case ListSerializer() | MapSerializer() | SetSerializer():
+            return KryoSerializer(str(java_type_of(type_))) if major < _FLINK_2 else _collection(type_)
+    return KryoSerializer(str(java_type_of(type_))) if isinstance(type_, LEFT_TO_KRYO) else type_
+
+
+def _pojo(type_: PojoSerializer, major: int) -> TypeSerializer:
+    def subclasses(given: Mapping[str, TypeSerializer | None]) -> dict[str, TypeSerializer | None]:
+        return {name: s and inferred_by_flink(s, major) for name, s in given.items()}
+
+    fields = [replace(f, serializer=inferred_by_flink(f.serializer, major)) for f in type_.fields]
+    return PojoSerializer(type_.class_name, fields, subclasses(type_.registered), subclasses(type_.unregistered))
 
 
 def _collection(type_: TypeSerializer) -> TypeSerializer:
     """What Flink 2.x infers for a collection."""
     match type_:
         case SetSerializer():
-            arguments = [inferred_by_flink(type_.element.inner, 2)]  # type: ignore[attr-defined]
-            inferred: TypeSerializer = SetSerializer(arguments[0])
+            given = [type_.element.inner]  # type: ignore[attr-defined]
         case ListSerializer():
-            arguments = [inferred_by_flink(type_.element, 2)]
+            given = [type_.element]
+        case MapSerializer():
+            given = [type_.key, type_.value.inner]
+    if any(isinstance(g, _WITH_ARGUMENTS) or (isinstance(g, KryoSerializer) and g.declared.arguments) for g in given):
+        raise OptionError(
+            f"{type_}: Flink 2.x infers no serializer for collections of types with type arguments (lists of lists, of tuples), "
+            'it leaves the whole to Kryo; give KRYO("java.util.List"), or "java.util.Set" or "java.util.Map", the field\'s class'
+        )
+    arguments = [inferred_by_flink(g, _FLINK_2) for g in given]
+    match type_:
+        case SetSerializer():
+            inferred: TypeSerializer = SetSerializer(*arguments)
+        case ListSerializer():
             inferred = ListSerializer(_nullable(*arguments))
         case MapSerializer():
-            arguments = [inferred_by_flink(a, 2) for a in (type_.key, type_.value.inner)]
             inferred = MapSerializer(_nullable(arguments[0]), arguments[1])
-    if any(isinstance(a, NullableSerializer) and isinstance(a.inner, _COLLECTIONS) for a in arguments):
-        raise OptionError(
-            f"{type_}: Flink 2.x infers no serializer for collections inside collections, it leaves the whole to Kryo; "
-            'give KRYO("java.util.List"), or "java.util.Set" or "java.util.Map", the class of the field'
-        )
     return NullableSerializer(inferred)
 
 

@@ -296,25 +296,46 @@ class Types:
         return composite.EnumSerializer(class_name, names)
 
     @staticmethod
-    def POJO(class_name: str, fields: Mapping[str, TypeSerializer]) -> TypeSerializer:
+    def POJO(
+        class_name: str,
+        fields: Mapping[str, TypeSerializer],
+        subclasses: Mapping[str, Mapping[str, TypeSerializer]] | None = None,
+    ) -> TypeSerializer:
         """A POJO or Java record: class and fields. Nested classes are named with ``$``: ``com.acme.Job$Order``.
 
-        Fields have the types that are given, word for word. For a class whose fields are declared as lists, sets or maps
-        and not annotated, see :meth:`INFERRED`.
+        Fields have the types that are given, word for word. For a class as Java declares it, with fields that are lists, sets,
+        maps, or dates and times of ``java.time``, see :meth:`INFERRED`.
+
+        Parameters
+        ----------
+        class_name, fields
+            The class.
+        subclasses
+            The subclasses that the job registers (``pipeline.serialization-config``, ``registerPojoType``) in the order in which
+            it does, each with the fields that it adds. Columns of such values have a field ``_class``, which names the class of
+            each; null stands for ``class_name``.
+
+        Raises
+        ------
+        OptionError
+            If a subclass has a field of the class.
         """
-        return pojo.PojoSerializer.of(class_name, fields)
+        return pojo.PojoSerializer.of(class_name, fields, subclasses)
 
     @staticmethod
     def INFERRED(declared: TypeSerializer, flink_version: str = "1.20") -> TypeSerializer:
         """The type that Flink infers for a class or field as Java declares it (Flink: ``TypeExtractor``).
 
-        A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` in a POJO is Kryo's in Flink 1.x, and a collection with room for nulls in Flink
-        2.x, unless the job gives it a type of its own (``@TypeInfo``).
+        Unless the job gives a field a type of its own (``@TypeInfo``), a ``LocalDate``, ``LocalTime`` or ``LocalDateTime`` is
+        Kryo's in all versions; a ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x, and a collection with room for
+        nulls in Flink 2.x. Classes that Flink has no serializer for, such as ``Duration`` and ``ZonedDateTime``, are
+        ``KRYO("java.time.Duration")`` in the first place.
 
         Parameters
         ----------
         declared
-            ``LIST``, ``SET`` or ``MAP``, or a POJO with such fields at any depth; any other type stays as it is.
+            A POJO, or the type of a field; what is inside of POJOs, tuples, arrays and collections is inferred as well. A
+            ``NULLABLE`` is taken word for word.
         flink_version
             The Flink of the job: ``"1.20"``, ``"2.3"``; only the major version matters.
 

@@ -22,14 +22,14 @@ def java_type_of(serializer: TypeSerializer) -> JavaType:
 
 
 def _java_name(serializer: TypeSerializer) -> JavaType | None:
-    from state_processor.serializers import arrays, collections, composite
+    from state_processor.serializers import arrays, collections, composite, pojo
     from state_processor.serializers.kryo.serializer import KryoSerializer
 
     match serializer:
         case basic.NumberSerializer() | basic.CharSerializer():
             return JavaType(str(serializer).lower())
         case KryoSerializer():
-            return JavaType(serializer.type_class)
+            return serializer.declared
         case collections.MapSerializer():
             return JavaType("java.util.Map", (_boxed(serializer.key), _boxed(serializer.value.inner)))
         case collections.SetSerializer():
@@ -44,6 +44,8 @@ def _java_name(serializer: TypeSerializer) -> JavaType | None:
             if user_class(serializer.enum_class) is None:
                 register_kryo_class(serializer.enum_class, serializer.names)
             return JavaType(serializer.enum_class)
+        case pojo.PojoSerializer() if user_class(serializer.class_name) is not None:
+            return JavaType(serializer.class_name)
     simple = _JAVA_NAMES.get(str(serializer))
     return JavaType(simple) if simple else None
 
@@ -55,6 +57,7 @@ def _boxed(serializer: TypeSerializer) -> JavaType:
 
 _JAVA_NAMES: Final = {
     "STRING": "java.lang.String",
+    "BYTES": "[B",
     "BIG_INT": "java.math.BigInteger",
     "BIG_DEC": "java.math.BigDecimal",
     "DATE": "java.util.Date",

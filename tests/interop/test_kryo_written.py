@@ -137,7 +137,84 @@ WISHES = T.POJO(
 )
 WISH: dict[str, Any] = {"owner": "Bela", "items": ["tea", None, ""], "counts": [("tea", 3)], "marks": [7]}
 
+TIER = T.ENUM("fixtures.Tier", ["BRONZE", "SILVER", "GOLD"])
+DIARY = T.POJO(
+    "fixtures.Diary",
+    {
+        "day": T.LOCAL_DATE(),
+        "time": T.LOCAL_TIME(),
+        "at": T.LOCAL_DATE_TIME(),
+        "instant": T.INSTANT(),
+        "took": T.KRYO("java.time.Duration"),
+        "date": T.DATE(),
+        "sqlDate": T.SQL_DATE(),
+        "sqlTime": T.SQL_TIME(),
+        "sqlTimestamp": T.SQL_TIMESTAMP(),
+        "price": T.BIG_DEC(),
+        "count": T.BIG_INT(),
+        "days": T.OBJECT_ARRAY(T.LOCAL_DATE()),
+        "names": T.BASIC_ARRAY(T.STRING()),
+        "boxes": T.BASIC_ARRAY(T.LONG()),
+        "numbers": T.PRIMITIVE_ARRAY(T.INT()),
+        "blob": T.BYTES(),
+        "tier": TIER,
+        "tiers": T.OBJECT_ARRAY(TIER),
+        "visit": VISIT,
+        "visits": T.OBJECT_ARRAY(VISIT),
+        "pair": T.TUPLE([T.STRING(), T.LOCAL_DATE()]),
+        "holidays": T.LIST(T.LOCAL_DATE()),
+        "log": T.MAP(T.LOCAL_DATE(), T.INSTANT()),
+    },
+)
+"""The types that the class declares: what Flink makes of them, it is for ``INFERRED`` to say."""
+DAY: dict[str, Any] = {
+    "day": "2024-02-29",
+    "time": "13:05:07.000000009",
+    "at": "2024-02-29T13:05",
+    "instant": "2024-01-01T00:00:00.000000007Z",
+    "took": "PT25H",
+    "date": "2024-02-29T12:00:00.123Z",
+    "sqlDate": "2024-02-29",
+    "sqlTime": "23:59:59",
+    "sqlTimestamp": "2024-01-01T12:00:00.123456789Z",
+    "price": "-12.50",
+    "count": str(1 << 90),
+    "days": ["2024-02-29", None],
+    "names": ["a", None],
+    "boxes": [1, None],
+    "numbers": [1, -1],
+    "blob": b"\x00\xff",
+    "tier": "GOLD",
+    "tiers": ["SILVER", None],
+    "visit": VISITS[0],
+    "visits": [VISITS[0], None],
+    "pair": {"f0": "leap", "f1": "2024-02-29"},
+    "holidays": ["2024-12-25", None],
+    "log": [("2024-02-29", "2024-02-29T00:00:00Z")],
+}
+
+
+def _printed_visit(visit: dict[str, Any]) -> dict[str, Any]:
+    return {"@class": "fixtures.Visit", **visit, "note": visit["note"] and f"Optional[{visit['note']}]"}
+
+
+PRINTED_DAY = DAY | {
+    "@class": "fixtures.Diary",
+    "sqlTimestamp": "2024-01-01 12:00:00.123456789",
+    "blob": "00ff",
+    "visit": _printed_visit(VISITS[0]),
+    "visits": [_printed_visit(VISITS[0]), None],
+    "pair": ["leap", "2024-02-29"],
+    "log": [["2024-02-29", "2024-02-29T00:00:00Z"]],
+}
+
 SPECIMENS = (
+    specimen(
+        "POJO<fixtures.Diary>",
+        DIARY,
+        *(DAY, dict.fromkeys(DAY)),
+        printed=[PRINTED_DAY, {"@class": "fixtures.Diary", **dict.fromkeys(DAY)}],
+    ),
     specimen(
         "POJO<fixtures.Wishes>",
         WISHES,
@@ -154,7 +231,7 @@ SPECIMENS = (
         "POJO<fixtures.Visit>",
         VISIT,
         *VISITS,
-        printed=[{"@class": "fixtures.Visit", **v, "note": v["note"] and f"Optional[{v['note']}]"} for v in VISITS],
+        printed=[_printed_visit(v) for v in VISITS],
     ),
     kryo("fixtures.Maybe", *MAYBE, printed=[_maybe(m) for m in MAYBE]),
     kryo("fixtures.Parcel", *PARCELS, printed=[_printed(p) for p in PARCELS]),

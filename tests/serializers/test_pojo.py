@@ -6,18 +6,28 @@ from harness import PLAIN, Specimen, check_codec, check_payloads, check_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state_processor.serializers import DataInput, DecodeOptions, pojo, read_serializer_snapshot, register_primitive_fields
+from state_processor.serializers import (
+    DataInput,
+    DecodeOptions,
+    pojo,
+    read_serializer_snapshot,
+    register_pojo_class,
+    register_primitive_fields,
+)
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.collections import ListSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
+    OptionError,
     StateProcessorError,
     UndecodableValueError,
     UnknownSerializerError,
     UnsupportedFormatError,
 )
 from state_processor.serializers.pojo import POJO_SNAPSHOT, PojoField, PojoSerializer, PojoSerializerSnapshot, PojoValue
+from state_processor.types import Types
 
 INT, LONG, DOUBLE, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), NumberSerializer("DOUBLE"), StringSerializer()
 
@@ -279,3 +289,33 @@ def test_specimen_of_a_registered_subclass(specimen: Specimen) -> None:
 @pytest.mark.parametrize("specimen", specimens("flink-tests-java17", "pojo-*"), ids=str)
 def test_specimen_of_a_record(specimen: Specimen) -> None:
     assert dict(check_specimen(specimen)) == {"id": 911108, "name": "Gordon"}
+
+
+def test_subclasses_that_a_type_declares() -> None:
+    subclasses = {"a.Square": {"side": LONG}, "a.Circle": {"area": LONG}}
+    declared = Types.POJO("a.Shape", {"name": STRING, "id": LONG}, subclasses)
+    assert isinstance(declared, PojoSerializer)
+    assert [*declared.registered] == ["a.Square", "a.Circle"]
+    square = declared.registered["a.Square"]
+    assert isinstance(square, PojoSerializer)
+    assert [(f.name, f.declaring_class) for f in square.fields] == [("id", "a.Shape"), ("name", "a.Shape"), ("side", "a.Square")]
+    assert declared.serialize(PojoValue("a.Circle", {"id": 1, "name": None, "area": 2}))[:2] == b"\x08\x01"
+    assert declared.snapshot().restore_serializer() == declared
+
+
+@pytest.mark.parametrize(
+    ("subclasses", "message"),
+    [
+        ({"a.Square": {"name": STRING}}, "a.Square is described with the field 'name', which it inherits from a.Shape"),
+        ({"a.Shape": {"side": STRING}}, "a.Shape is described as a subclass of itself"),
+    ],
+)
+def test_subclasses_with_fields_of_the_class_are_refused(subclasses: dict[str, dict[str, TypeSerializer]], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Types.POJO("a.Shape", {"name": STRING, "id": LONG}, subclasses=subclasses)
+
+
+def test_a_described_class_with_a_field_of_its_parent_is_refused() -> None:
+    register_pojo_class("a.Tall", {"id": LONG, "name": LONG}, parent="a.Named")
+    with pytest.raises(OptionError, match=r"a\.Tall is described with the field 'name', which it inherits from a\.Named"):
+        Types.POJO("a.Named", {"name": STRING}).snapshot().restore_serializer()

@@ -1,0 +1,94 @@
+"""POJOs with registered subclasses that Flink never wrote: a job that registers them restores all, and goes on with the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import flink
+import pyarrow as pa
+import pytest
+from rewriting import write_keyed
+
+import state_processor as sp
+from state_processor.backends.meta_info import VALUE
+from state_processor.backends.operator_id import operator_id
+from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.snapshot_dir import open_snapshot
+from state_processor.backends.sources import keyed_handles
+from state_processor.backends.staging import Staging
+from state_processor.backends.states import find_operator
+from state_processor.serializers.options import DecodeOptions
+
+pytestmark = pytest.mark.interop
+
+T = sp.Types
+SHAPE, CIRCLE, SQUARE = "fixtures.Shape", "fixtures.Circle", "fixtures.Square"
+SHAPES = T.POJO(
+    SHAPE,
+    {"name": T.STRING(), "order": T.INT()},
+    subclasses={SQUARE: {"side": T.LONG(), "label": T.STRING()}, CIRCLE: {"radius": T.DOUBLE()}},
+)
+REGISTERED = {
+    "1.20.5": {"pipeline.registered-pojo-types": f"{SQUARE};{CIRCLE}"},
+    "2.3.0": {"pipeline.serialization-config": f"[{SQUARE}: {{type: pojo}}, {CIRCLE}: {{type: pojo}}]"},
+}
+ROWS: list[dict[str, Any]] = [
+    {"_class": SQUARE, "name": "s", "order": 1, "side": -5, "label": None},
+    {"_class": CIRCLE, "name": None, "order": 2, "radius": 0.5},
+    {"_class": SHAPE, "name": "plain", "order": 3},
+    {"_class": None, "name": "plain", "order": 4},
+]
+
+
+def _savepoint(target: Path, version: str) -> dict[str, Any]:
+    state = sp.ValueState(SHAPES).describe("shapes", T.LONG())
+    column = pa.array(ROWS, SHAPES.arrow_type(DecodeOptions()))
+    batch = pa.RecordBatch.from_pydict({"key": pa.array(range(len(ROWS)), pa.int64()), "value": column})
+    staging = Staging(str(target), "shapes")
+    staging.prepare()
+    handles = write_keyed(staging, operator_id("shapes"), [(state, [batch])], 1, 128)
+    subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
+    commit_savepoint(staging, [NewOperator.of_uid("shapes", 1, 128, subtasks)], version=metadata_version(version))
+    fields = ({name: value for name, value in row.items() if name != "_class"} for row in ROWS)
+    printed = [{"@class": row["_class"] or SHAPE, **own} for row, own in zip(ROWS, fields, strict=True)]
+    states = [
+        {
+            "name": "shapes",
+            "kind": "VALUE",
+            "value_type": f"POJO<{SHAPE}>",
+            "namespace_type": "VOID_NAMESPACE",
+            "ttl": False,
+            "entries": [{"key": key, "value": value} for key, value in enumerate(printed)],
+        }
+    ]
+    return {"uid": "shapes", "key_type": "LONG", "states": states}
+
+
+@pytest.mark.parametrize("version", REGISTERED)
+def test_registered_subclasses(version: str, tmp_path: Path) -> None:
+    operator = _savepoint(tmp_path / "savepoint", version)
+    settings = REGISTERED[version]
+    requests = [
+        flink.request([operator], tmp_path / "savepoint", backend=backend, settings=settings, savepoint_to=tmp_path / backend)
+        for backend in ("hashmap", "rocksdb")
+    ]
+    for answer in flink.restore(version, requests):
+        assert "error" not in answer, answer["error"][:4000]
+        assert flink.entries(answer["operators"]) == flink.entries([operator])
+        of_flink = _serializer(Path(answer["savepoint"]))
+        assert (
+            of_flink.to_bytes() == _serializer(tmp_path / "savepoint").to_bytes()
+        )  # declaring classes, order of tags, fields of each
+        assert _rows(Path(answer["savepoint"])) == _rows(tmp_path / "savepoint")
+
+
+def _serializer(path: Path) -> Any:
+    snapshot = open_snapshot(path)
+    handle = next(iter(keyed_handles(find_operator(snapshot, "shapes"), snapshot)))
+    return handle.open(snapshot).header.states[0].serializers[VALUE]
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows = [row for batch in sp.arrow.read_state(path, "shapes", "shapes") for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: int(row["key"]))
