@@ -20,7 +20,8 @@ any, not in void namespace   ``namespace``, or ``window``
 any, with TTL                ``_last_access``, if there is one: a timestamp, or beside a list or map a list of them
 ============================ ==============================================================================
 
-A null value, list or map, and an empty list or map, is no entry: that is how Flink has it.
+A null value, list or map, and an empty list or map, is no entry: that is how Flink has it. A null as the value of a map's entry,
+or as an element of a list, is written where the type has bytes for null, and refused where it has none.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from state_processor.serializers.kernel.encode_input import bind
 from state_processor.serializers.kernel.encode_program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.encoder import ColumnEncoder, describe_row
 from state_processor.serializers.key_hashes import hash_codes
+from state_processor.serializers.streaming import TtlMapStateValue
 from state_processor.serializers.structs import SignFlippedLongSerializer
 
 BLOB_SCHEMA: Final = pa.schema(
@@ -292,9 +294,9 @@ def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSeriali
     elif state.kind == LIST:
         fields[VALUE] = JoinedListSerializer(value)
     elif state.kind == MAP and MAP_KEY in names:
-        fields |= {MAP_KEY: _required(state.map_key), MAP_VALUE: MapStateValue(value)}
+        fields |= {MAP_KEY: _required(state.map_key), MAP_VALUE: _map_value(state)}
     elif state.kind == MAP:
-        fields[VALUE] = _MapColumn(_required(state.map_key), MapStateValue(value))
+        fields[VALUE] = _MapColumn(_required(state.map_key), _map_value(state))
     else:
         fields[VALUE] = value
     missing = [n for n in fields if n not in names]
@@ -303,6 +305,11 @@ def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSeriali
             f"state {state.name!r} ({state.kind}): column {missing[0]!r} is missing; there are {', '.join(schema.names)}"
         )
     return fields
+
+
+def _map_value(state: StateDescription) -> MapStateValue:
+    value = _required(state.value)
+    return TtlMapStateValue(value) if state.has_ttl else MapStateValue(value)
 
 
 class _MapColumn(JoinedListSerializer):

@@ -237,7 +237,8 @@ def read_state(
     if key_bytes or options.keys is not None or (nested and state.kind == MAP):
         columns.add(KEY_BYTES_COLUMN)
     keys = serialized_keys(state, options.keys) if options.keys is not None else None
-    request = ScanRequest(state.name, frozenset(columns), options.decode, key_groups, keys, options.types)
+    decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
+    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, keys, options.types)
     batches = _filter_keys(source.scan(request), keys)
     if state.kind == LIST:
         batches = (_shape_list(b, state, options) for b in batches)
@@ -282,15 +283,25 @@ def _shape_list(batch: pa.RecordBatch, state: StateDescription, options: ReadOpt
 
 
 def _shape_map(batches: Iterator[pa.RecordBatch], state: StateDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    with_ttl = state.has_ttl and options.decode.ttl
+    """Maps as asked for. Entries with TTL always come with their times: what has none is null itself, and Flink drops it."""
+    if state.has_ttl:
+        batches = (_without_dropped(b) for b in batches)
     if not options.flatten:
         batches = _nest(batches)
-        yield from (_expire_nested(b, options) if with_ttl else b for b in batches)
+        yield from (_expire_nested(b, options) if state.has_ttl else b for b in batches)
         return
     for batch in batches:
         if layouts.VALUE in batch.schema.names:  # the heap has whole maps
             batch = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
-        yield _expire(shapes.split_ttl(batch, layouts.MAP_VALUE), options) if with_ttl else batch
+        yield _expire(shapes.split_ttl(batch, layouts.MAP_VALUE), options) if state.has_ttl else batch
+
+
+def _without_dropped(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Entries of a map with TTL but for those without a value and its time, which the heap's own format can't have."""
+    if layouts.MAP_VALUE not in batch.schema.names:
+        return batch
+    values = batch.column(layouts.MAP_VALUE)
+    return batch.filter(pc.is_valid(values)) if values.null_count else batch
 
 
 def _nest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

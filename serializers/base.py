@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import UNWRITABLE, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.options import DecodeOptions
@@ -71,6 +71,14 @@ class TypeSerializer(ABC):
         target = DataOutput()
         self.write(value, target)
         return target.to_bytes()
+
+    @property
+    def writes_null(self) -> bool:
+        """Whether null is a value like others, with bytes of its own (Flink: ``NullableSerializer.checkIfNullSupported``)."""
+        try:
+            return self.deserialize(self.serialize(None)) is None
+        except UNWRITABLE:
+            return False
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

@@ -41,6 +41,12 @@ class _Number:
         return _number, (self.name,)
 
 
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
 def _number(name: str) -> _Number:
     return _NUMBERS[name]
 
@@ -55,7 +61,7 @@ _ENCODE: Final = {
 _NUMBERS: Final = {
     n.name: n
     for n in (
-        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean, bool),
+        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean, _truth),
         _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int, index),
         _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int, index),
         _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int, index),
@@ -196,6 +202,11 @@ class StringValueSerializer(StringSerializer):
     snapshot_class = f"{BASE}StringValueSerializer$StringValueSerializerSnapshot"
     _lengths_start_at = 0
     _operation = ops.STRING_VALUE
+
+    def write(self, value: str | None, target: DataOutput) -> None:
+        if value is None:
+            raise ValueError("null, which STRING_VALUE has no bytes for")
+        super().write(value, target)
 
 
 _BIG_CONSTANTS: Final = {1: 0, 2: 1, 3: 10}

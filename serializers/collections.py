@@ -242,7 +242,8 @@ class MapStateValue(NullFlagged):
     """The value of a map state's entry outside the heap: a null flag and the value, up to the end of the part.
 
     Behind the flag of a null, RocksDB writes nothing and the heap's savepoints what the serializer makes of null
-    (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both are read; as RocksDB does is written.
+    (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both are read; as RocksDB does is written. Where the serializer
+    makes nothing of null, a job on the heap could not take a savepoint with it, so that null is refused.
     """
 
     def read(self, source: DataInput) -> Any:
@@ -253,6 +254,16 @@ class MapStateValue(NullFlagged):
 
     def skip(self, source: DataInput) -> None:
         self.read(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        if value is None and not self.inner.writes_null:
+            raise ValueError(f"null, which {self.inner} has no bytes for")
+        super().write(value, target)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if not self.inner.writes_null:
+            builder.op(encode_ops.REQUIRE, column)
+        super().emit_encode(builder, column)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.null_flag(column, null_when=True):

@@ -5,8 +5,10 @@ It lives in the lowest package because every layer raises from it; ``state_proce
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Final
 
 
 class StateProcessorError(Exception):
@@ -73,3 +75,7 @@ class NotFoundError(StateProcessorError, LookupError):
         hint = f" Did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
         listed = ", ".join(repr(n) for n in names[:20]) + (", …" if len(names) > 20 else "")
         return cls(f"no {what} {wanted!r} in {where}.{hint} It has: {listed or 'none'}.")
+
+
+UNWRITABLE: Final = (StateProcessorError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError, struct.error)
+"""What ``write`` and ``accept`` of serializers raise for a value that is none of theirs."""

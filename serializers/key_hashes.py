@@ -14,11 +14,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.composite import ROW_KIND_FIELD, ROW_KINDS, NullableSerializer, RowSerializer, TupleSerializer
 from state_processor.serializers.encoded_hashes import Hashes, fold_long, hashes_of_encoded
-from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.encode import BEGIN, END
 from state_processor.serializers.kernel.encode_input import conform
-from state_processor.serializers.kernel.encode_program import UNWRITABLE
 from state_processor.serializers.kernel.encode_text import code_point, utf8_size
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kernel.memory import load_i32

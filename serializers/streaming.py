@@ -19,7 +19,7 @@ from state_processor.serializers.base import (
     write_versioned_snapshot,
 )
 from state_processor.serializers.basic import NumberSerializer, VoidSerializer
-from state_processor.serializers.collections import ListSerializer, NullFlagged
+from state_processor.serializers.collections import ListSerializer, MapStateValue, NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaObject, read_java_object
@@ -222,6 +222,21 @@ class TtlSerializer(NestedSerializer):
         else:
             builder.op(encode_ops.MILLIS, access, builder.constant(default))
         self.value.emit_encode(builder, column.named("value") if is_timed(column.type) else column)
+
+
+class TtlMapStateValue(MapStateValue):
+    """The value of an entry of a map state with time-to-live, outside the heap.
+
+    It is never null itself: of a null that a job puts, Flink keeps the time as of any other value (``TtlMapState``). An entry
+    that is null all the same it drops when it comes upon it.
+    """
+
+    def accept(self, value: Any) -> Any:
+        return self.inner.accept(value)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(bytes(1))
+        self.inner.emit_encode(builder, column)
 
 
 class WrappingSerializer(DelegatingSerializer):

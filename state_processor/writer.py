@@ -56,6 +56,17 @@ class SavepointWriter:
     Methods note what is to be written and return the writer; :meth:`write` does it. Savepoints are in Flink's canonical
     format, which every Flink since 1.13 restores with any state backend but ForSt.
 
+    What a null means depends on where it stands:
+
+    - key, map key: a key is never null; the key of a map's entry is where its type has null, as ``STRING`` has.
+    - value, list or map of a row: there is no entry for the key; :meth:`update_keyed_state` removes the one that is there.
+    - value of a map's entry, element of a list or array, field of a tuple: a null, where the type has one (``STRING``,
+      ``BIG_INT``, ``BIG_DEC``, dates and times, ``POJO``, ``NULLABLE``, ``KRYO``); where it has none (``LONG`` and other
+      primitives, ``TUPLE``, ``ROW``, ``LIST``, ``MAP``, arrays, ``ENUM``) the row is refused. Entries are removed by
+      :meth:`delete_map_entries`. With TTL, a null in a map has a time of last access as other values have.
+    - value of a ``MAP`` inside a value, element of a ``SET``, field of a ``ROW`` or ``POJO``: a null, whatever the type; but
+      not of a POJO's field that :func:`~state_processor.serializers.register_primitive_fields` names.
+
     Examples
     --------
     >>> writer = SavepointWriter.new(spark, max_parallelism=128)  # doctest: +SKIP

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import InvalidRowError, StateProcessorError
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.kernel.columns import Column, ColumnTree
-from state_processor.serializers.kernel.encode_program import UNWRITABLE, EncodeProgram
+from state_processor.serializers.kernel.encode_program import EncodeProgram
 from state_processor.serializers.kernel.encode_types import is_timed, timed
 from state_processor.serializers.options import DecodeOptions
 
@@ -157,6 +157,8 @@ def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reach
             _lower(prepared, child, array.field(array.type.get_field_index(child.name)), f"{path}.{child.name}", inside, rows)
             for child in column.children
         ]
+        if is_timed(wanted) and array.null_count:  # null is a value here, with a time: both stand in the children
+            children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
         return _struct(wanted, array, children)
     if pa.types.is_map(wanted) or pa.types.is_list(wanted):
         return _lower_elements(prepared, column, array, path, reachable, rows)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.kernel import encode_ops as ops
 from state_processor.serializers.kernel.builder import ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 
 if TYPE_CHECKING:
     from state_processor.serializers.base import TypeSerializer
-
-
-UNWRITABLE: Final = (StateProcessorError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError, struct.error)
-"""What ``write`` and ``accept`` raise for a value that is none of theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +109,11 @@ class EncodeBuilder(ProgramBuilder):
     def prepare(self, serializer: TypeSerializer, column: Column) -> None:
         """Let a serializer write the column's values in Python; the kernel copies what comes out."""
         self._prepared[column.index] = serializer
-        try:
+        if serializer.writes_null:
             null = serializer.serialize(None)
-        except UNWRITABLE:
-            self.op(ops.RAW, column, -1)
-        else:
             self.op(ops.RAW, column, self.constant(null), len(null))
+        else:
+            self.op(ops.RAW, column, -1)
 
     def build(self) -> EncodeProgram:
         """The finished program.

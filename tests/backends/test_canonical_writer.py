@@ -33,7 +33,7 @@ from state_processor.serializers.streaming import TimeWindowSerializer, TtlSeria
 LONG, INT, STRING, VOID = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription("total", "VALUE", LONG, VOID, value=LONG)
 NAMES = StateDescription("names", "LIST", LONG, VOID, value=STRING)
-ITEMS = StateDescription("items", "MAP", STRING, STRING, STRING, LONG)
+ITEMS = StateDescription("items", "MAP", STRING, STRING, STRING, STRING)
 
 
 def encode(state: StateDescription, columns: dict[str, Any], max_parallelism: int = 128, **options: Any) -> list[dict[str, Any]]:
@@ -69,7 +69,7 @@ def test_suffixes_and_two_bytes_of_key_group() -> None:
     """Key and namespace of variable length are followed by their lengths, each in base 256."""
     namespace = "n" * 300
     (blob,) = encode(
-        ITEMS, {"key": ["key-0"], "namespace": [namespace], "map_key": ["a"], "map_value": pa.array([None], pa.int64())}, 1000
+        ITEMS, {"key": ["key-0"], "namespace": [namespace], "map_key": ["a"], "map_value": pa.array([None], pa.string())}, 1000
     )
     key = b"\x06key-0"
     space = bytes([0xAD, 0x02]) + namespace.encode()
@@ -81,7 +81,7 @@ def test_rows_without_entries_and_with_many() -> None:
     assert encode(TOTAL, {"key": [1, 2], "value": pa.array([None, 3], pa.int64())})[0]["count"] == 1
     blobs = encode(NAMES, {"key": [1, 2, 3], "value": [None, [], ["a", None, "€"]]})
     assert [b["blob"][18:] for b in blobs] == [b"\x02a,\0,\x02\xac\x41"]
-    maps = pa.array([[("a", 1), ("b", None)], [], None], pa.map_(pa.string(), pa.int64()))
+    maps = pa.array([[("a", "1"), ("b", None)], [], None], pa.map_(pa.string(), pa.string()))
     blobs = encode(ITEMS, {"key": ["k"] * 3, "namespace": ["", "", ""], "value": maps})
     assert [b["count"] for b in blobs] == [2]
 

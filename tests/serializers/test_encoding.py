@@ -15,8 +15,7 @@ from state_processor.serializers.avro import AvroSerializer
 from state_processor.serializers.avro_schema import AvroSchema
 from state_processor.serializers.basic import BigDecimalSerializer, BigIntegerSerializer
 from state_processor.serializers.binary_values import TimestampData
-from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.kernel.encode_program import UNWRITABLE
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.key_hashes import column_hashes, hash_codes
 from state_processor.serializers.logical_types import (
