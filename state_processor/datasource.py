@@ -14,23 +14,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceWriter,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    In,
-    InputPartition,
-)
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from state_processor.backends.catalog_schemas import SCHEMAS
 from state_processor.options import SourceOptions
+from state_processor.serializers.errors import OptionError
+from state_processor.spark_versions import HAS_FILTERS, arrow_schema_of, filter_keys, spark_schema
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
     from state_processor.backends.state_access import StateReader
     from state_processor.sources import ProjectedReader
 
@@ -148,7 +142,9 @@ class FlinkSavepointDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader that takes filters where Spark offers them, else one that does not, since Spark refuses it then."""
         options = SourceOptions.parse(self.options)
-        pushdown = _planning_with_filters() if options.pushdown is None else options.pushdown
+        if options.pushdown and not HAS_FILTERS:
+            raise OptionError("option pushdown=true: Spark hands filters to Python data sources since 4.1; use the option keys")
+        pushdown = HAS_FILTERS and _planning_with_filters() if options.pushdown is None else options.pushdown
         return (KeyFilteringStateReader if pushdown else SavepointStateReader)(options, schema)
 
 
@@ -181,16 +177,6 @@ class FlinkSavepointMetadataDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the table."""
         return SavepointTableReader(SourceOptions.parse(self.options, METADATA_FORMAT), schema)
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Spark's schema for columns of Arrow."""
-    return from_arrow_schema(schema)
-
-
-def arrow_schema_of(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark insists on for a schema of its own."""
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def _planning_with_filters() -> bool:
@@ -254,8 +240,8 @@ class KeyFilteringStateReader(SavepointStateReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Take the keys from the filters, and hand all filters back."""
         if self._options.read.keys is None and self._has_plain_key():
-            for wanted in filter(None, map(_wanted_keys, filters)):
-                self._narrow(wanted)
+            for keys in filter(None, (filter_keys(condition, KEY) for condition in filters)):
+                self._narrow(keys)
         return filters
 
     def _has_plain_key(self) -> bool:
@@ -275,17 +261,6 @@ class KeyFilteringStateReader(SavepointStateReader):
         both = wanted if keys is None else tuple(k for k in keys if k in wanted)
         self._options = replace(self._options, read=replace(self._options.read, keys=tuple(dict.fromkeys(both))))
         self.__dict__.pop("_reader", None)
-
-
-def _wanted_keys(condition: Filter) -> tuple[Any, ...] | None:
-    """The keys that a filter lets pass; ``None`` where it is about something else."""
-    if getattr(condition, "attribute", None) != (KEY,):
-        return None
-    if isinstance(condition, (EqualTo, EqualNullSafe)) and condition.value is not None:
-        return (condition.value,)
-    if isinstance(condition, In):
-        return tuple(v for v in condition.value if v is not None)
-    return None
 
 
 class SavepointTableReader(DataSourceReader):

@@ -24,7 +24,7 @@ from state_processor.backends.states import (
     operator_label,
     state_variants,
 )
-from state_processor.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT, arrow_schema_of, spark_schema
+from state_processor.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options import SourceOptions, import_serializers, option_strings, portable_registrations
 from state_processor.projection import Projection
@@ -35,6 +35,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.streaming import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.sources import find_reader
+from state_processor.spark_versions import arrow_schema_of, spark_schema
 from state_processor.task_errors import our_errors
 
 if TYPE_CHECKING:

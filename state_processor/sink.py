@@ -23,13 +23,13 @@ from pyspark.sql.types import StructType
 from state_processor.backends.entry_encoder import KEY, NAMESPACES, VALUE
 from state_processor.backends.shapes import LAST_ACCESS
 from state_processor.backends.staging import Staging
-from state_processor.datasource import arrow_schema_of
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.option_names import check_option_names
 from state_processor.runs import NotePlaces, Run, runs_of
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.spark_versions import arrow_schema_of
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
 from state_processor.write_job import LocalEngine

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from state_processor.datasource import spark_schema
 from state_processor.row_batches import counted_batches
 from state_processor.row_shapes import quoted
 from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run, runs_of
+from state_processor.spark_versions import REPARTITIONS_BY_ID, spark_schema
 from state_processor.task_errors import failures_of_tasks
 from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, PlaceBlobs, SubtaskWriter
 
@@ -73,7 +73,7 @@ class FirstPass:
 class SparkEngine:
     """Runs tasks in the executors of Spark."""
 
-    shuffles = True
+    shuffles = REPARTITIONS_BY_ID
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark

@@ -25,7 +25,6 @@ from state_processor.backends.staging import Staging
 from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
-from state_processor.datasource import arrow_schema_of
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.migration_job import TypesOfStates, plan_migrations, types_by_path
@@ -38,6 +37,7 @@ from state_processor.row_shapes import context_columns, entry_columns, map_entri
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
+from state_processor.spark_versions import arrow_schema_of
 from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue, whole_type, with_type
 from state_processor.task_errors import our_errors
 from state_processor.write_job import Engine, SparkEngine

@@ -1,0 +1,60 @@
+"""Differences between the versions of Spark that this package runs on: the only module that knows about them.
+
+========================================== =============== ==========================
+what                                       since           before
+========================================== =============== ==========================
+filters that are pushed into a data source Spark 4.1       every key group is read
+``DataFrame.repartitionById``              Spark 4.1       blobs go through files
+``timezone=`` of ``to_arrow_schema``       Spark 4.2       ``timestamp_utc=``
+========================================== =============== ==========================
+"""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import datasource as spark_datasource
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+HAS_FILTERS: Final = hasattr(spark_datasource, "Filter")
+"""Whether Spark hands filters to Python data sources."""
+
+REPARTITIONS_BY_ID: Final = hasattr(DataFrame, "repartitionById")
+"""Whether rows can be sent to a partition by its number."""
+
+_UTC: Final[dict[str, Any]] = (
+    {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
+)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Return Spark's schema for columns of Arrow; timestamps without a time zone are ``timestamp_ntz``."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def arrow_schema_of(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema that Spark insists on for a schema of its own."""
+    return to_arrow_schema(schema, **_UTC)
+
+
+def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:
+    """Return the values of a column that a filter lets pass; ``None`` where it is about something else.
+
+    Parameters
+    ----------
+    condition
+        A ``pyspark.sql.datasource.Filter``.
+    column
+        The name of a top-level column.
+    """
+    if getattr(condition, "attribute", None) != (column,):
+        return None
+    if isinstance(condition, (spark_datasource.EqualTo, spark_datasource.EqualNullSafe)) and condition.value is not None:
+        return (condition.value,)
+    if isinstance(condition, spark_datasource.In):
+        return tuple(v for v in condition.value if v is not None)
+    return None
