@@ -72,7 +72,7 @@ def test_null_stays_where_the_type_has_bytes_for_it() -> None:
 @pytest.mark.parametrize("value", [LONG, TtlSerializer.of(LONG), Types.LIST(LONG)], ids=str)
 def test_null_is_refused_where_the_type_has_none(value: TypeSerializer) -> None:
     type_ = pa.list_(pa.int64()) if str(value).startswith("LIST") else pa.int64()
-    with pytest.raises(InvalidRowError, match="state 'seen', key 1, map_key 'a': column map_value.* of row 0 is null"):
+    with pytest.raises(InvalidRowError, match=r"state 'seen', key 1, map_key 'a': column map_value.* of row 0 is null"):
         values_written(value, entry(None), type_)
     maps = [{"key": 1, "value": [("a", None)]}]
     with pytest.raises(InvalidRowError, match=r"column value\.value.* of row 0 is null"):

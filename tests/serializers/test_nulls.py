@@ -10,19 +10,41 @@ from state_processor.serializers.basic import StringValueSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.streaming import TtlSerializer
-from state_processor.types import Types as T
+from state_processor.types import Types
 
 WITH_NULL = [
-    *(T.STRING(), T.BIG_INT(), T.BIG_DEC(), T.DATE(), T.SQL_DATE(), T.SQL_TIME(), T.SQL_TIMESTAMP()),
-    *(T.INSTANT(), T.LOCAL_DATE(), T.LOCAL_TIME(), T.LOCAL_DATE_TIME()),
-    *(T.POJO("com.acme.Point", {"x": T.INT()}), T.NULLABLE(T.LONG()), T.KRYO("java.util.Date").for_flink(2)),  # type: ignore[attr-defined]
+    *(Types.STRING(), Types.BIG_INT(), Types.BIG_DEC(), Types.DATE(), Types.SQL_DATE(), Types.SQL_TIME(), Types.SQL_TIMESTAMP()),
+    *(Types.INSTANT(), Types.LOCAL_DATE(), Types.LOCAL_TIME(), Types.LOCAL_DATE_TIME()),
+    *(Types.POJO("com.acme.Point", {"x": Types.INT()}), Types.NULLABLE(Types.LONG()), Types.KRYO("java.util.Date").for_flink(2)),  # type: ignore[attr-defined]
 ]
 WITHOUT_NULL = [
-    *(T.BOOLEAN(), T.BYTE(), T.SHORT(), T.INT(), T.LONG(), T.FLOAT(), T.DOUBLE(), T.CHAR(), T.BYTES(), StringValueSerializer()),
-    *(T.LIST(T.STRING()), T.SET(T.STRING()), T.MAP(T.STRING(), T.STRING()), T.TUPLE([T.STRING()]), T.ROW([T.STRING()])),
-    *(T.BASIC_ARRAY(T.STRING()), T.PRIMITIVE_ARRAY(T.LONG()), T.ENUM("com.acme.Status", ["OPEN"]), T.ROW_DATA("a INT")),
-    *(T.EITHER(T.STRING(), T.STRING()), T.TIME_WINDOW(), TtlSerializer.of(T.STRING())),
-    T.AVRO({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "int"]}]}),
+    *(
+        Types.BOOLEAN(),
+        Types.BYTE(),
+        Types.SHORT(),
+        Types.INT(),
+        Types.LONG(),
+        Types.FLOAT(),
+        Types.DOUBLE(),
+        Types.CHAR(),
+        Types.BYTES(),
+        StringValueSerializer(),
+    ),
+    *(
+        Types.LIST(Types.STRING()),
+        Types.SET(Types.STRING()),
+        Types.MAP(Types.STRING(), Types.STRING()),
+        Types.TUPLE([Types.STRING()]),
+        Types.ROW([Types.STRING()]),
+    ),
+    *(
+        Types.BASIC_ARRAY(Types.STRING()),
+        Types.PRIMITIVE_ARRAY(Types.LONG()),
+        Types.ENUM("com.acme.Status", ["OPEN"]),
+        Types.ROW_DATA("a INT"),
+    ),
+    *(Types.EITHER(Types.STRING(), Types.STRING()), Types.TIME_WINDOW(), TtlSerializer.of(Types.STRING())),
+    Types.AVRO({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "int"]}]}),
 ]
 
 
