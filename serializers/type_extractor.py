@@ -88,9 +88,9 @@ def _collection(type_: TypeSerializer) -> TypeSerializer:
     arguments = [inferred_by_flink(g, _FLINK_2) for g in given]
     match type_:
         case SetSerializer():
-            inferred: TypeSerializer = SetSerializer(*arguments)
+            inferred: TypeSerializer = SetSerializer(arguments[0])
         case ListSerializer():
-            inferred = ListSerializer(_nullable(*arguments))
+            inferred = ListSerializer(_nullable(arguments[0]))
         case MapSerializer():
             inferred = MapSerializer(_nullable(arguments[0]), arguments[1])
     return NullableSerializer(inferred)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -82,7 +83,7 @@ def entry_columns(schema: pa.Schema, state: StateDescription, key: str) -> Colum
     return _checked(columns, state, schema.names)
 
 
-def map_entries(df: DataFrame, columns: Columns) -> tuple[DataFrame, Columns]:
+def map_entries(df: DataFrame, columns: Mapping[str, str]) -> tuple[DataFrame, Columns]:
     """Rows with whole maps as rows with an entry each."""
     context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
     times = [f.col(LAST_ACCESS)] if LAST_ACCESS in columns else []
