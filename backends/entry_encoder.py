@@ -26,7 +26,7 @@ or as an element of a list, is written where the type has bytes for null, and re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -39,7 +39,7 @@ from state_processor.backends.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.entry_framing import group_entries
 from state_processor.backends.key_groups import check_parallelism, key_group
 from state_processor.backends.keyed import prefix_size
-from state_processor.backends.shapes import LAST_ACCESS, with_columns
+from state_processor.backends.shapes import LAST_ACCESS, LIST_INDEX, with_columns
 from state_processor.backends.states import LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import JoinedListSerializer, MapStateValue
@@ -147,6 +147,8 @@ class KeyedStateEncoder:
 
     def encode_in_groups(self, batch: pa.RecordBatch, groups: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
         """The same for rows whose key groups are known."""
+        if LIST_INDEX in batch.schema.names:
+            _check_places(batch, self._context)
         if self._zips:
             batch = _zip_access(batch, self._context)
         groups = np.ascontiguousarray(groups, dtype=np.int32)
@@ -205,8 +207,23 @@ def write_blobs(writer: KeyedStateFileWriter, blobs: Iterable[pa.RecordBatch]) -
     return writer.close()
 
 
-def compile_entries(state: StateDescription, schema: pa.Schema, max_parallelism: int, options: EncodeOptions) -> EncodeProgram:
+def compile_entries(
+    state: StateDescription,
+    schema: pa.Schema,
+    max_parallelism: int,
+    options: EncodeOptions,
+    names: Mapping[str, str] | None = None,
+) -> EncodeProgram:
     """The program that writes the framed entries of a row.
+
+    Parameters
+    ----------
+    state, schema, max_parallelism
+        As for :class:`KeyedStateEncoder`.
+    options
+        What columns do not say.
+    names
+        What columns are called in messages, where not as here.
 
     Raises
     ------
@@ -216,9 +233,11 @@ def compile_entries(state: StateDescription, schema: pa.Schema, max_parallelism:
     if state.has_ttl and _is_listed(schema):
         schema = _zip_access(_no_rows(schema), "").schema
     fields = _fields(state, schema)
-    bound = [(name, bind(serializer, schema.field(name).type, name)) for name, serializer in fields.items()]
+    called = names or {}
+    bound = [(n, bind(serializer, schema.field(n).type, called.get(n, n))) for n, serializer in fields.items()]
     last_access = state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0
     if last_access:
+        _check_time(schema.field(LAST_ACCESS).type)
         bound.append((LAST_ACCESS, _TIME_TYPE))
     builder = EncodeBuilder(pa.schema(bound), options, LAST_ACCESS if last_access else None)
     prefix = prefix_size(max_parallelism)
@@ -238,6 +257,11 @@ def _is_listed(schema: pa.Schema) -> bool:
     return bool(index >= 0 and pa.types.is_list(schema.field(index).type))
 
 
+def _check_time(given: pa.DataType) -> None:
+    if not (pa.types.is_null(given) or (pa.types.is_timestamp(given) and given.tz is not None)):
+        raise InvalidRowError(f"column {LAST_ACCESS} is of type {given}; a time of access is a timestamp with time zone")
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
@@ -251,6 +275,7 @@ def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
         row = int(np.flatnonzero(lengths[0].to_numpy() != lengths[1].to_numpy())[0])
         words = ", ".join([context, *describe_row(batch, row)])
         raise InvalidRowError(f"{words}: column {LAST_ACCESS} has {lengths[0][row]} times, the value {lengths[1][row]} elements")
+    _check_time(access.type.value_type)
     times = pc.list_flatten(access).cast(_TIME_TYPE)
     is_map = pa.types.is_map(values.type)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths[1].to_numpy()))).astype(np.int32))
@@ -264,6 +289,23 @@ def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
     else:
         zipped = pa.ListArray.from_arrays(offsets, pairs)
     return with_columns(batch, {VALUE: zipped, LAST_ACCESS: None})
+
+
+def _check_places(batch: pa.RecordBatch, context: str) -> None:
+    """Refuse lists that were put together from elements whose places are not 0, 1, 2 and so on."""
+    places = batch.column(batch.schema.get_field_index(LIST_INDEX))
+    lengths = pc.list_value_length(places).fill_null(0).to_numpy()
+    found = pc.list_flatten(places).cast(pa.int64()).fill_null(-1).to_numpy()
+    ends = np.cumsum(lengths)
+    wrong = np.flatnonzero(found != np.arange(len(found)) - np.repeat(ends - lengths, lengths))
+    if len(wrong):
+        row = int(np.searchsorted(ends, wrong[0], side="right"))
+        given = places[row].as_py()
+        shown = ", ".join("null" if i is None else str(i) for i in given[:20]) + (", …" if len(given) > 20 else "")
+        words = ", ".join([context, *describe_row(batch, row)[:1]])
+        raise InvalidRowError(
+            f"{words}: {LIST_INDEX} of its elements has to be each number from 0 to {len(given) - 1} once, found {shown}"
+        )
 
 
 def _as_list(values: pa.Array) -> pa.Array:

@@ -95,6 +95,12 @@ class OperatorDraft:
     coordinator: bytes | None = None
     migration: OperatorMigration | None = None
 
+    def copy(self) -> OperatorDraft:
+        """The draft as it is now, to be changed on trial."""
+        kept = {"added": dict(self.added), "removed": set(self.removed), "sources": list(self.sources)}
+        more = {"deletions": list(self.deletions), "operator_states": dict(self.operator_states)}
+        return replace(self, **kept, **more)  # type: ignore[arg-type]
+
     @property
     def label(self) -> str:
         """How messages name it."""
@@ -124,8 +130,7 @@ class OperatorDraft:
         OptionError
             If it was added before.
         """
-        if state.name in self.added or state.name in self.operator_states:
-            raise OptionError(f"{self.label}: state {state.name!r} is written twice")
+        self._check_new(state.name)
         self.added[state.name] = state
 
     def add_operator_state(self, state: StateDescription, frame: DataFrame) -> None:
@@ -136,9 +141,14 @@ class OperatorDraft:
         OptionError
             If it was added before.
         """
-        if state.name in self.added or state.name in self.operator_states:
-            raise OptionError(f"{self.label}: state {state.name!r} is written twice")
+        self._check_new(state.name)
         self.operator_states[state.name] = (state, frame)
+
+    def _check_new(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise OptionError(f"{self.label}: a state is named {name!r}; a name is text that is not empty")
+        if name in self.added or name in self.operator_states:
+            raise OptionError(f"{self.label}: state {name!r} is written twice")
 
     def keeps(self, name: str) -> bool:
         """Whether a state of the base is taken over."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql import functions as f
@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 from state_processor.backends.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.backends.shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.states import LIST, MAP, StateDescription
+from state_processor.column_checks import refuse_others, require
 from state_processor.serializers.errors import InvalidRowError
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from state_processor.write_tasks import Marks
 
 Columns = dict[str, str]
+
+_ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
+"""The columns of rows with an element each, by kind of state."""
 
 
 def context_columns(state: StateDescription, schema: pa.Schema) -> Columns:
@@ -51,19 +55,34 @@ def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: 
     Raises
     ------
     InvalidRowError
-        If a column is missing.
+        If a column is missing, has nothing to do with the state, or there are columns of two shapes.
     """
     columns = {KEY: key} | context_columns(state, schema)
     names = schema.names
+    parts = _parts(columns, state, names)
+    require(names, [*columns.values(), *parts.values()])
+    refuse_others(names, [*columns.values(), *parts.values()])
+    if LIST_INDEX in parts:
+        index = schema.field(LIST_INDEX).type
+        if not pa.types.is_integer(index):
+            raise InvalidRowError(f"column {LIST_INDEX!r} is of type {index}; expected an int, from 0 on")
+        return _gathered(df, columns), {**columns, LIST_INDEX: LIST_INDEX, VALUE: VALUE}, "keys"
+    return df, columns | parts, "entries" if MAP_KEY in parts else "keys"
+
+
+def _parts(columns: Columns, state: StateDescription, names: Sequence[str]) -> Columns:
+    """The columns of the value: whole, or of its elements."""
     if state.is_timer:
-        return df, _checked({**columns, TIMESTAMP: TIMESTAMP}, state, names), "keys"
-    if state.kind == MAP and MAP_KEY in names and VALUE not in names:
-        return df, _checked({**columns, MAP_KEY: MAP_KEY, MAP_VALUE: MAP_VALUE}, state, names), "entries"
-    if state.kind == LIST and LIST_INDEX in names and VALUE not in names:
-        _checked({**columns, LIST_VALUE: LIST_VALUE}, state, names)
-        return _gathered(df, columns), {**columns, VALUE: VALUE}, "keys"
-    value = VALUE if VALUE in names else state.name
-    return df, _checked({**columns, VALUE: value}, state, names), "keys"
+        return {TIMESTAMP: TIMESTAMP}
+    elements = [n for n in _ELEMENTS.get(state.kind, ()) if n in names]
+    taken = (*columns.values(), *elements)
+    whole = [n for n in dict.fromkeys((VALUE, state.name)) if n in names and n not in taken]
+    if len(whole) + bool(elements) > 1:
+        listed = " and ".join(map(repr, (*whole, *elements)))
+        raise InvalidRowError(f"the columns {listed} all say what the state holds; drop all but the one that is meant")
+    if elements:
+        return {n: n for n in _ELEMENTS[state.kind]}
+    return {VALUE: whole[0] if whole else VALUE}
 
 
 def entry_columns(schema: pa.Schema, state: StateDescription, key: str) -> Columns:
@@ -80,7 +99,41 @@ def entry_columns(schema: pa.Schema, state: StateDescription, key: str) -> Colum
     columns.pop(LAST_ACCESS, None)
     if not state.in_void_namespace and not set(NAMESPACES) & set(columns):
         raise InvalidRowError(f"state {state.name!r} is in {state.namespace}: one column 'namespace' or 'window' is needed")
-    return _checked(columns, state, schema.names)
+    require(schema.names, columns.values())
+    return columns
+
+
+def key_columns(schema: pa.Schema, key: str, state: StateDescription | None, states: Sequence[str]) -> Columns:
+    """The columns that name keys to delete.
+
+    Parameters
+    ----------
+    schema
+        The columns of the rows, which may be those that reading gives.
+    key
+        The column of the key.
+    state
+        The state that the keys are deleted from; ``None`` for all.
+    states
+        The names of all keyed states of the operator.
+
+    Raises
+    ------
+    InvalidRowError
+        If a column is missing, or has nothing to do with the state.
+    """
+    columns = {KEY: key}
+    if state is None:
+        require(schema.names, columns.values())
+        refuse_others(schema.names, (key, *states), "name the state whose windows are meant, or drop the column")
+        return columns
+    columns |= {n: c for n, c in context_columns(state, schema).items() if n != LAST_ACCESS}
+    require(schema.names, columns.values())
+    content = (TIMESTAMP, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, state.name)
+    whole = state.kind in _ELEMENTS and any(n in schema.names for n in _ELEMENTS[state.kind])
+    hint = "whole keys are deleted, not elements: select the key's column, or use delete_map_entries" if whole else ""
+    refuse_others(schema.names, [*columns.values(), *content], hint)
+    return columns
 
 
 def map_entries(df: DataFrame, columns: Mapping[str, str]) -> tuple[DataFrame, Columns]:
@@ -94,20 +147,12 @@ def map_entries(df: DataFrame, columns: Mapping[str, str]) -> tuple[DataFrame, C
     return rows, context | {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if times else []))}
 
 
-def _checked(columns: Columns, state: StateDescription, names: list[str]) -> Columns:
-    missing = [c for c in columns.values() if c not in names]
-    if missing:
-        wanted = ", ".join(repr(c) for c in missing)
-        raise InvalidRowError(f"state {state.name!r} ({state.kind}): column {wanted} is missing; there are {', '.join(names)}")
-    return columns
-
-
 def _gathered(df: DataFrame, columns: Columns) -> DataFrame:
-    """One row per key from one row per element of its list."""
+    """One row per key from one row per element of its list; the places of the elements are checked when they are encoded."""
     element = [LIST_INDEX, LIST_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else [])]
     by = [f.col(quoted(c)) for n, c in columns.items() if n != LAST_ACCESS]
     lists = f.array_sort(f.collect_list(f.struct(*element))).alias("_elements")
-    taken = [f.col("_elements").getField(LIST_VALUE).alias(VALUE)]
+    taken = [f.col("_elements").getField(n).alias(as_) for n, as_ in ((LIST_INDEX, LIST_INDEX), (LIST_VALUE, VALUE))]
     if LAST_ACCESS in columns:
         taken.append(f.col("_elements").getField(LAST_ACCESS).alias(LAST_ACCESS))
     return df.groupBy(*by).agg(lists).select(*(c for n, c in columns.items() if n != LAST_ACCESS), *taken)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,8 +21,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from state_processor.backends.entry_encoder import KEY, NAMESPACES, VALUE
-from state_processor.backends.shapes import LAST_ACCESS
 from state_processor.backends.staging import Staging
+from state_processor.column_checks import METADATA, check_distinct, naming, refuse_others, require
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.option_names import check_option_names
@@ -36,6 +36,9 @@ from state_processor.write_job import LocalEngine
 from state_processor.write_tasks import PlaceBlobs
 from state_processor.writer import DEFAULT_VERSION, SavepointWriter
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
     "VALUE": ValueState,
     "REDUCING": ReducingState,
@@ -46,6 +49,9 @@ _OPTIONS: Final = (
     *("path", "uid", "uidHash", "state", "kind", "key", "keyType", "valueType", "ttl", "parallelism", "maxParallelism"),
     *("flinkVersion", "base", "replace", "pathMapping", "serializers"),
 )
+
+_OF_NEW_STATES: Final = ("kind", "keyType", "valueType", "ttl")
+"""Options that say what a state is, where the base does not."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,8 @@ class SinkOptions:
 
 class EncodedRows:
     """Rows that tasks have encoded, in the place of a DataFrame: only their columns are known here."""
+
+    sparkSession = None  # noqa: N815 - as in a DataFrame
 
     def __init__(self, schema: StructType, runs: Sequence[Run] = ()) -> None:
         self.schema = schema
@@ -187,6 +195,12 @@ def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
             writer.with_max_parallelism(max_parallelism)
     operator, state = options.operator, options.text("state")
     if state is not None and not options.flag("replace") and writer.has_state(operator, state):
+        typed = [n for n in _OF_NEW_STATES if options.text(n) is not None]
+        if typed:
+            raise OptionError(
+                f"operator {operator}: state {state!r} of the base is updated in its own types, which option {typed[0]} does not "
+                "change; leave it out, or replace the state as a whole with replace=true"
+            )
         writer.update_keyed_state(operator, state, frame, options.text("key") or KEY)
         parallelism = options.number("parallelism")
         return writer if parallelism is None else writer.with_parallelism(operator, parallelism)
@@ -196,13 +210,15 @@ def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
 def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
     schema = arrow_schema_of(rows.schema)
     key, state = options.text("key") or KEY, options.text("state")
-    if key not in schema.names:
-        raise InvalidRowError(f"there is no column {key!r}; the rows have {', '.join(schema.names)}")
-    values = [n for n in schema.names if n not in (key, LAST_ACCESS, *NAMESPACES)]
-    if state is not None:
-        values = [state if state in values else VALUE]
-        if values[0] not in schema.names:
-            raise InvalidRowError(f"there is no column {VALUE!r} or {state!r}; the rows have {', '.join(schema.names)}")
+    with naming(f"operator {options.operator}"):
+        check_distinct(cast("DataFrame", rows), schema.names)
+        values = [n for n in schema.names if n not in (key, *METADATA, *NAMESPACES)]
+        if state is not None:
+            values = [n for n in dict.fromkeys((VALUE, state)) if n in values] or [VALUE]
+            if len(values) > 1:
+                raise InvalidRowError(f"state {state!r}: the columns {VALUE!r} and {state!r} both say what it holds; drop one")
+        require(schema.names, [key, *values])
+        refuse_others(schema.names, [key, *values])
     specs = {column: _spec(options, schema.field(column)) for column in values}
     key_type = options.text("keyType")
     frame: Any = rows

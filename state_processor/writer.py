@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
 from typing import Final
@@ -16,8 +17,9 @@ from pyspark.sql import functions as f
 from state_processor.backends.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.key_groups import check_parallelism
+from state_processor.backends.keyed_reader import DOMAIN, SERVICE, WINDOW
+from state_processor.backends.layouts import NAMESPACE
 from state_processor.backends.savepoint_writer import WIDEST_VERSION, commit_savepoint, metadata_version
-from state_processor.backends.shapes import LAST_ACCESS
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.source_splits import READER_STATE, source_state
 from state_processor.backends.splits_writer import written_source
@@ -25,6 +27,7 @@ from state_processor.backends.staging import Staging
 from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
+from state_processor.column_checks import METADATA, check_distinct, check_key_types, check_types, naming, refuse_others, require
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.migration_job import TypesOfStates, plan_migrations, types_by_path
@@ -33,13 +36,15 @@ from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, copy_unchanged
 from state_processor.options import import_serializers
 from state_processor.reader import SavepointReader
-from state_processor.row_shapes import context_columns, entry_columns, map_entries, quoted, shaped_rows
+from state_processor.row_shapes import context_columns, entry_columns, key_columns, map_entries, quoted, shaped_rows
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
+from state_processor.serializers.kernel.encode_input import bind
 from state_processor.spark_versions import arrow_schema_of
-from state_processor.state_specs import EVENT_TIME, USER_TIMERS, StateSpec, as_spec, timer_queue, whole_type, with_type
+from state_processor.state_specs import StateSpec, as_spec, whole_type, with_type
 from state_processor.task_errors import our_errors
+from state_processor.timer_rows import timer_rows
 from state_processor.write_job import Engine, SparkEngine
 from state_processor.write_summary import OperatorSummary, WriteSummary
 from state_processor.write_tasks import PlaceBlobs
@@ -221,24 +226,34 @@ class SavepointWriter:
         InvalidRowError
             If a column is missing or of a type that does not fit.
         """
-        draft = self._draft(uid)
         schema = arrow_schema_of(df.schema)
-        _require(schema, key, draft.label)
-        if states is None:
-            reserved = {key, LAST_ACCESS, *NAMESPACES}
-            states = {n: inferred_type(schema.field(n).type, f"column {n!r}") for n in schema.names if n not in reserved}
-        key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
-        encoded: dict[str, dict[str, str]] = {}
-        for column, given in states.items():
-            _require(schema, column, draft.label)
-            name = (columns or {}).get(column, column)
-            state = as_spec(name, given).describe(name, key_serializer)
-            draft.add(state)
-            encoded[name] = context_columns(state, schema) | {KEY: key, VALUE: column}
-        draft.sources.append(RowSource(df, encoded))
-        if key_hash is not None:
-            draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
-        self._set_parallelism(draft, parallelism)
+        with self._changing(uid) as draft:
+            check_distinct(df, schema.names)
+            require(schema.names, [key])
+            if states is None:
+                states = _inferred_states(schema, key)
+            unknown = [c for c in columns or {} if c not in states]
+            if unknown:
+                raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
+            key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
+            encoded: dict[str, dict[str, str]] = {}
+            for column, given in states.items():
+                require(schema.names, [column])
+                name = (columns or {}).get(column, column)
+                state = as_spec(name, given).describe(name, key_serializer)
+                draft.add(state)
+                context = context_columns(state, schema)
+                if context.keys() & {key, column}:
+                    taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
+                    raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
+                encoded[name] = context | {KEY: key, VALUE: column}
+                self._check_types(draft, state, schema, encoded[name])
+            if not encoded:
+                raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
+            draft.sources.append(RowSource(df, encoded))
+            if key_hash is not None:
+                draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
+            self._set_parallelism(draft, parallelism)
         return self
 
     def update_keyed_state(self, uid: Uid, state: str, df: DataFrame, key: str = KEY) -> SavepointWriter:
@@ -263,11 +278,14 @@ class SavepointWriter:
         InvalidRowError
             If a column is missing or of a type that does not fit.
         """
-        draft = self._existing(uid)
-        description = draft.keyed(state)
-        frame, columns, marks = shaped_rows(df, arrow_schema_of(df.schema), description, key)
-        self._give_way(draft, [state], frame, columns)
-        draft.sources.append(RowSource(frame, {state: columns}, marks))
+        with self._changing(uid, existing=True) as draft, naming(f"state {state!r}"):
+            description = draft.keyed(state)
+            schema = arrow_schema_of(df.schema)
+            check_distinct(df, schema.names)
+            frame, columns, marks = shaped_rows(df, schema, description, key)
+            self._check_types(draft, description, arrow_schema_of(frame.schema), columns)
+            self._give_way(draft, [state], frame, columns)
+            draft.sources.append(RowSource(frame, {state: columns}, marks))
         return self
 
     def delete_keys(self, uid: Uid, keys_df: DataFrame, state: str | None = None, key: str | None = None) -> SavepointWriter:
@@ -289,16 +307,16 @@ class SavepointWriter:
         NotFoundError
             The base has no such operator or state.
         """
-        draft = self._existing(uid)
-        schema = arrow_schema_of(keys_df.schema)
-        column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
-        _require(schema, column, draft.label)
-        columns = {KEY: column}
-        if state is not None:
-            columns |= context_columns(draft.keyed(state), schema)
-            columns.pop(LAST_ACCESS, None)
-        self._give_way(draft, draft.carried_names() if state is None else [state], keys_df, columns)
-        draft.deletions.append(Deletion(keys_df, columns, state))
+        with self._changing(uid, existing=True) as draft:
+            schema = arrow_schema_of(keys_df.schema)
+            check_distinct(keys_df, schema.names)
+            column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
+            names = draft.carried_names()
+            columns = key_columns(schema, column, None if state is None else draft.keyed(state), names)
+            for name in names if state is None else [state]:
+                check_key_types(draft.keyed(name), schema, columns)
+            self._give_way(draft, names if state is None else [state], keys_df, columns)
+            draft.deletions.append(Deletion(keys_df, columns, state))
         return self
 
     def delete_map_entries(self, uid: Uid, state: str, df: DataFrame, key: str = KEY) -> SavepointWriter:
@@ -321,10 +339,13 @@ class SavepointWriter:
         InvalidRowError
             If the state is no map, or a column is missing.
         """
-        draft = self._existing(uid)
-        columns = entry_columns(arrow_schema_of(df.schema), draft.keyed(state), key)
-        self._give_way(draft, [state], df, columns)
-        draft.deletions.append(Deletion(df, columns, state, "entries"))
+        with self._changing(uid, existing=True) as draft, naming(f"state {state!r}"):
+            schema = arrow_schema_of(df.schema)
+            check_distinct(df, schema.names)
+            columns = entry_columns(schema, draft.keyed(state), key)
+            check_key_types(draft.keyed(state), schema, columns)
+            self._give_way(draft, [state], df, columns)
+            draft.deletions.append(Deletion(df, columns, state, "entries"))
         return self
 
     def with_list_state(
@@ -376,14 +397,17 @@ class SavepointWriter:
         parallelism
             As for :meth:`with_keyed_state`.
         """
-        draft = self._draft(uid)
         schema = arrow_schema_of(df.schema)
-        for column in ("key", "value"):
-            _require(schema, column, draft.label)
-        key = key_type or inferred_type(schema.field("key").type, "column 'key'")
-        value = value_type or inferred_type(schema.field("value").type, "column 'value'")
-        draft.add_operator_state(StateDescription(name, BROADCAST, key, value=value), df.select("key", "value"))
-        self._set_parallelism(draft, parallelism)
+        with self._changing(uid) as draft, naming(f"state {name!r}"):
+            check_distinct(df, schema.names)
+            require(schema.names, [KEY, VALUE])
+            refuse_others(schema.names, [KEY, VALUE])
+            key = key_type or inferred_type(schema.field(KEY).type, "column 'key'")
+            value = value_type or inferred_type(schema.field(VALUE).type, "column 'value'")
+            for serializer, column in ((key, KEY), (value, VALUE)):
+                bind(serializer, schema.field(column).type, column)
+            draft.add_operator_state(StateDescription(name, BROADCAST, key, value=value), df.select(KEY, VALUE))
+            self._set_parallelism(draft, parallelism)
         return self
 
     def with_source_splits(self, uid: Uid, df: DataFrame, connector: str | None = None) -> SavepointWriter:
@@ -411,26 +435,31 @@ class SavepointWriter:
         InvalidRowError
             A row lacks a value, or has one that is none, or two rows are the same split.
         """
-        draft = self._draft(uid)
-        base = source_state(draft.base.snapshot, draft.base.operator) if draft.base is not None else None
-        with our_errors():
-            rows = df.toArrow().to_pylist()
-        written = written_source(rows, base, connector)
-        elements = self._spark.createDataFrame([(element,) for element in written.elements], "value binary").coalesce(1)
-        draft.coordinator = written.coordinator
-        return self._with_list(uid, READER_STATE, elements, BytesSerializer(), OPERATOR_LIST, None)
+        with self._changing(uid) as draft:
+            base = source_state(draft.base.snapshot, draft.base.operator) if draft.base is not None else None
+            with our_errors():
+                rows = df.toArrow().to_pylist()
+            with naming(f"state {READER_STATE!r}"):
+                written = written_source(rows, base, connector)
+            elements = self._spark.createDataFrame([(element,) for element in written.elements], "value binary").coalesce(1)
+            draft.coordinator = written.coordinator
+            draft.add_operator_state(StateDescription(READER_STATE, OPERATOR_LIST, value=BytesSerializer()), elements)
+        return self
 
     def _with_list(
         self, uid: Uid, name: str, df: DataFrame, type_: TypeSerializer | None, kind: str, parallelism: int | None
     ) -> SavepointWriter:
-        draft = self._draft(uid)
         schema = arrow_schema_of(df.schema)
-        column = schema.names[0] if len(schema.names) == 1 else "value"
-        _require(schema, column, draft.label)
-        value = type_ or inferred_type(schema.field(column).type, f"column {column!r}")
-        frame = df.select(f.col(quoted(column)).alias("value"))
-        draft.add_operator_state(StateDescription(name, kind, value=value), frame)
-        self._set_parallelism(draft, parallelism)
+        with self._changing(uid) as draft, naming(f"state {name!r}"):
+            check_distinct(df, schema.names)
+            column = schema.names[0] if len(schema.names) == 1 else VALUE
+            require(schema.names, [column])
+            refuse_others(schema.names, [column])
+            value = type_ or inferred_type(schema.field(column).type, f"column {column!r}")
+            bind(value, schema.field(column).type, column)
+            frame = df.select(f.col(quoted(column)).alias(VALUE))
+            draft.add_operator_state(StateDescription(name, kind, value=value), frame)
+            self._set_parallelism(draft, parallelism)
         return self
 
     def with_timers(
@@ -455,20 +484,20 @@ class SavepointWriter:
         namespace
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default there is none.
         """
-        draft = self._draft(uid)
         schema = arrow_schema_of(df.schema)
-        _require(schema, key, draft.label)
-        _require(schema, TIMESTAMP, draft.label)
-        key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
-        defaults = {"domain": EVENT_TIME, "service": USER_TIMERS}
-        tagged = df.select("*", *(f.lit(value).alias(name) for name, value in defaults.items() if name not in schema.names))
-        for domain, service in sorted(tuple(r) for r in tagged.select(*defaults).distinct().collect()):
-            queue = timer_queue(service, domain, key_serializer, namespace)
-            draft.add(queue)
-            columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
-            rows = tagged.where((f.col("domain") == domain) & (f.col("service") == service))
-            draft.sources.append(RowSource(rows, {queue.name: columns}))
-        self._set_parallelism(draft, parallelism)
+        with self._changing(uid) as draft:
+            check_distinct(df, schema.names)
+            require(schema.names, [key, TIMESTAMP])
+            spaces = (NAMESPACE,) if namespace is None else NAMESPACES
+            hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
+            refuse_others(schema.names, (key, TIMESTAMP, DOMAIN, SERVICE, *spaces), hint)
+            key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
+            for queue, rows in timer_rows(df, schema, key_serializer, namespace):
+                draft.add(queue)
+                columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
+                self._check_types(draft, queue, schema, columns)
+                draft.sources.append(RowSource(rows, {queue.name: columns}))
+            self._set_parallelism(draft, parallelism)
         return self
 
     def remove_operator(self, uid: Uid) -> SavepointWriter:
@@ -503,8 +532,12 @@ class SavepointWriter:
         ------
         NotFoundError
             There is no such operator.
+        OptionError
+            If another operator has the new uid.
         """
-        self._existing(old).renamed = OperatorIdentifier.of(new)
+        with self._changing(old, existing=True) as draft:
+            draft.renamed = OperatorIdentifier.of(new)
+            self._check_free(draft)
         return self
 
     def evolve_state(self, uid: Uid, state: str, new_type: TypeSerializer) -> SavepointWriter:
@@ -544,9 +577,12 @@ class SavepointWriter:
             nanos="string",
             row_kind=True,
         )
-        frame, columns, _ = shaped_rows(frame, arrow_schema_of(frame.schema), new, KEY)
-        draft.add(new)
-        draft.sources.append(RowSource(frame, {state: columns}))
+        with self._changing(uid, existing=True) as changed, naming(f"state {state!r}"):
+            schema = arrow_schema_of(frame.schema)
+            frame, columns, _ = shaped_rows(frame, schema, new, KEY)
+            self._check_types(changed, new, schema, columns)
+            changed.add(new)
+            changed.sources.append(RowSource(frame, {state: columns}))
         return self
 
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
@@ -754,10 +790,28 @@ class SavepointWriter:
         draft = self._drafts.get(identifier.uid_hash)
         if draft is None:
             draft = OperatorDraft(identifier, None, max_parallelism=self._max_parallelism)
-            self._drafts[identifier.uid_hash] = draft
+            self._check_free(draft)
         elif draft.identifier.uid is None:
             draft.identifier = identifier
         return draft
+
+    @contextmanager
+    def _changing(self, uid: Uid, *, existing: bool = False) -> Iterator[OperatorDraft]:
+        """The draft of an operator, to be changed; where that fails, it is as it was. Errors name the operator."""
+        draft = (self._existing(uid) if existing else self._draft(uid)).copy()
+        with naming(draft.label):
+            yield draft
+        self._drafts[draft.identifier.uid_hash] = draft
+
+    def _check_free(self, draft: OperatorDraft) -> None:
+        """Refuse an operator with the identifier of another."""
+        for other in self._drafts.values():
+            same = other.final_identifier.uid_hash == draft.final_identifier.uid_hash
+            if same and other.identifier.uid_hash != draft.identifier.uid_hash:
+                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+
+    def _check_types(self, draft: OperatorDraft, state: StateDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
+        check_types(state, schema, columns, draft.final_max_parallelism, self._flink_major)
 
     def _existing(self, uid: Uid) -> OperatorDraft:
         identifier = OperatorIdentifier.of(uid)
@@ -801,9 +855,14 @@ def same_directory(one: str, other: str) -> bool:
     return len({(location.scheme, location.authority, location.path.rstrip("/")) for location in locations}) == 1
 
 
-def _require(schema: pa.Schema, column: str, label: str) -> None:
-    if schema.get_field_index(column) < 0:
-        raise InvalidRowError(f"{label}: there is no column {column!r}; the rows have {', '.join(schema.names)}")
+def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeSerializer]:
+    """Every column but the key as value state."""
+    names = [n for n in schema.names if n != key]
+    reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
+    if reserved:
+        listed = " and ".join(map(repr, reserved))
+        raise InvalidRowError(f"column {listed} says more of an entry and is no state: name the states by states=, or drop it")
+    return {n: inferred_type(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}
 
 
 def _inferred_key(schema: pa.Schema, key: str, draft: OperatorDraft) -> TypeSerializer | None:

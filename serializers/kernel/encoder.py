@@ -17,6 +17,7 @@ from state_processor.serializers.kernel import encode_ops as ops
 from state_processor.serializers.kernel.encode_columns import InputArena
 from state_processor.serializers.kernel.encode_input import bind, lower
 from state_processor.serializers.kernel.encode_program import EncodeBuilder, EncodeOptions, EncodeProgram
+from state_processor.serializers.kernel.map_keys import check_map_keys
 
 _FIRST_BYTES: Final = 64
 _SHOWN: Final = ("key", "namespace", "window", "map_key", "value")
@@ -81,7 +82,12 @@ class ColumnEncoder:
         if key_groups is None:
             key_groups = np.zeros(batch.num_rows, dtype=np.int32)
         try:
-            arena = InputArena(p.columns, lower(p, batch))
+            lowered = lower(p, batch)
+            for name, array in zip(lowered.schema.names, lowered.columns, strict=True):
+                check_map_keys(array, name)
+                if p.prepared:  # what is written in Python is bytes by now
+                    check_map_keys(batch.column(batch.schema.get_field_index(name)), name)
+            arena = InputArena(p.columns, lowered)
         except InvalidRowError as problem:
             raise self._located(problem, batch) from None
         size = len(p.columns.all) + 1

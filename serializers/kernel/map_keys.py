@@ -1,0 +1,103 @@
+"""Maps that users bring: Arrow lets a map have a key twice, Java does not, and the last entry would win without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.serializers.errors import InvalidRowError
+
+Rows = Callable[[int], int]
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int64]
+
+
+def holds_maps(type_: pa.DataType) -> bool:
+    """Whether values of a type hold maps, at any depth."""
+    return pa.types.is_map(type_) or any(holds_maps(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def check_map_keys(array: pa.Array, path: str) -> None:
+    """Refuse a column in which a map has a key twice, at any depth.
+
+    Raises
+    ------
+    InvalidRowError
+        If there is one; the message names row, column and key.
+    """
+    if holds_maps(array.type):
+        _check(array, path, np.ones(len(array), dtype=np.bool_), int)
+
+
+def _check(array: pa.Array, path: str, reachable: Mask, rows: Rows) -> None:
+    if not holds_maps(array.type):
+        return
+    inside = reachable & _present(array)
+    if pa.types.is_struct(array.type):
+        for i in range(array.type.num_fields):
+            _check(array.field(i), f"{path}.{array.type.field(i).name}", inside, rows)
+        return
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    lengths = np.diff(offsets)
+    starts, first, last = offsets - offsets[0], int(offsets[0]), int(offsets[-1])
+    present = np.repeat(inside, lengths)
+
+    def row_of(slot: int) -> int:
+        return rows(int(np.searchsorted(starts, slot, side="right")) - 1)
+
+    if not pa.types.is_map(array.type):
+        _check(array.values.slice(first, last - first), f"{path}.element", present, row_of)
+        return
+    keys = array.keys.slice(first, last - first)
+    if lengths.max(initial=0) > 1:
+        slot = _repeated(keys, np.repeat(np.arange(len(lengths)), lengths), present)
+        if slot is not None:
+            raise _twice(path, row_of(slot), keys[slot])
+    _check(keys, f"{path}.key", present, row_of)
+    _check(array.items.slice(first, last - first), f"{path}.value", present, row_of)
+
+
+def _repeated(keys: pa.Array, maps: Codes, present: Mask) -> int | None:
+    """The first slot whose key its map has at an earlier one, if there is any."""
+    codes = _codes(keys)
+    order = np.lexsort((codes, maps))
+    same = (np.diff(codes[order]) == 0) & (np.diff(maps[order]) == 0) & present[order][1:]
+    return int(order[1:][same].min()) if same.any() else None
+
+
+def _codes(values: pa.Array) -> Codes:
+    """A number for each value: the same where all bits are."""
+    if pa.types.is_floating(values.type):
+        bits = values.to_numpy(zero_copy_only=False)
+        values = pa.array(bits.view(f"i{bits.itemsize}"))
+    if pa.types.is_integer(values.type) and not values.null_count:
+        return np.asarray(values.to_numpy()).astype(np.int64)
+    if pa.types.is_struct(values.type):
+        codes = _present(values).astype(np.int64)
+        for i in range(values.type.num_fields):
+            pairs = np.stack([codes, _codes(values.field(i))])
+            codes = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+        return codes
+    if pa.types.is_nested(values.type):
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(repr(v), len(numbers)) for v in values.to_pylist()], dtype=np.int64)
+    return np.asarray(pc.dictionary_encode(values).indices.fill_null(-1).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _present(array: pa.Array) -> Mask:
+    if not array.null_count:
+        return np.ones(len(array), dtype=np.bool_)
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _twice(path: str, row: int, key: Any) -> InvalidRowError:
+    text = repr(key.as_py())
+    shown = text if len(text) <= 120 else text[:117] + "..."
+    error = InvalidRowError(f"column {path} of row {row} has the key {shown} more than once; a map holds one value for it")
+    error.row = row
+    return error
