@@ -1,36 +1,128 @@
-"""Keeps compiled kernels in step with their sources.
+"""The cache of compiled kernels: keyed by the content of all that is compiled into them, in a folder that may be shared.
 
-Numba stores what it compiled beside each module and compiles anew when that module changes, but not when a function
-that it calls from another module does. So all kernels are dropped when any source file here differs.
+Numba by itself stores compiled code beside the module, and compiles anew when that module changes, but not when a function
+that it calls from another module does; and it refuses to compile where neither that folder nor a home can be written.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Final
+from types import CodeType, ModuleType
+from typing import Any, ClassVar, Final
 
-_STAMP: Final = "kernels.stamp"
+import numba
+import numpy as np
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+_FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
+_PACKAGE: Final = "state_processor"
+_VERSIONS: Final = f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{numba.__version__}-numpy{np.__version__}"
 
 
-_FOLDERS: Final = (".", "..", "../../backends")
-"""Where functions are compiled that call kernels, seen from here."""
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder of compiled kernels; ``None`` where there is none to be had, so that each process compiles for itself.
 
-
-def discard_stale_kernels(folder: Path = Path(__file__).parent) -> None:
-    """Delete compiled kernels, and what else was compiled with them, that were made from other sources than the present ones.
-
-    Where the folder can't be written, Numba keeps its results elsewhere and nothing happens.
+    It is ``STATE_PROCESSOR_CACHE``, which may be shared and read-only, or ``state-processor`` in the user's cache, or, where
+    that can't be written, a folder of the user's own below the system's directory for temporary files.
     """
-    sources = sorted((p.name, p.stat().st_mtime_ns, p.stat().st_size) for p in folder.glob("*.py"))
-    stamp = hashlib.sha256(repr(sources).encode()).hexdigest()
-    compiled = folder / "__pycache__"
+    given = os.environ.get(_FOLDER_SETTING)
+    if given:
+        return Path(given) / _VERSIONS
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    if os.path.isabs(home):
+        folder = Path(home, "state-processor", "kernels", _VERSIONS)
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return _temporary_folder()
+
+
+def _temporary_folder() -> Path | None:
+    """Return a folder that nobody else can write: compiled code that is loaded from it runs in this process."""
+    folder = Path(tempfile.gettempdir(), f"state-processor-kernels-{os.getuid()}")
     with suppress(OSError):
-        if (compiled / _STAMP).is_file() and (compiled / _STAMP).read_text() == stamp:
-            return
-        for other in _FOLDERS:
-            for stale in (folder / other / "__pycache__").glob("*.nb[ic]"):
-                stale.unlink(missing_ok=True)
-        compiled.mkdir(exist_ok=True)
-        (compiled / _STAMP).write_text(stamp)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if folder.is_dir() and not folder.is_symlink() and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            return folder / _VERSIONS
+    return None
+
+
+def content_stamp(function: Callable[..., Any]) -> str:
+    """Return a digest of all that is compiled into a function: its module, the functions it calls, the constants it reads."""
+    digest = hashlib.sha256(_source(function.__code__.co_filename))
+    for name in sorted(set(_names(function.__code__))):
+        value: Any = function.__globals__.get(name)
+        if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE):
+            digest.update(_source(str(value.__file__)))
+        elif hasattr(value, "kernel_stamp"):
+            digest.update(value.kernel_stamp.encode())
+        elif isinstance(getattr(value, "_defn", None), Callable):  # type: ignore[arg-type]
+            digest.update(_source(value._defn.__code__.co_filename))  # an intrinsic of Numba
+        elif isinstance(value, (bool, int, float, str, bytes, tuple)):
+            digest.update(f"{name}={value!r}".encode())
+    return digest.hexdigest()
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+@cache
+def _source(path: str) -> bytes:
+    return hashlib.sha256(Path(path).read_bytes()).digest()
+
+
+class _ContentLocator(_CacheLocator):  # type: ignore[misc]
+    """Where Numba looks for a compiled function: the cache folder, under the function's place and the digest of its content."""
+
+    def __init__(self, folder: Path, function: Callable[..., Any]) -> None:
+        self._folder = folder
+        self._stamp = content_stamp(function)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return self._stamp[:16]
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _ContentLocator | None:
+        folder = cache_folder()
+        return None if folder is None else cls(folder, py_func)
+
+
+class _ContentCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes: ClassVar[Any] = [_ContentLocator]  # type: ignore[misc]
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache of one function, in :func:`cache_folder`; a folder that can't be written is only read."""
+
+    _impl_class = _ContentCacheImpl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return stored compiled code, or ``None``; a folder that can't be read counts as empty."""
+        with suppress(OSError):
+            return super().load_overload(sig, target_context)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store compiled code if the folder can be written."""
+        with suppress(OSError):
+            super().save_overload(sig, data)

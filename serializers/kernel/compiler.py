@@ -12,14 +12,23 @@ from typing import Any
 
 from numba import njit
 
+from state_processor.serializers.kernel.cache import KernelCache, cache_folder, content_stamp
+
 _compile: Any = njit  # whose stubs lack the option that turns reference counts off
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that makes no arrays. It must not return one either: views of its arguments are not kept alive."""
-    return _compile(cache=True, nogil=True, _nrt=False)(function)
+    return _cached(_compile(nogil=True, _nrt=False)(function), function)
 
 
 def allocating_kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that makes arrays."""
-    return _compile(cache=True, nogil=True, _nrt=True)(function)
+    return _cached(_compile(nogil=True, _nrt=True)(function), function)
+
+
+def _cached(dispatcher: Any, function: Callable[..., Any]) -> Any:
+    dispatcher.kernel_stamp = content_stamp(function)
+    if cache_folder() is not None:
+        dispatcher._cache = KernelCache(function)
+    return dispatcher
