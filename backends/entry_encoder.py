@@ -126,7 +126,11 @@ class KeyedStateEncoder:
         key = _required(state.key)
         self._hash: KeyHash = key_hash or (lambda keys: hash_codes(key, keys))
         self._zips = state.has_ttl and _is_listed(schema)
-        self._encoder = ColumnEncoder(compile_entries(state, schema, max_parallelism, EncodeOptions(last_access)), self._context)
+        try:
+            program = compile_entries(state, schema, max_parallelism, EncodeOptions(last_access))
+        except InvalidRowError as problem:
+            raise InvalidRowError(f"{self._context}: {problem}") from None
+        self._encoder = ColumnEncoder(program, self._context)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The blobs of a batch of rows, as batches of :data:`BLOB_SCHEMA`.

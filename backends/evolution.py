@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -34,21 +34,31 @@ def evolved(state: StateDescription, types: WantedTypes) -> StateDescription:
     OptionError
         If a column is not one of the state's.
     """
-    for column, wanted in _single_roles(state, types):
-        roles = {} if state.is_timer else {"key": "key"} | _ROLES.get(state.kind, _VALUE_ROLES)
-        if column not in roles:
-            known = ", ".join(roles) or "none"
-            raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {known}")
-        role = roles[column]
+    for column, role, wanted in by_role(state, [(column, portable.restore()) for column, portable in types]):
         change: dict[str, Any] = {role: _resolved(state, column, getattr(state, role), wanted)}
         state = replace(state, **change)
     return state
 
 
-def _single_roles(state: StateDescription, types: WantedTypes) -> Iterable[tuple[str, TypeSerializer]]:
+def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, str, TypeSerializer]]:
+    """The columns that types are given for, and the attributes of the state that hold these types.
+
+    Raises
+    ------
+    OptionError
+        If a column is not one of the state's.
+    """
+    for column, wanted in _of_parts(state, types):
+        roles = {} if state.is_timer else {"key": "key"} | _ROLES.get(state.kind, _VALUE_ROLES)
+        if column not in roles:
+            known = ", ".join(roles) or "none"
+            raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {known}")
+        yield column, roles[column], wanted
+
+
+def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, TypeSerializer]]:
     """The types of whole lists and maps as those of their elements, keys and values."""
-    for column, portable in types:
-        wanted = portable.restore()
+    for column, wanted in types:
         if column == "value" and state.kind == LIST:
             yield "list_value", wanted.element if isinstance(wanted, ListSerializer) else wanted
         elif column == "value" and state.kind == MAP and isinstance(wanted, MapSerializer):

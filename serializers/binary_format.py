@@ -54,6 +54,7 @@ from state_processor.serializers.logical_types import (
     without_name_and_alias,
 )
 from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.struct_fields import fields_in_order
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -213,7 +214,7 @@ class RowSlot(ContainerSlot):
         """
         if isinstance(value, Mapping):
             kind = value.get(ROW_KIND_FIELD, kind)
-            value = [value.get(n) for n in self.type.names]
+            _, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
         if len(value) != len(self.fields):
             raise InvalidRowError(f"{len(value)} fields for {self.type}")
         writer = BinaryWriter(self.smallest)

@@ -29,6 +29,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
+from state_processor.serializers.struct_fields import fields_in_order
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -96,7 +97,8 @@ class TupleSerializer(TypeSerializer):
         return {f"f{i}": f.present(v, options) for i, (f, v) in enumerate(zip(self.fields, value, strict=True))}
 
     def accept(self, value: Any) -> tuple[Any, ...]:
-        parts = [value[f"f{i}"] for i in range(len(self.fields))] if isinstance(value, Mapping) else value
+        names = [f"f{i}" for i in range(len(self.fields))]
+        parts = fields_in_order(value, names, "a value") if isinstance(value, Mapping) else value
         return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
@@ -267,7 +269,7 @@ class RowSerializer(TypeSerializer):
             kind, fields = value
         elif isinstance(value, Mapping):
             kind = value.get(ROW_KIND_FIELD) or kind
-            fields = [value[n] for n in self.field_names]
+            _, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
         return RowValue(kind, tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, fields, strict=True)))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:

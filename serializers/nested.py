@@ -10,15 +10,15 @@ from state_processor.serializers.base import TypeSerializer
 S = TypeVar("S", bound=TypeSerializer)
 
 
-def nested(kind: type[S], *parts: Any) -> list[S]:
-    """All serializers of a class in others, in lists, mappings and dataclasses of such; not those inside of one of that class.
+def nested(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
+    """All serializers of a class, or of several, in others, in lists, mappings and dataclasses of such; not those inside of one.
 
     The order is the same in two serializers of one snapshot. A serializer in several places comes several times.
     """
     return _nested(kind, parts, {})
 
 
-def _nested(kind: type[S], part: Any, known: dict[int, list[S]]) -> list[S]:
+def _nested(kind: type[S] | tuple[type[S], ...], part: Any, known: dict[int, list[S]]) -> list[S]:
     if isinstance(part, kind):
         return [part]
     if isinstance(part, TypeSerializer):

@@ -7,7 +7,7 @@ kernel runs it as any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,8 @@ from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.pojo import PojoField, PojoSerializer
+from state_processor.serializers.row_names import RowNames, row_names, with_row_names
+from state_processor.serializers.rowdata import RowDataSerializer
 from state_processor.serializers.streaming import TtlSerializer, WrappingSerializer
 from state_processor.serializers.structs import NestedSerializer
 
@@ -84,6 +86,8 @@ def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
         return _resolve_pojo(written, wanted)
     if isinstance(written, AvroSerializer) and isinstance(wanted, AvroSerializer):
         return _resolve_avro(written, wanted)
+    if isinstance(written, RowDataSerializer) and isinstance(wanted, RowDataSerializer):
+        return written.named_as(wanted.slot.type)
     old, new = children(written), children(wanted)
     if len(old) != len(new):
         return written
@@ -355,12 +359,12 @@ class PortableType:
     """
 
     snapshot: bytes
-    rows: tuple[tuple[str, ...] | None, ...] = ()
+    rows: RowNames = ()
 
     @classmethod
     def of(cls, serializer: TypeSerializer) -> PortableType:
         """That of a serializer."""
-        return cls(serializer.snapshot().to_bytes(), tuple(r.names for r in _rows(serializer)))
+        return cls(serializer.snapshot().to_bytes(), row_names(serializer))
 
     def restore(self) -> TypeSerializer:
         """The serializer.
@@ -376,14 +380,4 @@ class PortableType:
         serializer = read_versioned_snapshot(source).restore_serializer()
         if not source.at_end():
             raise source.corrupt(f"{source.remaining} bytes are left over after a type")
-        for row, names in zip(_rows(serializer), self.rows, strict=False):
-            row.names = names
-        return serializer
-
-
-def _rows(serializer: TypeSerializer) -> Iterator[RowSerializer]:
-    """All rows in a tree of serializers, parents before their children."""
-    if isinstance(serializer, RowSerializer):
-        yield serializer
-    for child in children(serializer):
-        yield from _rows(child)
+        return with_row_names(serializer, self.rows) if self.rows else serializer

@@ -22,6 +22,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.struct_fields import fields_in_order
 from state_processor.serializers.temporal import Instant, exact_millis, present_time, to_instant
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class FieldsSerializer(TypeSerializer):
         return {name: f.present(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
 
     def accept(self, value: Any) -> Any:
-        parts = [value[name] for name in self.fields] if isinstance(value, Mapping) else value
+        parts = fields_in_order(value, list(self.fields), f"a value of {self}") if isinstance(value, Mapping) else value
         return self.value_class(*[f.accept(part) for f, part in zip(self.fields.values(), parts, strict=True)])
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:

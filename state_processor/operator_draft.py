@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from state_processor.backends import meta_info as mi
+from state_processor.backends.declared_names import DeclaredNames
 from state_processor.backends.entry_encoder import KeyHash
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.registration import keyed_header, register
@@ -15,7 +16,9 @@ from state_processor.base_operator import BaseOperator
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.row_names import row_names, with_row_names
 from state_processor.write_tasks import Marks
 
 if TYPE_CHECKING:
@@ -28,12 +31,14 @@ if TYPE_CHECKING:
 class RowSource:
     """Rows for keyed states: for each state by name, which columns become what (the encoder's names to those of the rows).
 
-    ``marks`` tells which entries of the base give way, see :class:`~state_processor.write_tasks.StateColumns`.
+    ``marks`` tells which entries of the base give way, and ``names`` how the fields of rows are called by state, see
+    :class:`~state_processor.write_tasks.StateColumns`.
     """
 
     frame: DataFrame
     columns: Mapping[str, Mapping[str, str]]
     marks: Marks = ""
+    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Deletion:
     columns: Mapping[str, str]
     state: str | None
     marks: Marks = "keys"
+    names: DeclaredNames = field(default_factory=dict)
 
 
 @dataclass
@@ -107,7 +113,7 @@ class OperatorDraft:
         return f"operator {self.identifier}"
 
     def take_key(self, given: TypeSerializer | None, inferred: TypeSerializer | None) -> TypeSerializer:
-        """The key type: the one that is known, else the one given, else the one inferred.
+        """The key type: the one that is known, else the one given, else the one inferred. Rows have the names given last.
 
         Raises
         ------
@@ -116,7 +122,9 @@ class OperatorDraft:
         """
         known = self.key or (self.base.key if self.base is not None else None)
         if known is not None and given is not None and str(known) != str(given):
-            raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
+            if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
+                raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
+            known = with_row_names(known, row_names(given))
         self.key = known or given or inferred
         if self.key is None:
             raise OptionError(f"{self.label}: name the key's type by key_type")

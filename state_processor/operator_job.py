@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends import handles as h
+from state_processor.backends.declared_names import declared_names
 from state_processor.backends.entry_encoder import KEY, KeyHash
 from state_processor.backends.hash_rules import HashRule, Misfit, learn_hash_rule, misfits, rules_left
 from state_processor.backends.keyed import ScanRequest
@@ -42,7 +43,6 @@ from state_processor.serializers.key_hashes import hash_codes
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.kryo.arguments import java_types
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.row_names import row_types
 from state_processor.write_job import Engine, Task, Written
 from state_processor.write_tasks import (
     CarryEntries,
@@ -207,7 +207,6 @@ class OperatorJob:
             draft.final_max_parallelism,
             self._serializers,
             self._hashing(header.key.restore_serializer()),
-            {name: row_types(state) for name, state in draft.added.items()},
             {name: java_types(state) for name, state in draft.added.items()},
         )
 
@@ -216,7 +215,11 @@ class OperatorJob:
         ids = target.ids
         tasks = []
         for source in self._draft.sources:
-            states = tuple(StateColumns(ids[n], dict(c), source.marks) for n, c in source.columns.items() if n in ids)
+            states = tuple(
+                StateColumns(ids[n], dict(columns), source.marks, source.names.get(n, {}))
+                for n, columns in source.columns.items()
+                if n in ids
+            )
             tasks.append(self._placed(EncodeRows(target, states, now_millis())))
         return tasks
 
@@ -236,7 +239,8 @@ class OperatorJob:
         ]
         for deletion in draft.deletions:
             names = [deletion.state] if deletion.state is not None else list(draft.carried_names())
-            states = tuple(StateColumns(target.ids[n], dict(deletion.columns), deletion.marks) for n in names if n in target.ids)
+            given = dict(deletion.columns), deletion.marks, deletion.names
+            states = tuple(StateColumns(target.ids[n], *given) for n in names if n in target.ids)
             task = self._placed(EncodeRows(target, states))
             blobs.append(self._engine.encode_rows(deletion.frame, _columns([deletion.columns]), task))
         blobs += self._carry_keyed(target)
@@ -355,7 +359,7 @@ class OperatorJob:
             self._parallelism,
             self._serializers,
             {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
-            {name: row_types(state) for name, (state, _) in draft.operator_states.items()},
+            {name: declared_names(state) for name, (state, _) in draft.operator_states.items()},
         )
         ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
         blobs: list[Any] = []

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
+from state_processor.backends.declared_names import DeclaredNames, with_names
 from state_processor.backends.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.operator_writer import OperatorStateFileWriter
 from state_processor.backends.snapshot_dir import Snapshot
@@ -24,8 +25,6 @@ from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.kryo.arguments import declare
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.logical_types import RowType
-from state_processor.serializers.row_names import name_rows
 from state_processor.write_tasks import CARRIED, NEW, PHASED_BLOBS, Batches, fetched, merged, new_file, numbers
 
 _LENGTH: Final = np.dtype("<i8")
@@ -33,7 +32,10 @@ _LENGTH: Final = np.dtype("<i8")
 
 @dataclass(frozen=True)
 class OperatorTarget:
-    """The operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes."""
+    """The operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes.
+
+    ``names`` are those of the fields of rows by state, which headers do not hold.
+    """
 
     operator_id: str
     label: str
@@ -42,7 +44,7 @@ class OperatorTarget:
     parallelism: int
     serializers: tuple[str, ...] = ()
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
-    rows: Mapping[str, tuple[RowType, ...]] = field(default_factory=dict)
+    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
         """The states by their ids."""
@@ -55,9 +57,7 @@ class OperatorTarget:
         """A state."""
         state = describe_operator_state(self.metas()[state_id])
         declare(self.java_types.get(state.name, ()), state)
-        if state.name in self.rows:
-            name_rows(self.rows[state.name], state)
-        return state
+        return with_names(state, self.names.get(state.name, {}))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.option_names import check_option_names
 from state_processor.runs import NotePlaces, Run, runs_of
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.spark_versions import arrow_schema_of
@@ -50,7 +51,7 @@ _OPTIONS: Final = (
     *("flinkVersion", "base", "replace", "pathMapping", "serializers"),
 )
 
-_OF_NEW_STATES: Final = ("kind", "keyType", "valueType", "ttl")
+_OF_NEW_STATES: Final = ("kind", "ttl")
 """Options that say what a state is, where the base does not."""
 
 
@@ -195,13 +196,14 @@ def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
             writer.with_max_parallelism(max_parallelism)
     operator, state = options.operator, options.text("state")
     if state is not None and not options.flag("replace") and writer.has_state(operator, state):
-        typed = [n for n in _OF_NEW_STATES if options.text(n) is not None]
-        if typed:
+        told = [n for n in _OF_NEW_STATES if options.text(n) is not None]
+        if told:
             raise OptionError(
-                f"operator {operator}: state {state!r} of the base is updated in its own types, which option {typed[0]} does not "
+                f"operator {operator}: state {state!r} of the base is updated as what it is, which option {told[0]} does not "
                 "change; leave it out, or replace the state as a whole with replace=true"
             )
-        writer.update_keyed_state(operator, state, frame, options.text("key") or KEY)
+        key = options.text("key") or KEY
+        writer.update_keyed_state(operator, state, frame, key, types=_declared(options, arrow_schema_of(rows.schema), key, state))
         parallelism = options.number("parallelism")
         return writer if parallelism is None else writer.with_parallelism(operator, parallelism)
     return _with_new_states(writer, options, rows)
@@ -231,6 +233,13 @@ def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: Encode
         options.number("parallelism"),
         columns=dict.fromkeys(values, state) if state is not None else None,
     )
+
+
+def _declared(options: SinkOptions, schema: pa.Schema, key: str, state: str) -> dict[str, TypeSerializer]:
+    """The types that options name for the columns of a state that the base has."""
+    value = state if state in schema.names else VALUE
+    named = {"key": (options.text("keyType"), key), "value": (options.text("valueType"), value)}
+    return {n: parse_type(t, schema.field(c).type) for n, (t, c) in named.items() if t and c in schema.names}
 
 
 def _spec(options: SinkOptions, column: pa.Field) -> StateSpec:

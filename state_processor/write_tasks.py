@@ -24,6 +24,7 @@ from state_processor.backends import meta_info as mi
 from state_processor.backends.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.carry import KeyedCarrier
 from state_processor.backends.copied_subtasks import copy_subtask
+from state_processor.backends.declared_names import DeclaredNames, with_names
 from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.key_groups import range_of_subtask
@@ -40,8 +41,6 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.kryo.arguments import declare
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.logical_types import RowType
-from state_processor.serializers.row_names import name_rows
 
 if TYPE_CHECKING:
     from state_processor.serializers.pojo import PojoSerializer
@@ -103,8 +102,6 @@ class KeyedTarget:
         Modules to import, which register serializers of the user's own.
     hashing
         ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
-    rows
-        By name of a state, the types of the rows of Flink SQL in it: headers do not hold the names of their fields.
     java_types
         By name of a state, the types of what Kryo writes in it: headers do not hold their type arguments.
     """
@@ -117,7 +114,6 @@ class KeyedTarget:
     max_parallelism: int
     serializers: tuple[str, ...] = ()
     hashing: KeyHash | tuple[HashRule, ...] | None = None
-    rows: Mapping[str, tuple[RowType, ...]] = field(default_factory=dict)
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
 
     def open_header(self) -> mi.KeyedHeader:
@@ -132,8 +128,6 @@ class KeyedTarget:
         header = self.open_header()
         states = tuple(describe_keyed(header, meta) for meta in header.states)
         for state in states:
-            if state.name in self.rows:
-                name_rows(self.rows[state.name], state)
             declare(self.java_types.get(state.name, ()), state)
         return states
 
@@ -167,12 +161,13 @@ class StateColumns:
 
     ``columns`` maps the names that :mod:`~state_processor.backends.entry_encoder` knows to columns. ``marks`` tells which
     entries of the base give way: none, those of the same ``keys`` (also where the value is null), or the same ``entries`` of a
-    map.
+    map. ``names`` are those of the fields of rows, which headers do not hold.
     """
 
     state_id: int
     columns: Mapping[str, str]
     marks: Marks = ""
+    names: DeclaredNames = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,7 @@ class EncodeRows:
             "key_hash": t.key_hash,
             "context": t.label,
         }
-        description = t.states[state.state_id]
+        description = with_names(t.states[state.state_id], state.names)
         entries = markers = None
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
             entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)

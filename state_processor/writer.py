@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from state_processor.backends.declared_names import DeclaredNames, declared_names, named_by, names_in, with_names
 from state_processor.backends.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.key_groups import check_parallelism
@@ -237,6 +238,7 @@ class SavepointWriter:
                 raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
             key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
             encoded: dict[str, dict[str, str]] = {}
+            names: dict[str, DeclaredNames] = {}
             for column, given in states.items():
                 require(schema.names, [column])
                 name = (columns or {}).get(column, column)
@@ -247,16 +249,19 @@ class SavepointWriter:
                     taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
                     raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
                 encoded[name] = context | {KEY: key, VALUE: column}
+                names[name] = declared_names(state)
                 self._check_types(draft, state, schema, encoded[name])
             if not encoded:
                 raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
-            draft.sources.append(RowSource(df, encoded))
+            draft.sources.append(RowSource(df, encoded, names=names))
             if key_hash is not None:
                 draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
             self._set_parallelism(draft, parallelism)
         return self
 
-    def update_keyed_state(self, uid: Uid, state: str, df: DataFrame, key: str = KEY) -> SavepointWriter:
+    def update_keyed_state(
+        self, uid: Uid, state: str, df: DataFrame, key: str = KEY, *, types: Mapping[str, TypeSerializer] | None = None
+    ) -> SavepointWriter:
         """Change a keyed state of the base for some keys; all other keys and states stay as they are, byte for byte.
 
         Parameters
@@ -270,25 +275,39 @@ class SavepointWriter:
             entries of a map.
         key
             The column of the key.
+        types
+            The types that the job declares for ``key``, ``value``, ``list_value``, ``map_key`` or ``map_value``. They name the
+            fields of rows (``Types.ROW_NAMED``, ``Types.ROW_DATA``), which savepoints do not hold: without them a struct for a
+            row has the fields ``f0, f1, …``, as reading gives it.
 
         Raises
         ------
         NotFoundError
             The base has no such state.
+        OptionError
+            If a type is not that of the state, but for names.
         InvalidRowError
             If a column is missing or of a type that does not fit.
         """
         with self._changing(uid, existing=True) as draft, naming(f"state {state!r}"):
-            description = draft.keyed(state)
+            description = named_by(draft.keyed(state), types or {})
             schema = arrow_schema_of(df.schema)
             check_distinct(df, schema.names)
             frame, columns, marks = shaped_rows(df, schema, description, key)
             self._check_types(draft, description, arrow_schema_of(frame.schema), columns)
             self._give_way(draft, [state], frame, columns)
-            draft.sources.append(RowSource(frame, {state: columns}, marks))
+            draft.sources.append(RowSource(frame, {state: columns}, marks, {state: declared_names(description)}))
         return self
 
-    def delete_keys(self, uid: Uid, keys_df: DataFrame, state: str | None = None, key: str | None = None) -> SavepointWriter:
+    def delete_keys(
+        self,
+        uid: Uid,
+        keys_df: DataFrame,
+        state: str | None = None,
+        key: str | None = None,
+        *,
+        key_type: TypeSerializer | None = None,
+    ) -> SavepointWriter:
         """Remove what a keyed operator holds for some keys.
 
         Parameters
@@ -301,11 +320,15 @@ class SavepointWriter:
             The state to remove them from; ``None`` for all keyed states, timers included.
         key
             The column of the key; by default the only column, or ``key``.
+        key_type
+            The type of keys as the job declares it; it names the fields of rows, see ``types`` of :meth:`update_keyed_state`.
 
         Raises
         ------
         NotFoundError
             The base has no such operator or state.
+        OptionError
+            If the keys are of another type, but for names.
         """
         with self._changing(uid, existing=True) as draft:
             schema = arrow_schema_of(keys_df.schema)
@@ -313,13 +336,18 @@ class SavepointWriter:
             column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
             names = draft.carried_names()
             columns = key_columns(schema, column, None if state is None else draft.keyed(state), names)
+            keys: DeclaredNames = {}
+            if key_type is not None and draft.base is not None and draft.base.key is not None:
+                keys = {"key": names_in(key_type, draft.base.key, "key")}
             for name in names if state is None else [state]:
-                check_key_types(draft.keyed(name), schema, columns)
+                check_key_types(with_names(draft.keyed(name), keys), schema, columns)
             self._give_way(draft, names if state is None else [state], keys_df, columns)
-            draft.deletions.append(Deletion(keys_df, columns, state))
+            draft.deletions.append(Deletion(keys_df, columns, state, names=keys))
         return self
 
-    def delete_map_entries(self, uid: Uid, state: str, df: DataFrame, key: str = KEY) -> SavepointWriter:
+    def delete_map_entries(
+        self, uid: Uid, state: str, df: DataFrame, key: str = KEY, *, types: Mapping[str, TypeSerializer] | None = None
+    ) -> SavepointWriter:
         """Remove single entries of a map state; what else the maps hold stays as it is, byte for byte.
 
         Parameters
@@ -331,6 +359,8 @@ class SavepointWriter:
             looked at, so that rows as reading the state gives them will do. Entries that are not there are no error.
         key
             The column of the key.
+        types
+            As for :meth:`update_keyed_state`.
 
         Raises
         ------
@@ -342,10 +372,11 @@ class SavepointWriter:
         with self._changing(uid, existing=True) as draft, naming(f"state {state!r}"):
             schema = arrow_schema_of(df.schema)
             check_distinct(df, schema.names)
-            columns = entry_columns(schema, draft.keyed(state), key)
-            check_key_types(draft.keyed(state), schema, columns)
+            description = named_by(draft.keyed(state), types or {})
+            columns = entry_columns(schema, description, key)
+            check_key_types(description, schema, columns)
             self._give_way(draft, [state], df, columns)
-            draft.deletions.append(Deletion(df, columns, state, "entries"))
+            draft.deletions.append(Deletion(df, columns, state, "entries", declared_names(description)))
         return self
 
     def with_list_state(
@@ -496,7 +527,7 @@ class SavepointWriter:
                 draft.add(queue)
                 columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
                 self._check_types(draft, queue, schema, columns)
-                draft.sources.append(RowSource(rows, {queue.name: columns}))
+                draft.sources.append(RowSource(rows, {queue.name: columns}, names={queue.name: declared_names(queue)}))
             self._set_parallelism(draft, parallelism)
         return self
 
@@ -582,7 +613,7 @@ class SavepointWriter:
             frame, columns, _ = shaped_rows(frame, schema, new, KEY)
             self._check_types(changed, new, schema, columns)
             changed.add(new)
-            changed.sources.append(RowSource(frame, {state: columns}))
+            changed.sources.append(RowSource(frame, {state: columns}, names={state: declared_names(new)}))
         return self
 
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
@@ -829,10 +860,12 @@ class SavepointWriter:
             ((name, given),) = source.columns.items()
             if MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
                 whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
-                draft.deletions.append(Deletion(source.frame, whole, name))
-                rows, given = map_entries(source.frame, given)
-                source = RowSource(rows, {name: given}, "entries")
+                draft.deletions.append(Deletion(source.frame, whole, name, names=source.names.get(name, {})))
+                rows, given = map_entries(source.frame, dict(given))
+                source = RowSource(rows, {name: given}, "entries", source.names)
             shared = [n for n in names if n in given]
+            for n in shared:
+                _check_same_fields(source.frame, given[n], frame, columns[n])
             later = frame.select(*(f.col(quoted(columns[n])).alias(f"_later_{n}") for n in shared))
             same = [f.col(quoted(given[n])) == f.col(f"_later_{n}") for n in shared]
             draft.sources[i] = replace(source, frame=source.frame.join(later, same, "left_anti"))
@@ -863,6 +896,22 @@ def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeS
         listed = " and ".join(map(repr, reserved))
         raise InvalidRowError(f"column {listed} says more of an entry and is no state: name the states by states=, or drop it")
     return {n: inferred_type(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}
+
+
+def _check_same_fields(earlier: DataFrame, given: str, later: DataFrame, column: str) -> None:
+    """Refuse structs with other fields, or in another order, than earlier rows have: Spark compares them by position."""
+    lists = [_field_names(arrow_schema_of(frame.schema).field(c).type) for frame, c in ((earlier, given), (later, column))]
+    if lists[0] != lists[1]:
+        raise InvalidRowError(
+            f"column {column!r}: the fields are ({', '.join(lists[1])}), in rows that were given before "
+            f"({', '.join(lists[0])}); give both in the same order"
+        )
+
+
+def _field_names(type_: pa.DataType) -> list[str]:
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    own = [field.name for field in fields] if pa.types.is_struct(type_) else []
+    return [*own, *(name for field in fields for name in _field_names(field.type))]
 
 
 def _inferred_key(schema: pa.Schema, key: str, draft: OperatorDraft) -> TypeSerializer | None:

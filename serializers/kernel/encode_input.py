@@ -16,17 +16,16 @@ import pyarrow.compute as pc
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.kernel.columns import Column, ColumnTree
-from state_processor.serializers.kernel.encode_program import EncodeProgram
+from state_processor.serializers.kernel.encode_program import EncodeProgram, PreparedColumn
 from state_processor.serializers.kernel.encode_types import is_timed, timed
 from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.struct_fields import match_fields
 
 Rows = Callable[[int], int]
 """The row that a slot of a column belongs to."""
 Mask = npt.NDArray[np.bool_]
-Prepared = Mapping[int, TypeSerializer]
+Prepared = Mapping[int, PreparedColumn]
 
-OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})
-"""Fields that a struct may lack: then it is of the class itself, or an insertion."""
 _WIDEST: Final = DecodeOptions(row_kind=True)
 
 
@@ -71,13 +70,13 @@ def _bind(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
 def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
     if not pa.types.is_struct(given):
         raise _mismatch(given, wanted, path)
-    names = [f.name for f in given]
-    unknown = [n for n in names if wanted.get_field_index(n) < 0]
-    missing = [f.name for f in wanted if f.name not in names and f.name not in OPTIONAL_FIELDS]
-    if unknown or missing or len(set(names)) < len(names):
-        listed = ", ".join(f.name for f in wanted)
-        raise InvalidRowError(f"column {path} is a struct of {', '.join(names) or 'nothing'}; the type has the fields {listed}")
-    return pa.struct([(f.name, _bind(given.field(f.name).type, f.type, f"{path}.{f.name}")) for f in wanted if f.name in names])
+    positions = _positions(given, wanted, path)
+    fields = [(f, given.field(positions[f.name])) for f in wanted if f.name in positions]
+    return pa.struct([(f.name, _bind(own.type, f.type, f"{path}.{own.name}")) for f, own in fields])
+
+
+def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[str, int]:
+    return match_fields([f.name for f in given], [f.name for f in wanted], f"column {path}")
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -143,9 +142,12 @@ def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
 def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    serializer = prepared.get(column.index)
-    if serializer is not None:
-        return _prepared(serializer, array, path, reachable, rows)
+    written_in_python = prepared.get(column.index)
+    if written_in_python is not None:
+        if _holds_struct(array.type):
+            tree = ColumnTree(pa.schema([(path, written_in_python.type)]))
+            array = _lower({}, tree.roots[0], array, path, reachable, rows)
+        return _prepared(written_in_python.serializer, array, path, reachable, rows)
     wanted = column.type
     if pa.types.is_null(array.type) and not pa.types.is_null(wanted):
         return pa.nulls(len(array), wanted)
@@ -153,9 +155,10 @@ def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reach
         return pa.nulls(len(array))
     if pa.types.is_struct(wanted):
         inside = reachable & _present(array)
+        positions = _positions(array.type, wanted, path)
+        fields = [(child, positions[child.name]) for child in column.children]
         children = [
-            _lower(prepared, child, array.field(array.type.get_field_index(child.name)), f"{path}.{child.name}", inside, rows)
-            for child in column.children
+            _lower(prepared, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, rows) for child, at in fields
         ]
         if is_timed(wanted) and array.null_count:  # null is a value here, with a time: both stand in the children
             children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
@@ -165,6 +168,10 @@ def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reach
     if array.type == wanted:
         return array
     return _cast(array, wanted, path, reachable, rows)
+
+
+def _holds_struct(type_: pa.DataType) -> bool:
+    return pa.types.is_struct(type_) or any(_holds_struct(type_.field(i).type) for i in range(type_.num_fields))
 
 
 def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> pa.Array:

@@ -33,6 +33,14 @@ class EncodeOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class PreparedColumn:
+    """A column whose values a serializer writes in Python, and the type that it takes them in."""
+
+    serializer: TypeSerializer
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
 class EncodeProgram:
     """What the kernel runs: instructions, auxiliary table, constants, how many registers they use, and the columns.
 
@@ -45,7 +53,7 @@ class EncodeProgram:
     registers: int
     columns: ColumnTree
     paths: tuple[str, ...]
-    prepared: dict[int, TypeSerializer]
+    prepared: dict[int, PreparedColumn]
 
 
 class EncodeBuilder(ProgramBuilder):
@@ -65,7 +73,7 @@ class EncodeBuilder(ProgramBuilder):
         super().__init__(schema)
         self.options = options or EncodeOptions()
         self.last_access = None if last_access is None else self.columns.root(last_access)
-        self._prepared: dict[int, TypeSerializer] = {}
+        self._prepared: dict[int, PreparedColumn] = {}
 
     def column(self, name: str) -> Column:
         """The column of a field of the schema."""
@@ -108,7 +116,7 @@ class EncodeBuilder(ProgramBuilder):
 
     def prepare(self, serializer: TypeSerializer, column: Column) -> None:
         """Let a serializer write the column's values in Python; the kernel copies what comes out."""
-        self._prepared[column.index] = serializer
+        self._prepared[column.index] = PreparedColumn(serializer, column.type)
         if serializer.writes_null:
             null = serializer.serialize(None)
             self.op(ops.RAW, column, self.constant(null), len(null))
@@ -151,7 +159,7 @@ _COLUMN_OPERANDS = {
 """Positions in an instruction, besides the second, that hold a column."""
 
 
-def _prepared_type(column: Column, prepared: dict[int, TypeSerializer]) -> pa.DataType:
+def _prepared_type(column: Column, prepared: dict[int, PreparedColumn]) -> pa.DataType:
     if column.index in prepared:
         return pa.binary()
     if pa.types.is_struct(column.type):
@@ -163,7 +171,7 @@ def _prepared_type(column: Column, prepared: dict[int, TypeSerializer]) -> pa.Da
     return column.type
 
 
-def _renumber(old: ColumnTree, new: ColumnTree, prepared: dict[int, TypeSerializer]) -> npt.NDArray[np.int64]:
+def _renumber(old: ColumnTree, new: ColumnTree, prepared: dict[int, PreparedColumn]) -> npt.NDArray[np.int64]:
     """The new number of each old column; the last element is that of no column, -1."""
     moved = np.full(len(old.all) + 1, -1, dtype=np.int64)
 

@@ -335,7 +335,10 @@ def test_python_values() -> None:
     )
     fields = (date(2024, 2, 29), "10:00:01.500", datetime(2024, 1, 1, 0, 0, 0, 7), datetime(2024, 1, 1, tzinfo=UTC), 5)
     assert row.row(fields).content() == (19782, 36_001_500, TimestampData(1704067200000, 7000), TimestampData(1704067200000), 5)
-    assert row.row({"f0": date(1970, 1, 1), "row_kind": "-D"}).content() == (0, None, None, None, None)
+    rest = dict.fromkeys(["f1", "f2", "f3", "f4"])
+    assert row.row({"f0": date(1970, 1, 1), **rest, "row_kind": "-D"}).content() == (0, None, None, None, None)
+    with pytest.raises(InvalidRowError, match=r"a struct of \(f0, f1\); the type has the fields \(f0, f1, f2, f3, f4\)"):
+        row.row({"f0": date(1970, 1, 1), "f1": None})
     with pytest.raises(InvalidRowError, match="2 fields"):
         row.row((1, 2))
 

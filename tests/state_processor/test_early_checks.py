@@ -273,7 +273,7 @@ def sink(df: DataFrame, target: str, **options: Any) -> None:
         ("SELECT 'a' AS key, 1L AS total, 2L AS window", {}, "operator orders: column 'window' would be ignored"),
         ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "valueType": "INT"}, "orders: state 'total': column value"),
         ("SELECT 'a' AS key, 1 AS valeu", {"state": "total"}, "operator orders: there is no column 'value'.*mean 'valeu'"),
-        ("SELECT 'a' AS key, 1L AS value", {"state": "total", "base": ORDERS_PATH, "valueType": "INT"}, "option valueType"),
+        ("SELECT 'a' AS key, 1L AS value", {"state": "total", "base": ORDERS_PATH, "valueType": "INT"}, "of type LONG, not INT"),
         ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "base": ORDERS_PATH}, "orders: state 'total': column value is"),
         ("SELECT 'a' AS key, 1L AS value, 1 AS x", {"state": "total", "base": ORDERS_PATH}, "column 'x' would be ignored"),
     ],

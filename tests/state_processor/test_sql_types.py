@@ -9,9 +9,11 @@ import pyspark.sql.types as st
 import pytest
 
 import state_processor as sp
+from state_processor.backends.declared_names import declared_names, with_names
 from state_processor.backends.states import StateDescription
 from state_processor.serializers import read_serializer_snapshot
-from state_processor.serializers.row_names import name_rows, row_types
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.row_names import row_names, with_row_names
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 from state_processor.sql_types import row_type, sql_type
 
@@ -97,11 +99,12 @@ def test_restored_rows_are_told_their_names() -> None:
         written = StateDescription("s", "VALUE", key, space, None, value)
         restored = StateDescription("s", "VALUE", *(_restored(t) for t in (key, space)), None, _restored(value))
         assert "f0" in str(restored.value)
-        name_rows(row_types(written), restored)
-        assert (str(restored.key), str(restored.value)) == (str(key), str(value))
-        name_rows(row_types(T.ROW_DATA("other BIGINT")), restored)
-        assert str(restored.value) == str(value)
-    assert row_types(T.LIST(T.STRING()), None) == ()
+        named = with_names(restored, declared_names(written))
+        assert (str(named.key), str(named.value)) == (str(key), str(value))
+        assert "f0" in str(restored.value)
+        with pytest.raises(OptionError, match=r"names .+ are not those of the rows"):
+            with_row_names(T.TUPLE([key, key]), row_names(T.ROW_DATA("other BIGINT")))
+    assert row_names(T.LIST(T.STRING())) == row_names(None) == ()
 
 
 @pytest.mark.spark

@@ -1,0 +1,68 @@
+"""How the fields of a user's struct find those of a type: by name where the type has names, by position where neither side has.
+
+Savepoints hold no names for the fields of tuples, case classes and rows; such types have the fields ``f0, f1, …`` or
+``_1, _2, …``. A struct has no names either where its fields are, in this order, ``f0, f1, …``, ``_1, _2, …`` or
+``col1, col2, …`` (what Spark's ``struct`` and tuples give). Then fields go by position. A type with names takes a struct of
+exactly these names, in any order. Everything else is refused, a permutation of ``f0, f1, …`` among it: it could be by name or by
+position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from state_processor.serializers.errors import InvalidRowError
+
+OPTIONAL_FIELDS: Final = frozenset({"_class", "row_kind"})
+"""Fields that a struct may lack: then it is of the class itself, or an insertion."""
+
+_OF_TYPES: Final = (("f", 0), ("_", 1))
+_OF_STRUCTS: Final = (*_OF_TYPES, ("col", 1))
+
+
+def match_fields(given: Sequence[str], expected: Sequence[str], where: str) -> dict[str, int]:
+    """Return the position in a struct of each field that a type expects; optional fields may be missing.
+
+    Raises
+    ------
+    InvalidRowError
+        If names and positions do not settle it; the message shows both lists.
+    """
+    optional = [n for n in expected if n in OPTIONAL_FIELDS]
+    own = [n for n in expected if n not in OPTIONAL_FIELDS]
+    rest = [n for n in given if n not in optional]
+    at = {name: position for position, name in enumerate(given)}
+    if len(at) < len(given) or len(set(expected)) < len(expected):
+        raise _mismatch(given, own, where, "names have to be distinct")
+    found = {name: at[name] for name in optional if name in at}
+    if _is_numbered(own, _OF_TYPES):
+        if len(rest) != len(own) or not _is_numbered(rest, _OF_STRUCTS):
+            words = "the type has no names, so that fields go by position: name them as the type shows them, in this order"
+            raise _mismatch(given, own, where, f"{words}, or declare the type with names")
+        return found | {name: at[other] for name, other in zip(own, rest, strict=True)}
+    if set(rest) != set(own):
+        raise _mismatch(given, own, where, "fields go by name: each has to be there, and no other")
+    return found | {name: at[name] for name in own}
+
+
+def fields_in_order(value: Mapping[str, Any], expected: Sequence[str], where: str) -> list[Any]:
+    """Return the values of a mapping in the order of a type's fields; optional fields that are missing are ``None``.
+
+    Raises
+    ------
+    InvalidRowError
+        As for :func:`match_fields`.
+    """
+    positions = match_fields(list(value), expected, where)
+    values = list(value.values())
+    return [values[positions[name]] if name in positions else None for name in expected]
+
+
+def _is_numbered(names: Sequence[str], forms: Sequence[tuple[str, int]]) -> bool:
+    return any(list(names) == [f"{prefix}{first + i}" for i in range(len(names))] for prefix, first in forms)
+
+
+def _mismatch(given: Sequence[str], own: Sequence[str], where: str, rule: str) -> InvalidRowError:
+    lists = f"is a struct of ({', '.join(given)}); the type has the fields ({', '.join(own)})"
+    return InvalidRowError(f"{where} {lists}; {rule}")
