@@ -128,11 +128,27 @@ def classes(version: str) -> Path:
     return _compiled(version, [SOURCES / "common", SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
 
 
+def generated_classes(version: str, package: str, sources: Mapping[str, str]) -> Path:
+    """Return the directory of compiled Java sources that a test generates: the text of each by the name of its class.
+
+    Raises:
+        FlinkError: javac refused the sources.
+    """
+    digest = hashlib.sha256(json.dumps([package, sources], sort_keys=True).encode()).hexdigest()
+    folder = CACHE / "generated" / digest[:12]
+    if not folder.is_dir():
+        with _appearing(folder) as output:
+            (output / package).mkdir()
+            for name, text in sources.items():
+                (output / package / f"{name}.java").write_text(text, "utf-8")
+    return _compiled(version, [folder], [classes(version)])
+
+
 def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = ()) -> Path:
     sources = sorted(path for folder in folders for path in folder.rglob("*.java"))
     digest = hashlib.sha256()
     for source in sources:
-        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+        digest.update(os.path.relpath(source, SOURCES).encode() + b"\0" + source.read_bytes() + b"\0")
     target = CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}"
     if not target.is_dir():
         with _appearing(target) as output:
@@ -182,6 +198,8 @@ def restore(
     *,
     tables: bool = False,
     changelogs: Path | None = None,
+    class_path: Sequence[Path] = (),
+    timeout: float = 600,
 ) -> list[dict[str, Any]]:
     """Restore snapshots with real Flink, in one JVM, and return what it read, or why it refused.
 
@@ -191,11 +209,12 @@ def restore(
         instead: see :func:`run`.
         tables: whether there are types of the table API, ``ROW_DATA``.
         changelogs: the directory for what the changelog backend writes.
+        class_path, timeout: see :func:`run`.
 
     Returns:
         for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``savepoint`` (the
-        one written, if asked for) and ``fired`` (what timers and windows did before it), or ``error`` (the exceptions, from the
-        outermost to the cause).
+        one written, if asked for), ``snapshots`` (by format, if asked for) and ``fired`` (what timers and windows did before it),
+        or ``error`` (the exceptions, from the outermost to the cause).
 
     Raises:
         FlinkError: the JVM failed, other than by Flink refusing a request.
@@ -204,9 +223,10 @@ def restore(
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        more = [table_classes(version), *libraries(version)] if tables else []
+        more = [*class_path, *([table_classes(version), *libraries(version)] if tables else [])]
         directories = [] if changelogs is None else [str(changelogs.absolute())]
-        run(version, "RestoreAndPrint", [str(asked), str(answered), *directories], instead=instead, class_path=more)
+        arguments = [str(asked), str(answered), *directories]
+        run(version, "RestoreAndPrint", arguments, instead=instead, class_path=more, timeout=timeout)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 
@@ -247,11 +267,15 @@ def request(
     case: str | None = None,
     fired: int = 0,
     settings: Mapping[str, str] | None = None,
+    filled: bool = False,
+    snapshots: Sequence[str] = (),
+    snapshots_to: Path | str | None = None,
 ) -> dict[str, Any]:
     """Describe one restore for :func:`restore`.
 
     Args:
-        operators: the job's operators and states, in the form of expected.json; their entries are not looked at.
+        operators: the job's operators and states, in the form of expected.json; their entries are not looked at, unless they are
+            to be filled.
         savepoint: the directory with ``_metadata``; without it the job starts with no state.
         backend: ``hashmap``, ``rocksdb`` or ``forst``.
         parallelism: of the restored job.
@@ -266,6 +290,9 @@ def request(
             ``{"user", "amount", "time"}``.
         fired: so many timers and windows have to fire before the savepoint is taken.
         settings: configuration of the job.
+        filled: the job starts by putting the entries into its states, and does not print them.
+        snapshots: formats in which the job that prints or fills its states snapshots them.
+        snapshots_to: the parent directory of these.
     """
     return {
         "operators": list(operators),
@@ -280,6 +307,9 @@ def request(
         "case": case,
         "fired": fired,
         "settings": dict(settings or {}),
+        "filled": filled,
+        "snapshots": list(snapshots),
+        "snapshots_to": None if snapshots_to is None else str(Path(snapshots_to).absolute()),
     }
 
 

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.JobID;
@@ -14,10 +15,12 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobgraph.SavepointRestoreSettings;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonWriteFeature;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 
 /**
  * Restores snapshots and writes down what Flink reads from them; then, if asked, goes on with them and takes further savepoints.
@@ -36,9 +39,12 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  *       amount, time}
  *   <li>{@code fired}: how many timers and windows have to fire before the savepoint, which those of processing time do on their own
  *   <li>{@code settings}: configuration of the job and its restore
+ *   <li>{@code filled}: the job puts the operators' {@code entries} into their states, in place of printing what it restored
+ *   <li>{@code snapshots}: formats, as {@code format} has them, in which the job that printed or filled its states snapshots them
+ *       below {@code snapshots_to}
  * </ul>
  *
- * An answer has {@code operators}, with the entries found before the steps, {@code fired}, what timers and windows did after
+ * An answer has {@code operators}, with the entries found before the steps, {@code snapshots}, by format, {@code fired}, what timers and windows did after
  * them, and {@code savepoint}, the one written; or {@code error}, the exceptions by which Flink refused.
  *
  * <p>A third argument is the directory for what the changelog backend writes.
@@ -59,7 +65,7 @@ public final class RestoreAndPrint {
                 answers.add(answer(cluster, request));
             }
         }
-        Files.writeString(Path.of(arguments[1]), Json.array(answers).toString());
+        Json.MAPPER.writer().with(JsonWriteFeature.ESCAPE_NON_ASCII).writeValue(Path.of(arguments[1]).toFile(), Json.array(answers));
     }
 
     private static JsonNode answer(Cluster cluster, JsonNode request) {
@@ -67,8 +73,10 @@ public final class RestoreAndPrint {
         List<OperatorSpec> operators = new ArrayList<>();
         try {
             request.get("operators").forEach(operator -> operators.add(OperatorSpec.fromJson(operator)));
-            if (request.hasNonNull("savepoint")) {
-                answer.set("operators", dump(cluster, request, operators));
+            if (request.path("filled").asBoolean(false)) {
+                fill(cluster, request, operators, answer);
+            } else if (request.hasNonNull("savepoint")) {
+                dump(cluster, request, operators, answer);
             }
             if (request.hasNonNull("savepoint_to")) {
                 answer.put("savepoint", goOn(cluster, request, operators).toString());
@@ -84,19 +92,51 @@ public final class RestoreAndPrint {
         return Stream.iterate(thrown, Objects::nonNull, Throwable::getCause).map(Throwable::toString).collect(Collectors.joining("\n"));
     }
 
-    private static JsonNode dump(Cluster cluster, JsonNode request, List<OperatorSpec> operators) throws Exception {
+    private static void fill(Cluster cluster, JsonNode request, List<OperatorSpec> operators, ObjectNode answer) throws Exception {
+        FillOperator.CONTENTS.clear();
+        for (JsonNode operator : request.get("operators")) {
+            List<JsonNode> entries = new ArrayList<>();
+            operator.get("states").forEach(state -> entries.add(state.get("entries")));
+            FillOperator.CONTENTS.put(OperatorSpec.fromJson(operator).id(), entries);
+        }
+        open(cluster, request, operators, FillOperator::new, answer);
+    }
+
+    /** Runs a job whose operators do all they do as they open, and takes the snapshots that are asked for. */
+    private static void open(
+            Cluster cluster,
+            JsonNode request,
+            List<OperatorSpec> operators,
+            Function<OperatorSpec, OneInputStreamOperator<Integer, Void>> make,
+            ObjectNode answer)
+            throws Exception {
         StreamExecutionEnvironment env = environment(request);
         Steps.put(JOB, List.of());
         DataStream<Integer> source = StepJob.source(env, JOB, Long.MIN_VALUE);
         for (OperatorSpec operator : operators) {
             DataStream<Integer> input =
                     operator.keyType() == null ? source : source.keyBy(index -> null, Labels.type(operator.keyType()));
-            StepJob.identify(input.transform("dump", Types.VOID, new DumpOperator(operator)), operator);
+            StepJob.identify(input.transform("opened", Types.VOID, make.apply(operator)), operator);
         }
-        DumpOperator.ENTRIES.clear();
         JobID job = cluster.start(restoring(env, request));
-        cluster.cancel(job);
+        try {
+            ObjectNode snapshots = Json.object();
+            for (JsonNode format : request.path("snapshots")) {
+                Variant variant = new Variant(request.get("backend").asText(), format.asText());
+                Path to = Path.of(request.get("snapshots_to").asText());
+                Path path = variant.isCheckpoint() ? cluster.checkpoint(job) : cluster.savepoint(job, to, variant.savepointFormat());
+                snapshots.put(format.asText(), path.toString());
+            }
+            answer.set("snapshots", snapshots);
+            answer.set("parallelism", request.get("parallelism"));
+        } finally {
+            cluster.cancel(job);
+        }
+    }
 
+    private static void dump(Cluster cluster, JsonNode request, List<OperatorSpec> operators, ObjectNode answer) throws Exception {
+        DumpOperator.ENTRIES.clear();
+        open(cluster, request, operators, DumpOperator::new, answer);
         List<JsonNode> answers = new ArrayList<>();
         for (OperatorSpec operator : operators) {
             List<JsonNode> states = new ArrayList<>();
@@ -110,7 +150,7 @@ public final class RestoreAndPrint {
             }
             answers.add(json.set("states", Json.array(states)));
         }
-        return Json.array(answers);
+        answer.set("operators", Json.array(answers));
     }
 
     /** The entries that the subtasks found, sorted; of what every subtask has a copy, one copy. */
@@ -135,9 +175,6 @@ public final class RestoreAndPrint {
     private static Path goOn(Cluster cluster, JsonNode request, List<OperatorSpec> operators) throws Exception {
         StreamExecutionEnvironment env = environment(request);
         Variant variant = new Variant(request.get("backend").asText(), request.path("format").asText("canonical"));
-        if (variant.isCheckpoint()) {
-            env.enableCheckpointing(24 * 60 * 60 * 1000L); // taken by hand
-        }
         Fired.clear();
         long watermark = request.path("watermark").asLong(Long.MIN_VALUE);
         if (request.hasNonNull("case")) {
@@ -196,12 +233,17 @@ public final class RestoreAndPrint {
     }
 
     private static StreamExecutionEnvironment environment(JsonNode request) throws Exception {
-        Variant variant = new Variant(request.get("backend").asText(), request.path("format").asText("canonical"));
-        Path checkpoints =
-                variant.isCheckpoint() ? Path.of(request.get("savepoint_to").asText()) : Files.createTempDirectory("checkpoints");
+        boolean checkpoint = request.path("snapshots").toString().contains("incremental");
+        String format = checkpoint ? "incremental" : request.path("format").asText("canonical");
+        Variant variant = new Variant(request.get("backend").asText(), format);
+        String to = checkpoint ? "snapshots_to" : "savepoint_to";
+        Path checkpoints = variant.isCheckpoint() ? Path.of(request.get(to).asText()) : Files.createTempDirectory("checkpoints");
         Configuration configuration = variant.configuration(checkpoints.toUri().toString());
         configuration.addAll(settings(request));
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
+        if (variant.isCheckpoint()) {
+            env.enableCheckpointing(24 * 60 * 60 * 1000L); // taken by hand
+        }
         env.setParallelism(request.get("parallelism").asInt());
         env.setMaxParallelism(request.get("max_parallelism").asInt());
         return env;

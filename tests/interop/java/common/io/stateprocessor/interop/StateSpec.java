@@ -76,7 +76,9 @@ record StateSpec(String name, Kind kind, String mapKeyType, String valueType, St
                             : new ValueStateDescriptor<>(name, Labels.type(valueType));
                     case LIST -> listDescriptor();
                     case MAP -> mapDescriptor();
-                    case REDUCING -> new ReducingStateDescriptor<>(name, new Sum(), Labels.type(valueType));
+                    case REDUCING -> valueType.startsWith("NULLABLE")
+                            ? new ReducingStateDescriptor<>(name, new Sum(), Labels.serializer(valueType))
+                            : new ReducingStateDescriptor<>(name, new Sum(), Labels.type(valueType));
                     case AGGREGATING -> new AggregatingStateDescriptor<>(name, new Average(), Labels.serializer(valueType));
                     default -> throw new IllegalArgumentException(name + " is no keyed state");
                 };
@@ -88,14 +90,16 @@ record StateSpec(String name, Kind kind, String mapKeyType, String valueType, St
 
     /** Flink's descriptor of a list, keyed or of the operator. */
     ListStateDescriptor<Object> listDescriptor() {
-        return valueType.contains("_WINDOW") || valueType.startsWith("STREAM_RECORD")
+        return valueType.contains("_WINDOW") || valueType.startsWith("STREAM_RECORD") || valueType.startsWith("NULLABLE")
                 ? new ListStateDescriptor<>(name, Labels.serializer(valueType))
                 : new ListStateDescriptor<>(name, Labels.type(valueType));
     }
 
     /** Flink's descriptor of a map, keyed or broadcast. */
     MapStateDescriptor<Object, Object> mapDescriptor() {
-        return new MapStateDescriptor<>(name, Labels.type(mapKeyType), Labels.type(valueType));
+        return valueType.startsWith("NULLABLE")
+                ? new MapStateDescriptor<>(name, Labels.serializer(mapKeyType), Labels.serializer(valueType))
+                : new MapStateDescriptor<>(name, Labels.type(mapKeyType), Labels.type(valueType));
     }
 
     static StateSpec fromJson(JsonNode json) {

@@ -12,17 +12,21 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
+import org.apache.flink.api.common.typeinfo.BasicArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.java.tuple.Tuple;
+import org.apache.flink.api.java.typeutils.EitherTypeInfo;
 import org.apache.flink.api.java.typeutils.EnumTypeInfo;
 import org.apache.flink.api.java.typeutils.ListTypeInfo;
 import org.apache.flink.api.java.typeutils.MapTypeInfo;
+import org.apache.flink.api.java.typeutils.ObjectArrayTypeInfo;
 import org.apache.flink.api.java.typeutils.PojoField;
 import org.apache.flink.api.java.typeutils.PojoTypeInfo;
 import org.apache.flink.api.java.typeutils.RowTypeInfo;
 import org.apache.flink.api.java.typeutils.TupleTypeInfo;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.types.Either;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
 
@@ -31,16 +35,20 @@ final class Values {
 
     /** How values are read that JSON holds as text. */
     private static final Map<Class<?>, Function<String, ?>> FROM_TEXT =
-            Map.of(
-                    String.class, text -> text,
-                    Character.class, text -> text.charAt(0),
-                    BigDecimal.class, BigDecimal::new,
-                    BigInteger.class, BigInteger::new,
-                    LocalDate.class, LocalDate::parse,
-                    LocalTime.class, LocalTime::parse,
-                    LocalDateTime.class, LocalDateTime::parse,
-                    Instant.class, Instant::parse,
-                    byte[].class, HexFormat.of()::parseHex);
+            Map.ofEntries(
+                    Map.entry(String.class, text -> text),
+                    Map.entry(Character.class, text -> text.charAt(0)),
+                    Map.entry(BigDecimal.class, BigDecimal::new),
+                    Map.entry(BigInteger.class, BigInteger::new),
+                    Map.entry(java.util.Date.class, text -> java.util.Date.from(Instant.parse(text))),
+                    Map.entry(java.sql.Date.class, java.sql.Date::valueOf),
+                    Map.entry(java.sql.Time.class, java.sql.Time::valueOf),
+                    Map.entry(java.sql.Timestamp.class, java.sql.Timestamp::valueOf),
+                    Map.entry(LocalDate.class, LocalDate::parse),
+                    Map.entry(LocalTime.class, LocalTime::parse),
+                    Map.entry(LocalDateTime.class, LocalDateTime::parse),
+                    Map.entry(Instant.class, Instant::parse),
+                    Map.entry(byte[].class, HexFormat.of()::parseHex));
 
     private static final Map<Class<?>, Function<JsonNode, ?>> FROM_NUMBER =
             Map.of(
@@ -52,6 +60,12 @@ final class Values {
                     Float.class, node -> Float.valueOf(node.asText()), // NaN and infinities are text
                     Double.class, node -> Double.valueOf(node.asText()));
 
+    /** A value of the type that a label names; {@code NULLABLE} around it makes no difference to the value. */
+    static Object fromJson(String label, JsonNode json) {
+        boolean wrapped = label.startsWith("NULLABLE<");
+        return fromJson(Labels.type(wrapped ? label.substring("NULLABLE<".length(), label.length() - 1) : label), json);
+    }
+
     static Object fromJson(TypeInformation<?> type, JsonNode json) {
         if (json == null || json.isNull()) {
             return null;
@@ -60,11 +74,15 @@ final class Values {
         } else if (FROM_TEXT.containsKey(type.getTypeClass())) {
             return FROM_TEXT.get(type.getTypeClass()).apply(json.asText());
         } else if (type instanceof PrimitiveArrayTypeInfo<?> array) {
-            Object elements = java.lang.reflect.Array.newInstance(array.getComponentClass(), json.size());
-            for (int i = 0; i < json.size(); i++) {
-                java.lang.reflect.Array.set(elements, i, fromJson(array.getComponentType(), json.get(i)));
-            }
-            return elements;
+            return array(array.getComponentClass(), array.getComponentType(), json);
+        } else if (type instanceof BasicArrayTypeInfo<?, ?> array) {
+            return array(array.getComponentTypeClass(), array.getComponentInfo(), json);
+        } else if (type instanceof ObjectArrayTypeInfo<?, ?> array) {
+            return array(array.getComponentInfo().getTypeClass(), array.getComponentInfo(), json);
+        } else if (type instanceof EitherTypeInfo<?, ?> either) {
+            return json.has("left")
+                    ? Either.Left(fromJson(either.getLeftType(), json.get("left")))
+                    : Either.Right(fromJson(either.getRightType(), json.get("right")));
         } else if (type instanceof ListTypeInfo<?> list) {
             List<Object> elements = new ArrayList<>();
             json.forEach(element -> elements.add(fromJson(list.getElementTypeInfo(), element)));
@@ -101,6 +119,14 @@ final class Values {
             return pojo(pojo, json);
         }
         throw new IllegalArgumentException("cannot make a " + type + " of " + json);
+    }
+
+    private static Object array(Class<?> elementClass, TypeInformation<?> elementType, JsonNode json) {
+        Object elements = java.lang.reflect.Array.newInstance(elementClass, json.size());
+        for (int i = 0; i < json.size(); i++) {
+            java.lang.reflect.Array.set(elements, i, fromJson(elementType, json.get(i)));
+        }
+        return elements;
     }
 
     private static Object pojo(PojoTypeInfo<?> type, JsonNode json) {

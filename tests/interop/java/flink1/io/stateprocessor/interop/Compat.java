@@ -28,6 +28,10 @@ final class Compat {
         return context.getNumberOfParallelSubtasks();
     }
 
+    static int maxParallelism(RuntimeContext context) {
+        return context.getMaxNumberOfParallelSubtasks();
+    }
+
     static TumblingEventTimeWindows tumbling(long millis) {
         return TumblingEventTimeWindows.of(org.apache.flink.streaming.api.windowing.time.Time.milliseconds(millis));
     }

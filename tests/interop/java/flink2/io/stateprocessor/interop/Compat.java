@@ -28,6 +28,10 @@ final class Compat {
         return context.getTaskInfo().getNumberOfParallelSubtasks();
     }
 
+    static int maxParallelism(RuntimeContext context) {
+        return context.getTaskInfo().getMaxNumberOfParallelSubtasks();
+    }
+
     static TumblingEventTimeWindows tumbling(long millis) {
         return TumblingEventTimeWindows.of(Duration.ofMillis(millis));
     }

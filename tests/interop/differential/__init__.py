@@ -1,0 +1,11 @@
+"""Differential tests at random against real Flink: it restores what we write, and we read what it writes.
+
+A case is one operator in the form of expected.json, entries and all, made from a seed. Two directions:
+
+written
+    We write the case; Flink restores it, prints every entry, and takes snapshots of its own, which we read.
+read
+    Flink fills a job's states from the case and takes snapshots in all formats, which we read.
+
+What fails is shrunk to its smallest part that still fails, and printed in the form that ``regressions.json`` keeps.
+"""

@@ -1,0 +1,57 @@
+"""Run many seeds: ``python -m differential --seeds 500``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from differential.cases import VERSION, case_of
+from differential.running import BACKENDS, DIRECTIONS, VERSIONS, Setting, run, settings, shrunk, slices
+
+_SLICE = 50
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="./dev differential", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="how many (default: %(default)s)")
+    parser.add_argument("--start", type=int, default=0, help="the first (default: %(default)s)")
+    parser.add_argument("--direction", choices=DIRECTIONS, action="append", help="written or read (default: both)")
+    parser.add_argument("--version", choices=VERSIONS, action="append", help="of Flink (default: all)")
+    parser.add_argument("--backend", choices=BACKENDS, action="append", help="of the job (default: all)")
+    parser.add_argument("--no-shrinking", action="store_true", help="print what differs as it is")
+    options = parser.parse_args(arguments)
+    failed = 0
+    for direction in options.direction or DIRECTIONS:
+        versions, backends = options.version or VERSIONS, options.backend or BACKENDS
+        where = [s for s in settings(direction) if s.version in versions and s.backend in backends]
+        failed += _run(where, range(options.start, options.start + options.seeds), not options.no_shrinking)
+    return 1 if failed else 0
+
+
+def _run(where: Sequence[Setting], seeds: range, shrinking: bool) -> int:
+    """The number of seeds that differ in each setting, added up."""
+    direction = where[0].direction
+    failed = dict.fromkeys(where, 0)
+    for part in slices(seeds, _SLICE):
+        began = time.monotonic()
+        print(f"{direction}: seeds {part[0]} to {part[-1]}, generator {VERSION}", flush=True)
+        problems = run([case_of(seed, direction) for seed in part], where)
+        for (number, setting), found in sorted(problems.items(), key=str):
+            failed[setting] += 1
+            print(f"FAILED: seed {part[number]}, {setting}:", *found[:3], sep="\n", flush=True)
+        if shrinking:
+            for number in sorted({number for number, _ in problems}):
+                setting = next(setting for failing, setting in problems if failing == number)
+                case, found = shrunk(case_of(part[number], direction), setting)
+                print(f"seed {part[number]}, {setting}, shrunk:", json.dumps(case)[:4000], *found[:1], sep="\n", flush=True)
+        print(f"{direction}: {len(part)} seeds in {time.monotonic() - began:.0f} s", flush=True)
+    for setting, count in failed.items():
+        print(f"{setting}: {len(seeds) - count} of {len(seeds)}", flush=True)
+    return sum(failed.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

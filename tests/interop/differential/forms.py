@@ -1,0 +1,536 @@
+"""Types of cases: by the labels of Flink's side, with random values, and how columns hold what Flink's side prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from differential import draw as d
+from differential.draw import Draw, Drawing
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.types import Types as T
+
+
+def as_text(printed: Any) -> str:
+    """A printed value as text by which values are compared and sorted."""
+    return json.dumps(printed, sort_keys=True)
+
+
+class Form:
+    """A type. Values are as Flink's side prints them; null is dealt with by :func:`column_of` and :func:`printed_of`.
+
+    ``knows_null`` says whether the serializer itself can write null; ``is_key`` whether values can be keys.
+    """
+
+    label: str
+    knows_null = False
+    is_key = True
+
+    def serializer(self) -> TypeSerializer:
+        raise NotImplementedError
+
+    def random(self, draw: Draw) -> Any:
+        """A value that is not null."""
+        raise NotImplementedError
+
+    def column(self, value: Any) -> Any:
+        """The value as our columns hold it."""
+        return value
+
+    def printed(self, held: Any) -> Any:
+        """The inverse of :meth:`column`."""
+        return held
+
+    def canonical(self, value: Any) -> Any:
+        """The value with its maps in the order of this module."""
+        return value
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        """Smaller values of the type."""
+        return iter(())
+
+
+def column_of(form: Form, value: Any) -> Any:
+    return None if value is None else form.column(value)
+
+
+def printed_of(form: Form, held: Any) -> Any:
+    return None if held is None else form.printed(held)
+
+
+def canonical_of(form: Form, value: Any) -> Any:
+    return None if value is None else form.canonical(value)
+
+
+def drawn(form: Form, draw: Draw, nullable: bool) -> Any:
+    """A value, or null where that can be."""
+    return None if nullable and draw.one_in(6) else form.random(draw)
+
+
+def unpaired_replaced(text: str) -> str:
+    """What UTF-8, and so a column, makes of Java's text."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Scalar(Form):
+    """A type without parts: how it is called, made, drawn, and held."""
+
+    label: str
+    make: Callable[[], TypeSerializer]
+    drawing: Drawing
+    knows_null: bool = False
+    is_key: bool = True
+    hold: Callable[[Any], Any] = _same
+    show: Callable[[Any], Any] = _same
+    order: Callable[[Any], Any] = _same
+
+    def serializer(self) -> TypeSerializer:
+        return self.make()
+
+    def random(self, draw: Draw) -> Any:
+        return self.drawing(draw)
+
+    def column(self, value: Any) -> Any:
+        return self.hold(value)
+
+    def printed(self, held: Any) -> Any:
+        return self.show(held)
+
+    def canonical(self, value: Any) -> Any:
+        return self.order(value)
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, str) and value and self.drawing is Draw.text:
+            yield from ("", value[: len(value) // 2], value[:1])
+
+
+def _whole(bits: int) -> Drawing:
+    return lambda draw: draw.whole(bits)
+
+
+def _floating(layout: str) -> Drawing:
+    return lambda draw: draw.floating(layout)
+
+
+def _number(value: Any) -> float:
+    """The number; of NaN the one that arithmetic gives on most machines, which is not Java's."""
+    return -float("nan") if value == "NaN" else float(value)
+
+
+def _sql_second(draw: Draw) -> int:
+    return draw.randint(-12_212_553_600, 253_402_300_799)  # from 1583, when its calendar is like that of java.time, to 9999
+
+
+def _timestamp_column(text: str) -> str:
+    day, time = text.split(" ")
+    seconds, fraction = time.split(".")
+    digits = fraction.ljust(9, "0")
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{day}T{seconds}{'.' if digits else ''}{digits}Z"
+
+
+def _timestamp_printed(text: str) -> str:
+    day, time = text.removesuffix("Z").split("T")
+    seconds, _, fraction = time.partition(".")
+    return f"{day} {seconds}.{fraction.rstrip('0') or '0'}"
+
+
+def _date_of(millis: int) -> str:
+    return d.instant_text(millis // 1000, millis % 1000 * 1_000_000)
+
+
+SCALARS = (
+    Scalar("BOOLEAN", T.BOOLEAN, lambda draw: draw.one_in(2)),
+    Scalar("BYTE", T.BYTE, _whole(8)),
+    Scalar("SHORT", T.SHORT, _whole(16)),
+    Scalar("INT", T.INT, _whole(32)),
+    Scalar("LONG", T.LONG, _whole(64)),
+    Scalar("FLOAT", T.FLOAT, _floating(">f"), hold=_number, show=d.printed_float),
+    Scalar("DOUBLE", T.DOUBLE, _floating(">d"), hold=_number, show=d.printed_float),
+    Scalar("CHAR", T.CHAR, Draw.character, order=unpaired_replaced),
+    Scalar("STRING", T.STRING, Draw.text, True, order=unpaired_replaced),
+    Scalar("BIG_INT", T.BIG_INT, Draw.big_integer, True),
+    Scalar("BIG_DEC", T.BIG_DEC, Draw.big_decimal, True),
+    Scalar("DATE", T.DATE, lambda draw: _date_of(draw.millisecond()), True),
+    Scalar("SQL_DATE", T.SQL_DATE, lambda draw: d.date_text(*d.civil(_sql_second(draw) // 86_400)), True),
+    Scalar("SQL_TIME", T.SQL_TIME, lambda draw: d.time_text(draw.randrange(86_400) * 10**9, True), True),
+    Scalar(
+        "SQL_TIMESTAMP",
+        T.SQL_TIMESTAMP,
+        lambda draw: d.sql_timestamp_text(_sql_second(draw), draw.nanos()),  # its serializer writes null, and can't read it
+        hold=_timestamp_column,
+        show=_timestamp_printed,
+    ),
+    Scalar("LOCAL_DATE", T.LOCAL_DATE, lambda draw: d.date_text(*draw.day()), True),
+    Scalar("LOCAL_TIME", T.LOCAL_TIME, lambda draw: d.time_text(draw.nano_of_day()), True),
+    Scalar(
+        "LOCAL_DATE_TIME",
+        T.LOCAL_DATE_TIME,
+        lambda draw: f"{d.date_text(*draw.day())}T{d.time_text(draw.nano_of_day())}",
+        True,
+    ),
+    Scalar("INSTANT", T.INSTANT, lambda draw: d.instant_text(draw.second(), draw.nanos()), True),
+)
+
+BYTES = Scalar("BYTES", T.BYTES, lambda draw: draw.bytes_().hex(), is_key=False, hold=bytes.fromhex, show=bytes.hex)
+
+
+@dataclass(frozen=True)
+class Sequenced(Form):
+    """A list or an array of any kind."""
+
+    label: str
+    element: Form
+    make: Callable[[TypeSerializer], TypeSerializer]
+    nullable: bool
+    is_key: bool = False
+
+    def serializer(self) -> TypeSerializer:
+        return self.make(self.element.serializer())
+
+    def random(self, draw: Draw) -> Any:
+        return [drawn(self.element, draw, self.nullable) for _ in range(draw.length())]
+
+    def column(self, value: Any) -> Any:
+        return [column_of(self.element, each) for each in value]
+
+    def printed(self, held: Any) -> Any:
+        return [printed_of(self.element, each) for each in held]
+
+    def canonical(self, value: Any) -> Any:
+        return [canonical_of(self.element, each) for each in value]
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        if value:
+            yield from ([], value[: len(value) // 2], value[len(value) // 2 + 1 :], value[1:])
+        for i, each in enumerate(value[:10]):
+            if each is not None:
+                yield from ([*value[:i], smaller, *value[i + 1 :]] for smaller in self.element.simpler(each))
+
+
+@dataclass(frozen=True)
+class Mapped(Form):
+    """A map; its values may be null, whatever they are."""
+
+    key: Form
+    value: Form
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"MAP<{self.key.label},{self.value.label}>"
+
+    @property
+    def is_key(self) -> bool:  # type: ignore[override]
+        return self.key.is_key and self.value.is_key
+
+    def serializer(self) -> TypeSerializer:
+        return T.MAP(self.key.serializer(), self.value.serializer())
+
+    def random(self, draw: Draw) -> Any:
+        return self.canonical_order(random_pairs(self.key, self.value, draw, draw.length(), True))
+
+    @staticmethod
+    def canonical_order(pairs: Sequence[Any]) -> list[Any]:
+        return sorted(pairs, key=as_text)
+
+    def column(self, value: Any) -> Any:
+        return [(self.key.column(k), column_of(self.value, v)) for k, v in value]
+
+    def printed(self, held: Any) -> Any:
+        return self.canonical_order([[self.key.printed(k), printed_of(self.value, v)] for k, v in held])
+
+    def canonical(self, value: Any) -> Any:
+        return self.canonical_order([[self.key.canonical(k), canonical_of(self.value, v)] for k, v in value])
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        if value:
+            yield from ([], value[: len(value) // 2], value[1:])
+        for i, (k, v) in enumerate(value[:10]):
+            if v is not None:
+                yield from ([*value[:i], [k, smaller], *value[i + 1 :]] for smaller in self.value.simpler(v))
+
+
+def random_pairs(key: Form, value: Form, draw: Draw, count: int, nullable: bool) -> list[list[Any]]:
+    """Entries of a map, no two of one key."""
+    found: dict[str, list[Any]] = {}
+    for _ in range(count):
+        k = key.random(draw)
+        found.setdefault(as_text(key.canonical(k)), [k, drawn(value, draw, nullable)])
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Fields(Form):
+    """What tuples, rows and POJOs have in common."""
+
+    parts: tuple[Form, ...]
+
+    @property
+    def is_key(self) -> bool:  # type: ignore[override]
+        return all(part.is_key for part in self.parts)
+
+    @property
+    def _serializers(self) -> list[TypeSerializer]:
+        return [part.serializer() for part in self.parts]
+
+
+@dataclass(frozen=True)
+class Tuple(Fields):
+    """A tuple; a field may be null where its serializer knows null."""
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"TUPLE<{','.join(part.label for part in self.parts)}>"
+
+    def serializer(self) -> TypeSerializer:
+        return T.TUPLE(self._serializers)
+
+    def random(self, draw: Draw) -> Any:
+        return [drawn(part, draw, part.knows_null) for part in self.parts]
+
+    def column(self, value: Any) -> Any:
+        return {f"f{i}": column_of(part, each) for i, (part, each) in enumerate(zip(self.parts, value, strict=True))}
+
+    def printed(self, held: Any) -> Any:
+        return [printed_of(part, each) for part, each in zip(self.parts, held.values(), strict=True)]
+
+    def canonical(self, value: Any) -> Any:
+        return [canonical_of(part, each) for part, each in zip(self.parts, value, strict=True)]
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        for i, (part, each) in enumerate(zip(self.parts, value, strict=True)):
+            if each is not None:
+                yield from ([*value[:i], smaller, *value[i + 1 :]] for smaller in part.simpler(each))
+
+
+@dataclass(frozen=True)
+class Row(Fields):
+    """A ``Row`` with or without names, and of any kind; every field may be null."""
+
+    names: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        names = [f"{name}:" for name in self.names] or [""] * len(self.parts)
+        return f"ROW<{','.join(name + part.label for name, part in zip(names, self.parts, strict=True))}>"
+
+    def serializer(self) -> TypeSerializer:
+        return T.ROW_NAMED(self.names, self._serializers) if self.names else T.ROW(self._serializers)
+
+    def random(self, draw: Draw) -> Any:
+        kind = draw.choice(("+I", "+I", "-U", "+U", "-D"))
+        return {"kind": kind, "fields": [drawn(part, draw, True) for part in self.parts]}
+
+    def column(self, value: Any) -> Any:
+        names = self.names or [f"f{i}" for i in range(len(self.parts))]
+        fields = zip(names, self.parts, value["fields"], strict=True)
+        return {"row_kind": value["kind"], **{name: column_of(part, each) for name, part, each in fields}}
+
+    def printed(self, held: Any) -> Any:
+        kind, *fields = held.values()
+        return {"kind": kind, "fields": [printed_of(part, each) for part, each in zip(self.parts, fields, strict=True)]}
+
+    def canonical(self, value: Any) -> Any:
+        return {**value, "fields": [canonical_of(p, each) for p, each in zip(self.parts, value["fields"], strict=True)]}
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        for i, each in enumerate(value["fields"]):
+            if each is not None:
+                for smaller in (None, *self.parts[i].simpler(each)):
+                    yield {**value, "fields": [*value["fields"][:i], smaller, *value["fields"][i + 1 :]]}
+
+
+@dataclass(frozen=True)
+class Either(Form):
+    """One of two."""
+
+    left: Form
+    right: Form
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"EITHER<{self.left.label},{self.right.label}>"
+
+    @property
+    def is_key(self) -> bool:  # type: ignore[override]
+        return self.left.is_key and self.right.is_key
+
+    def serializer(self) -> TypeSerializer:
+        return T.EITHER(self.left.serializer(), self.right.serializer())
+
+    def random(self, draw: Draw) -> Any:
+        return {"left": self.left.random(draw)} if draw.one_in(2) else {"right": self.right.random(draw)}
+
+    def column(self, value: Any) -> Any:
+        return {"left": column_of(self.left, value.get("left")), "right": column_of(self.right, value.get("right"))}
+
+    def printed(self, held: Any) -> Any:
+        side, form = ("left", self.left) if held["left"] is not None else ("right", self.right)
+        return {side: form.printed(held[side])}
+
+    def canonical(self, value: Any) -> Any:
+        ((side, each),) = value.items()
+        return {side: getattr(self, side).canonical(each)}
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        ((side, each),) = value.items()
+        yield from ({side: smaller} for smaller in getattr(self, side).simpler(each))
+
+
+@dataclass(frozen=True)
+class Enum(Form):
+    """An enum, whose ``hashCode`` is by chance: no key."""
+
+    class_name: str
+    names: tuple[str, ...]
+    is_key: bool = False
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"ENUM<{self.class_name}>"
+
+    def serializer(self) -> TypeSerializer:
+        return T.ENUM(self.class_name, self.names)
+
+    def random(self, draw: Draw) -> Any:
+        return draw.choice(self.names)
+
+
+@dataclass(frozen=True)
+class Pojo(Form):
+    """A POJO; its fields may be null, but for ``primitives``."""
+
+    class_name: str
+    names: tuple[str, ...]
+    parts: tuple[Form, ...]
+    primitives: frozenset[str]
+    is_key: bool = False
+    knows_null: bool = True
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"POJO<{self.class_name}>"
+
+    def serializer(self) -> TypeSerializer:
+        return T.POJO(self.class_name, {name: part.serializer() for name, part in zip(self.names, self.parts, strict=True)})
+
+    def _each(self, change: Callable[[str, Form], Any]) -> dict[str, Any]:
+        return {name: change(name, part) for name, part in zip(self.names, self.parts, strict=True)}
+
+    def random(self, draw: Draw) -> Any:
+        return {"@class": self.class_name, **self._each(lambda name, part: drawn(part, draw, name not in self.primitives))}
+
+    def column(self, value: Any) -> Any:
+        return self._each(lambda name, part: column_of(part, value[name]))
+
+    def printed(self, held: Any) -> Any:
+        return {"@class": self.class_name, **self._each(lambda name, part: printed_of(part, held[name]))}
+
+    def canonical(self, value: Any) -> Any:
+        return {**value, **self._each(lambda name, part: canonical_of(part, value[name]))}
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        for name, part in zip(self.names, self.parts, strict=True):
+            if value[name] is not None:
+                if name not in self.primitives:
+                    yield {**value, name: None}
+                yield from ({**value, name: smaller} for smaller in part.simpler(value[name]))
+
+
+@dataclass(frozen=True)
+class Nullable(Form):
+    """A type whose serializer is wrapped to know null."""
+
+    inner: Form
+    knows_null: bool = True
+    is_key: bool = False
+
+    @property
+    def label(self) -> str:  # type: ignore[override]
+        return f"NULLABLE<{self.inner.label}>"
+
+    def serializer(self) -> TypeSerializer:
+        return T.NULLABLE(self.inner.serializer())
+
+    def random(self, draw: Draw) -> Any:
+        return self.inner.random(draw)
+
+    def column(self, value: Any) -> Any:
+        return self.inner.column(value)
+
+    def printed(self, held: Any) -> Any:
+        return self.inner.printed(held)
+
+    def canonical(self, value: Any) -> Any:
+        return self.inner.canonical(value)
+
+    def simpler(self, value: Any) -> Iterator[Any]:
+        return self.inner.simpler(value)
+
+
+BY_LABEL: dict[str, Form] = {form.label: form for form in (*SCALARS, BYTES)}
+
+PRIMITIVE_ARRAYS = tuple(
+    Sequenced(f"{name}_ARRAY", BY_LABEL[name], T.PRIMITIVE_ARRAY, False)
+    for name in ("BOOLEAN", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR")
+)
+BASIC_ARRAYS = (
+    Sequenced("STRING_ARRAY", BY_LABEL["STRING"], T.BASIC_ARRAY, True),
+    Sequenced("BOXED_LONG_ARRAY", BY_LABEL["LONG"], T.BASIC_ARRAY, True),
+)
+BY_LABEL |= {form.label: form for form in (*PRIMITIVE_ARRAYS, *BASIC_ARRAYS)}
+
+
+def list_of(element: Form) -> Form:
+    return Sequenced(f"LIST<{element.label}>", element, T.LIST, element.knows_null, element.is_key)
+
+
+def array_of(element: Form) -> Form:
+    return Sequenced(f"OBJECT_ARRAY<{element.label}>", element, T.OBJECT_ARRAY, True)
+
+
+def parse(label: str) -> Form:
+    """The form of a label.
+
+    Raises:
+        KeyError: there is none.
+    """
+    name, _, rest = label.partition("<")
+    if not rest or label in BY_LABEL:
+        return BY_LABEL[label]
+    arguments = _arguments(rest[:-1])
+    if name == "ROW":
+        named = [argument.partition(":") for argument in arguments]
+        if all(colon and "<" not in field for field, colon, _ in named):
+            return Row(tuple(parse(type_) for *_, type_ in named), tuple(field for field, *_ in named))
+        return Row(tuple(map(parse, arguments)))
+    parts = tuple(map(parse, arguments))
+    return {
+        "TUPLE": lambda: Tuple(parts),
+        "LIST": lambda: list_of(*parts),
+        "OBJECT_ARRAY": lambda: array_of(*parts),
+        "MAP": lambda: Mapped(*parts),
+        "EITHER": lambda: Either(*parts),
+        "NULLABLE": lambda: Nullable(*parts),
+    }[name]()
+
+
+def _arguments(text: str) -> list[str]:
+    """The parts between the commas that stand in no inner brackets."""
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c == "<") - (c == ">")
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return parts

@@ -1,0 +1,243 @@
+"""Runs cases with real Flink and tells which differ; shrinks those."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import flink
+
+from differential import reading, writing
+from differential.cases import canonical, smaller
+from differential.draw import Draw
+from differential.forms import as_text
+from differential.pojos import PACKAGE, SOURCES
+
+VERSIONS = ("1.20.5", "2.3.0")
+BACKENDS = ("hashmap", "rocksdb")
+WRITTEN, READ = "written", "read"
+DIRECTIONS = (WRITTEN, READ)
+
+_BATCH = 12
+_MOST_SHRINKING, _MOST_CANDIDATES, _AT_ONCE = 15, 48, 8
+_FORMATS = {WRITTEN: ("canonical", "native"), READ: ("canonical", "native", "incremental")}
+_COMPRESSED = {
+    "execution.checkpointing.snapshot-compression": "true",
+    "state.backend.rocksdb.use-bloom-filter": "true",
+}
+_TIMERS = "state.backend.rocksdb.timer-service.factory"
+_HEAP_TIMERS = {_TIMERS: "HEAP"}  # native savepoints leave them out
+_SETTINGS = ({}, _COMPRESSED, _HEAP_TIMERS, _COMPRESSED | _HEAP_TIMERS)
+
+Case = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The direction, and which Flink."""
+
+    direction: str
+    version: str
+    backend: str
+
+    def __str__(self) -> str:
+        return f"{self.direction}, Flink {self.version}, {self.backend}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Cases that are operators of one job, by number, and where its files are."""
+
+    cases: Mapping[int, Case]
+    directory: Path
+
+    @property
+    def savepoint(self) -> Path:
+        return self.directory / "savepoint"
+
+    @property
+    def max_parallelism(self) -> int:
+        return int(next(iter(self.cases.values()))["max_parallelism"])
+
+
+Problems = dict[tuple[int, Setting], list[str]]
+"""What differs, by the number of the case, and the setting."""
+
+
+def slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Parts of so many values."""
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def settings(direction: str) -> list[Setting]:
+    return [Setting(direction, version, backend) for version in VERSIONS for backend in BACKENDS]
+
+
+def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> Problems:
+    """What differs; nothing for cases that are as they should be.
+
+    Args:
+        cases: any number.
+        where: settings of one direction.
+        size: so many cases are operators of one job at most, those of one max parallelism.
+    """
+    flink.CACHE.mkdir(exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="differential-", dir=flink.CACHE))
+    try:
+        return _run(dict(enumerate(cases)), where, size, scratch)
+    finally:
+        shutil.rmtree(scratch)
+
+
+def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch: Path) -> Problems:
+    written = where[0].direction == WRITTEN
+    problems: Problems = {}
+    jobs = []
+    groups: dict[int, list[int]] = defaultdict(list)
+    for number, case in cases.items():
+        refusal = _refusal(case, scratch) if written else None
+        if refusal is None:
+            groups[case["max_parallelism"]].append(number)
+        else:
+            problems |= {(number, setting): [refusal] for setting in where}
+    for group in groups.values():
+        for part in slices(group, size):
+            job = Job({number: cases[number] for number in part}, scratch / f"{size}-{len(jobs)}")
+            job.directory.mkdir(parents=True)
+            if written:
+                writing.write(list(job.cases.values()), job.savepoint)
+            jobs.append(job)
+    alone: dict[Setting, dict[int, Case]] = defaultdict(dict)
+    for version in sorted({setting.version for setting in where}):
+        asked = [(job, setting) for setting in where if setting.version == version for job in jobs]
+        for (job, setting), answer in zip(asked, _ask(version, asked), strict=True):
+            if "error" in answer and len(job.cases) > 1:
+                alone[setting] |= job.cases
+                continue
+            for number, case in job.cases.items():
+                refusal = f"Flink refuses:\n{answer['error'][:3000]}" if "error" in answer else None
+                found = [refusal] if refusal else list(_differences(case, answer, setting))
+                if found:
+                    problems[number, setting] = found
+    for number, (setting, some) in enumerate(alone.items()):
+        problems |= _run(some, [setting], 1, scratch / f"alone-{number}")
+    return problems
+
+
+def _refusal(case: Case, scratch: Path) -> str | None:
+    """By what words our writer refuses a case, which it may not."""
+    target = scratch / "trial"
+    try:
+        writing.write([case], target)
+    except Exception as problem:  # whatever it is, it is to be reported with the seed
+        return f"we refuse: {type(problem).__name__}: {problem}"
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+    return None
+
+
+def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, Any]]:
+    if not asked:
+        return []
+    classes = flink.generated_classes(version, PACKAGE, SOURCES)
+    requests = [_request(job, setting) for job, setting in asked]
+    return flink.restore(version, requests, class_path=[classes], timeout=600 + 60 * len(asked))
+
+
+def _request(job: Job, setting: Setting) -> dict[str, Any]:
+    draw = _chance(job, setting)
+    written = setting.direction == WRITTEN
+    options = draw.choice(_SETTINGS)
+    formats = [f for f in _FORMATS[setting.direction] if options.get(_TIMERS) != "HEAP" or f != "native"]
+    return flink.request(
+        list(job.cases.values()),
+        job.savepoint if written else None,
+        backend=setting.backend,
+        parallelism=min(job.max_parallelism, draw.randint(1, 3)),
+        max_parallelism=job.max_parallelism,
+        settings=options,
+        filled=not written,
+        snapshots=formats,
+        snapshots_to=job.directory / f"{setting.version}-{setting.backend}",
+    )
+
+
+def _chance(job: Job, setting: Setting) -> Draw:
+    """What the job's own options are drawn from; the same for a seed alone and on another day."""
+    return Draw(as_text([min(job.cases.values(), key=lambda case: str(case["uid"]))["uid"], setting.backend]))
+
+
+def _differences(case: Case, answer: dict[str, Any], setting: Setting) -> Iterator[str]:
+    expected = canonical(case)
+    if setting.direction == WRITTEN:
+        (found,) = (operator for operator in answer["operators"] if operator["uid"] == case["uid"])
+        yield from _compare("Flink finds", expected, canonical(found))
+    copies = answer["parallelism"] if setting.direction == WRITTEN else 1
+    expected = {state: sorted(entries * (copies if state[1] == "UNION_LIST" else 1)) for state, entries in expected.items()}
+    for format_, path in answer["snapshots"].items():
+        what = f"of Flink's {format_} snapshot we read"
+        access: dict[str, dict[str, Any]] = {}
+        try:
+            states = reading.read(path, case, access)
+        except Exception as problem:  # see above
+            yield f"{what}: {type(problem).__name__}: {problem}"
+            continue
+        yield from _compare(what, expected, states)
+        yield from _compare_access(what, case, access, setting)
+
+
+def _compare(what: str, expected: dict[Any, list[str]], found: dict[Any, list[str]]) -> Iterator[str]:
+    for state, entries in expected.items():
+        if found[state] != entries:
+            missing, extra = _without(entries, found[state]), _without(found[state], entries)
+            yield f"{what} in {state[1]} {state[0]!r}\n  not:  {_some(missing)}\n  but:  {_some(extra)}"
+
+
+def _without(entries: Iterable[str], others: Sequence[str]) -> list[str]:
+    known = set(others)
+    return [entry for entry in entries if entry not in known]
+
+
+def _some(entries: Sequence[str]) -> str:
+    shown = "\n        ".join(entry[:1500] for entry in entries[:2])
+    return shown + (f"\n        and {len(entries) - 2} more" if len(entries) > 2 else "") or "(as often)"
+
+
+def _compare_access(what: str, case: Case, access: dict[str, dict[str, Any]], setting: Setting) -> Iterator[str]:
+    """Times of last access are those that we wrote; when Flink fills states, its own."""
+    now = datetime.now(UTC)
+    for state in case["states"]:
+        found = access.get(state["name"], {})
+        for entry, written in zip(state["entries"], state.get("last_access", ()), strict=False):
+            held = found.get(reading.slot_text(case, entry))
+            times = held if isinstance(held, list) else [held]
+            if setting.direction == WRITTEN:
+                expected = written if isinstance(written, list) else [written]
+                same = sorted(map(reading.millis, times)) == sorted(expected)
+            else:
+                same = all(now - timedelta(hours=6) < time <= now for time in times)
+            if not same:
+                yield f"{what} in {state['name']!r} for {as_text(entry)[:500]}: last access {str(held)[:500]}, not {str(written)[:500]}"
+                break
+
+
+def shrunk(case: Case, setting: Setting) -> tuple[Case, list[str]]:
+    """The smallest part of a case that differs too, and how."""
+    problems = run([case], [setting], 1).get((0, setting), [])
+    for _ in range(_MOST_SHRINKING):
+        for candidates in slices(list(smaller(case))[:_MOST_CANDIDATES], _AT_ONCE):
+            failing = run(candidates, [setting], 1)
+            if failing:
+                first = min(number for number, _ in failing)
+                case, problems = candidates[first], failing[first, setting]
+                break
+        else:
+            break
+    return case, problems

@@ -1,0 +1,130 @@
+"""Writes cases with our writer, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from rewriting import write_keyed
+
+from differential.cases import LISTED, TIMERS
+from differential.forms import Form, Mapped, list_of, parse
+from state_processor.backends.hash_rules import HashRule, LearnedHash
+from state_processor.backends.operator_id import operator_id
+from state_processor.backends.operator_writer import OperatorStateFileWriter
+from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.staging import Staging
+from state_processor.backends.states import StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.pojo import PojoSerializer
+from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.types import Types
+
+LOSSLESS = DecodeOptions(nanos="string", row_kind=True)
+NAMESPACES: dict[str, TypeSerializer] = {
+    "VOID_NAMESPACE": VoidNamespaceSerializer(),
+    "TIME_WINDOW": Types.TIME_WINDOW(),
+    "GLOBAL_WINDOW": Types.GLOBAL_WINDOW(),
+}
+_PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
+_UTC = pa.timestamp("us", tz="UTC")
+
+
+def write(cases: Sequence[dict[str, Any]], target: Path) -> None:
+    """Write a savepoint with the cases as operators."""
+    staging = Staging(str(target), "differential")
+    staging.prepare()
+    commit_savepoint(staging, [_operator(staging, case) for case in cases])
+
+
+def _operator(staging: Staging, case: dict[str, Any]) -> NewOperator:
+    uid, parallelism = case["uid"], case["parallelism"]
+    others = [state for state in case["states"] if state["kind"] in (*LISTED, "BROADCAST")]
+    keyed = [state for state in case["states"] if state not in others]
+    keyed_handles = _keyed(staging, case, keyed) if keyed else {}
+    operator_handles = _operator_state(staging, uid, others, parallelism) if others else {}
+    subtasks = {i: SubtaskHandles(keyed_handles.get(i), operator_handles.get(i)) for i in range(parallelism)}
+    return NewOperator.of_uid(uid, parallelism, case["max_parallelism"], subtasks)
+
+
+def array(form: Form, values: Sequence[Any], nullable: bool = False) -> pa.Array:
+    """A column of values."""
+    held = [None if value is None else form.column(value) for value in values]
+    assert nullable or None not in held
+    return pa.array(held, form.serializer().arrow_type(LOSSLESS))
+
+
+def _keyed(staging: Staging, case: dict[str, Any], states: Sequence[dict[str, Any]]) -> dict[int, Any]:
+    key = parse(case["key_type"])
+    written = [(_description(key, state), [_rows(key, state)]) for state in states]
+    serializer, size = key.serializer(), case["max_parallelism"]
+    key_hash = None
+    if isinstance(serializer, PojoSerializer):
+        order = ("tenant", "id") if serializer.class_name.endswith("UserKey") else key.names  # type: ignore[attr-defined]
+        key_hash = LearnedHash(serializer, (HashRule("Objects.hash", tuple(order)),), size)
+    return write_keyed(staging, operator_id(case["uid"]), written, case["parallelism"], size, 0, key_hash)
+
+
+def _description(key: Form, state: dict[str, Any]) -> StateDescription:
+    serializer, namespace = key.serializer(), NAMESPACES[state["namespace_type"]]
+    name, kind = state["name"], state["kind"]
+    if kind in TIMERS:
+        return StateDescription(_PREFIXES[kind] + name, kind, serializer, namespace, None, TimerSerializer(serializer, namespace))
+    value = parse(state["value_type"]).serializer()
+    map_key = parse(state["map_key_type"]).serializer() if "map_key_type" in state else None
+    return StateDescription(name, kind, serializer, namespace, map_key, TtlSerializer.of(value) if state["ttl"] else value)
+
+
+
+def _rows(key: Form, state: dict[str, Any]) -> pa.RecordBatch:
+    entries = state["entries"]
+    columns = {"key": array(key, [entry["key"] for entry in entries])}
+    if state["namespace_type"] != "VOID_NAMESPACE":
+        windows = [entry["namespace"] for entry in entries]
+        if state["namespace_type"] == "TIME_WINDOW":
+            micros = pa.struct([("start", pa.int64()), ("end", pa.int64())])
+            held = pa.array([{name: millis * 1000 for name, millis in window.items()} for window in windows], micros)
+            columns["window"] = held.cast(NAMESPACES["TIME_WINDOW"].arrow_type(DecodeOptions()))
+        else:
+            columns["window"] = pa.nulls(len(entries), NAMESPACES["GLOBAL_WINDOW"].arrow_type(DecodeOptions()))
+    if state["kind"] in TIMERS:
+        columns["timestamp"] = pa.array([entry["timestamp"] for entry in entries], pa.int64())
+        return pa.RecordBatch.from_pydict(columns)
+    value = parse(state["value_type"])
+    form: Form = value
+    if state["kind"] == "LIST":
+        form = list_of(value)
+    elif state["kind"] == "MAP":
+        form = Mapped(parse(state["map_key_type"]), value)
+    columns["value"] = array(form, [entry["value"] for entry in entries])
+    if state["ttl"]:
+        type_ = pa.list_(pa.int64()) if state["kind"] in ("LIST", "MAP") else pa.int64()
+        times = [[t * 1000 for t in each] if isinstance(each, list) else each * 1000 for each in state["last_access"]]
+        columns["_last_access"] = pa.array(times, type_).cast(pa.list_(_UTC) if isinstance(type_, pa.ListType) else _UTC)
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _operator_state(staging: Staging, uid: str, states: Sequence[dict[str, Any]], parallelism: int) -> dict[int, Any]:
+    keys = [parse(state["map_key_type"]).serializer() if "map_key_type" in state else None for state in states]
+    values = [parse(state["value_type"]) for state in states]
+    described = [
+        StateDescription(state["name"], state["kind"], key=key, value=value.serializer())
+        for state, key, value in zip(states, keys, values, strict=True)
+    ]
+    handles = {}
+    for subtask in range(parallelism):
+        writer = OperatorStateFileWriter(staging.open(staging.file_name(operator_id(uid), "operator", subtask)), described)
+        for state, value in zip(states, values, strict=True):
+            entries = state["entries"]
+            if state["kind"] == "BROADCAST":
+                found = [entry["value"] for entry in entries]
+                writer.add_broadcast(
+                    state["name"], array(parse(state["map_key_type"]), [e["key"] for e in entries]), array(value, found)
+                )
+            else:
+                writer.add_list(state["name"], array(value, entries[subtask::parallelism]))
+        handles[subtask] = writer.close()
+    return handles
