@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,7 +95,8 @@ class NumberSerializer(SimpleSerializer):
         return self._number.layout.unpack(source.read_bytes(self.length, str(self)))[0]
 
     def write(self, value: Any, target: DataOutput) -> None:
-        target.write_bytes(self._number.layout.pack(value))
+        # Java writes one NaN for all; keys with another would not be found again.
+        target.write_bytes(self._number.layout.pack(value if value == value else math.nan))
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self._number.arrow_type
@@ -106,7 +108,8 @@ class NumberSerializer(SimpleSerializer):
         builder.op(self._number.operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(_ENCODE[self._number.operation], column)
+        is_floating = pa.types.is_floating(self._number.arrow_type)
+        builder.op(_ENCODE[self._number.operation], column, int(is_floating))
 
     def hash_code(self, value: Any) -> int:
         return self._number.hash_code(value)

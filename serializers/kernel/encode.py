@@ -42,6 +42,12 @@ ROW: Final = 2
 ENTRY_FIELDS: Final = 3
 
 _MIN_I64: Final = -(2**63)
+_MAX_I64: Final = 2**63 - 1
+_MAX_I32: Final = np.int32(2**31 - 1)
+_INFINITY_64: Final = 0x7FF0000000000000
+_INFINITY_32: Final = np.int32(0x7F800000)
+_NAN_64: Final = 0x7FF8000000000000  # the one that Java's doubleToLongBits makes of all
+_NAN_32: Final = np.int32(0x7FC00000)
 _LARGEST_FIXED: Final = 16
 
 
@@ -160,10 +166,16 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
                 break
             data = cols[col, DATA]
             if op == ops.INT64:
-                store_be_i64(out, pos, load_i64(arena, data + 8 * slot))
+                whole = load_i64(arena, data + 8 * slot)
+                if prog[pc, 2] == 1 and whole & _MAX_I64 > _INFINITY_64:
+                    whole = _NAN_64
+                store_be_i64(out, pos, whole)
                 pos += 8
             elif op == ops.INT32:
-                store_be_i32(out, pos, load_i32(arena, data + 4 * slot))
+                half = load_i32(arena, data + 4 * slot)
+                if prog[pc, 2] == 1 and half & _MAX_I32 > _INFINITY_32:
+                    half = _NAN_32
+                store_be_i32(out, pos, half)
                 pos += 4
             elif op == ops.INT16:
                 store_be_i16(out, pos, load_i16(arena, data + 2 * slot))

@@ -41,8 +41,8 @@ BLOCKS: Final = 3  # one block: count as varint; then a zero
 # Numbers
 INT8: Final = 30
 INT16: Final = 31
-INT32: Final = 32
-INT64: Final = 33
+INT32: Final = 32  # a: 1 where it is a floating-point number, of which every NaN is written as Java's own
+INT64: Final = 33  # a: as before
 SIGN_FLIPPED_INT64: Final = 34
 
 # Text and bytes
