@@ -9,23 +9,19 @@ from typing import Any
 from differential.draw import Draw
 from differential.forms import (
     BASIC_ARRAYS,
-    BYTES,
     PRIMITIVE_ARRAYS,
-    SCALARS,
     Either,
-    Form,
     Mapped,
     Nullable,
     Row,
     Tuple,
     array_of,
-    as_text,
-    canonical_of,
     list_of,
     parse,
     random_pairs,
 )
 from differential.pojos import POJOS, TIER
+from differential.scalars import BYTES, SCALARS, Form, Scalar, as_text, canonical_of
 
 VERSION = 1
 """Of the generator: a seed gives the same case as long as it is the same."""
@@ -130,7 +126,7 @@ def _name(draw: Draw, number: int) -> str:
 
 def _random_value_form(draw: Draw) -> Form:
     form = random_form(draw)
-    return Nullable(form) if draw.one_in(8) and isinstance(form, type(SCALARS[0])) else form
+    return Nullable(form) if draw.one_in(8) and isinstance(form, Scalar) else form
 
 
 def _keyed(draw: Draw, key: Form, keys: list[Any], number: int) -> dict[str, Any]:
@@ -165,7 +161,8 @@ def _namespaces(draw: Draw, label: str) -> list[Any]:
     if label == GLOBAL_WINDOW:
         return ["GlobalWindow"]
     starts = (0, -60_000, 1_700_000_000_000, draw.randint(-(1 << 45), 1 << 45))
-    return [{"start": start, "end": start + draw.choice((1, 60_000, 1 << 40))} for start in draw.sample(starts, draw.randint(1, 3))]
+    some = draw.sample(starts, draw.randint(1, 3))
+    return [{"start": start, "end": start + draw.choice((1, 60_000, 1 << 40))} for start in some]
 
 
 def _slot(key: Any, namespace: Any, timer: bool) -> dict[str, Any]:
@@ -216,7 +213,11 @@ def _make_huge(draw: Draw, states: list[dict[str, Any]]) -> None:
             return
 
 
-def canonical(case: dict[str, Any]) -> dict[tuple[str, str], list[str]]:
+Entries = dict[tuple[str, str], list[str]]
+"""Entries as text, by the state's name and kind."""
+
+
+def canonical(case: dict[str, Any]) -> Entries:
     """The entries of each state by name and kind, as sorted text, with maps in one order."""
     key = case["key_type"] and parse(case["key_type"])
     return {
@@ -284,5 +285,3 @@ def _simpler_entries(case: dict[str, Any], state: dict[str, Any], entry: Any) ->
         yield from ({**entry, "value": simple} for simple in value.simpler(entry["value"]))
     if case["key_type"]:
         yield from ({**entry, "key": simple} for simple in parse(case["key_type"]).simpler(entry["key"]))
-
-

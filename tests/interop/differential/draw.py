@@ -13,6 +13,7 @@ T = TypeVar("T")
 _DAY = 86_400
 _NANOS = 1_000_000_000
 _YEARS = 999_999_999
+_DAYS = ((-_YEARS, 1, 1), (_YEARS, 12, 31), (0, 2, 29), (-1, 12, 31), (10_000, 1, 1), (1, 1, 1), (9999, 12, 31))
 _SECONDS = (-31_557_014_167_219_200, 31_556_889_864_403_199)
 _MILLIS = 1 << 63
 
@@ -31,7 +32,14 @@ _TEXTS = (
     *_EQUAL_HASHES,
 )
 _LONE_SURROGATES = ("\ud800", "a\udc00", "\udfff\ud83d")
-_ALPHABETS = ("ab", "abcdefghijklmnopqrstuvwxyz 0123456789", "äöü߀", "日本語字典㿿", "😀🚀\U0001f468\u200d", "\0\x01\x7f\x80\u07ff\u0800")
+_ALPHABETS = (
+    "ab",
+    "abcdefghijklmnopqrstuvwxyz 0123456789",
+    "äöü߀",
+    "日本語字典㿿",
+    "😀🚀\U0001f468\u200d",
+    "\0\x01\x7f\x80\u07ff\u0800",
+)
 
 
 class Draw(Random):
@@ -85,7 +93,8 @@ class Draw(Random):
         return self.randbytes(self.choice((0, 1, 7, 300)))
 
     def big_integer(self) -> str:
-        return str(self.choice((0, 1, -1, 1 << 63, -(1 << 63), (1 << self.randint(1, 300)) * self.choice((1, -1)) + self.randint(-5, 5))))
+        large = (1 << self.randint(1, 300)) * self.choice((1, -1)) + self.randint(-5, 5)
+        return str(self.choice((0, 1, -1, 1 << 63, -(1 << 63), large)))
 
     def big_decimal(self) -> str:
         """A decimal as ``BigDecimal.toString`` has it."""
@@ -95,7 +104,7 @@ class Draw(Random):
     def day(self) -> tuple[int, int, int]:
         """Year, month and day of any ``LocalDate``."""
         if self.one_in(8):
-            return self.choice(((-_YEARS, 1, 1), (_YEARS, 12, 31), (0, 2, 29), (-1, 12, 31), (10_000, 1, 1), (1, 1, 1), (9999, 12, 31)))
+            return self.choice(_DAYS)
         found = date.fromordinal(self.randint(1, date.max.toordinal()))
         return found.year, found.month, found.day
 
@@ -112,9 +121,7 @@ class Draw(Random):
 
     def millisecond(self) -> int:
         """A point in time of any ``java.util.Date`` but the one that stands for null."""
-        return self.weighted(
-            ((1, self.choice((1 - _MILLIS, _MILLIS - 1, -1, 0))), (5, self.randint(-(1 << 44), 1 << 46)))
-        )
+        return self.weighted(((1, self.choice((1000 - _MILLIS, _MILLIS - 1, -1, 0))), (5, self.randint(-(1 << 44), 1 << 46))))
 
 
 def printed_float(value: float) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from differential.draw import Draw
-from differential.forms import BY_LABEL, Enum, Form, Pojo, Tuple, array_of, parse
+from differential.forms import BY_LABEL, Enum, Pojo, Tuple, array_of, parse
+from differential.scalars import Form
 
 PACKAGE = "random"
 _SEED = "classes 1"  # another pool has other class names, so that regressions keep their classes

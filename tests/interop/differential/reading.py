@@ -10,15 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 import state_processor as sp
-from differential.cases import LISTED, TIMERS, canonical
-from differential.forms import Form, Mapped, as_text, list_of, parse, printed_of
+from differential.cases import LISTED, TIMERS, Entries, canonical
+from differential.forms import Mapped, list_of, parse
+from differential.scalars import Form, as_text, printed_of
 
 _DOMAINS = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def read(path: Path | str, case: dict[str, Any], access: dict[str, dict[str, Any]] | None = None) -> dict[tuple[str, str], list[str]]:
+def read(path: Path | str, case: dict[str, Any], access: dict[str, dict[str, Any]] | None = None) -> Entries:
     """The entries of a case's states as a snapshot has them, in the form of :func:`canonical`.
 
     Into ``access`` go the times of last access, by state, and key with namespace.

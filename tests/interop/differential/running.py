@@ -16,8 +16,8 @@ import flink
 from differential import reading, writing
 from differential.cases import canonical, smaller
 from differential.draw import Draw
-from differential.forms import as_text
 from differential.pojos import PACKAGE, SOURCES
+from differential.scalars import as_text
 
 VERSIONS = ("1.20.5", "2.3.0")
 BACKENDS = ("hashmap", "rocksdb")
@@ -224,7 +224,8 @@ def _compare_access(what: str, case: Case, access: dict[str, dict[str, Any]], se
             else:
                 same = all(now - timedelta(hours=6) < time <= now for time in times)
             if not same:
-                yield f"{what} in {state['name']!r} for {as_text(entry)[:500]}: last access {str(held)[:500]}, not {str(written)[:500]}"
+                entry_text = f"{state['name']!r}, entry {as_text(entry)[:500]}"
+                yield f"{what} in {entry_text}: last access {str(held)[:500]}, not {str(written)[:500]}"
                 break
 
 

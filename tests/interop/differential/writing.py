@@ -10,7 +10,8 @@ import pyarrow as pa
 from rewriting import write_keyed
 
 from differential.cases import LISTED, TIMERS
-from differential.forms import Form, Mapped, list_of, parse
+from differential.forms import Mapped, list_of, parse
+from differential.scalars import Form
 from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.operator_id import operator_id
 from state_processor.backends.operator_writer import OperatorStateFileWriter
@@ -76,7 +77,6 @@ def _description(key: Form, state: dict[str, Any]) -> StateDescription:
     value = parse(state["value_type"]).serializer()
     map_key = parse(state["map_key_type"]).serializer() if "map_key_type" in state else None
     return StateDescription(name, kind, serializer, namespace, map_key, TtlSerializer.of(value) if state["ttl"] else value)
-
 
 
 def _rows(key: Form, state: dict[str, Any]) -> pa.RecordBatch:
