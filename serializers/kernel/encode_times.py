@@ -27,7 +27,9 @@ _MOST_YEARS: Final = np.int64(999999999)
 _ANY_YEAR: Final = np.int64(9999999999)
 _INSTANT_MIN: Final = -31557014167219200
 _INSTANT_MAX: Final = 31556889864403199
-_MOST_MS: Final = 9223372036854775  # seconds whose milliseconds fit a long
+_MOST_MS: Final = 9223372036854775  # seconds whose milliseconds fit a long, at both ends not all of them
+_LAST_NANO: Final = 807_999_999
+_FIRST_NANO: Final = 193_000_000  # the millisecond before stands for null
 _MOST_MS_DAY: Final = 106751991166  # days whose milliseconds do
 
 _WRONG: Final = np.int64(-1)
@@ -146,6 +148,16 @@ def parse_moment(text, begin, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _fits_millis(seconds, nano):  # type: ignore[no-untyped-def]
+    """Whether a point in time has milliseconds since 1970 that a long holds, and that do not stand for null."""
+    if seconds == _MOST_MS:
+        return nano <= _LAST_NANO
+    if seconds == -_MOST_MS - 1:
+        return nano >= _FIRST_NANO
+    return -_MOST_MS <= seconds <= _MOST_MS
+
+
+@kernel
 def _put_date(days, out, pos):  # type: ignore[no-untyped-def]
     year, month, day = civil_from_days(days)
     store_be_i32(out, pos, year)
@@ -191,7 +203,7 @@ def _put_moment(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
         store_be_i64(out, pos, seconds)
         store_be_i32(out, pos + 8, nano)
         return pos + 12, ops.OK
-    if seconds < -_MOST_MS or seconds > _MOST_MS:
+    if not _fits_millis(seconds, nano):
         return pos, ops.OUT_OF_RANGE
     store_be_i64(out, pos, seconds * 1000 + nano // 1000000)
     if op == ops.SQL_TIMESTAMP:
@@ -285,7 +297,7 @@ def millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
     seconds, nano = parse_moment(arena, begin, end)
     if nano < 0:
         return seconds, nano, ops.BAD_TIME
-    if seconds < -_MOST_MS or seconds > _MOST_MS:
+    if not _fits_millis(seconds, nano):
         return seconds, nano, ops.OUT_OF_RANGE
     return seconds * 1000 + nano // 1000000, nano % 1000000, ops.OK
 

@@ -352,3 +352,20 @@ def test_every_nan_is_written_as_javas(name: str, bits: str, sign: float) -> Non
     assert in_python(serializer, nan) == in_kernel(serializer, nan) == bytes.fromhex(bits)
     infinity = math.copysign(math.inf, sign)
     assert in_python(serializer, infinity) == in_kernel(serializer, infinity) == struct.pack(f">{name[0].lower()}", infinity)
+
+
+@pytest.mark.parametrize("serializer", [MillisSerializer("DATE"), SqlTimestampSerializer()], ids=str)
+@pytest.mark.parametrize(
+    ("moment", "millis"),
+    [
+        ("-292275055-05-16T16:47:04.191Z", None),
+        ("-292275055-05-16T16:47:04.193Z", 1 - (1 << 63)),
+        ("+292278994-08-17T07:12:55.807Z", (1 << 63) - 1),
+        ("+292278994-08-17T07:12:55.808Z", None),
+    ],
+)
+def test_the_first_and_the_last_millisecond(serializer: TypeSerializer, moment: str, millis: int | None) -> None:
+    """One more would be the number that stands for null."""
+    expected = None if millis is None else struct.pack(">q", millis)
+    for found in (in_python(serializer, moment), in_kernel(serializer, moment)):
+        assert (found and found[:8]) == expected
