@@ -22,12 +22,13 @@ from state_processor.backends.state_access import open_state
 from state_processor.backends.states import (
     StateDescription,
     leaf_keyed_handles,
-    operator_states,
     raw_timers_header,
     subtask_label,
+    survey,
 )
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.unread import UnreadSerializer
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",
@@ -69,8 +70,8 @@ def states(snapshot: Snapshot) -> pa.Table:
     """One row per state of every operator, the union over all subtasks.
 
     ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
-    through would tell. ``spark_schema`` is the schema in which the state is read by default. Raw state has no name. An
-    operator whose header uses a serializer that is not known has one row without name whose ``value_type`` gives the reason.
+    through would tell. ``spark_schema`` is the schema in which the state is read by default. Raw state has no name. A state that
+    can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read.
     """
     rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator)]
     return pa.Table.from_pylist(rows, STATES_SCHEMA)
@@ -78,11 +79,8 @@ def states(snapshot: Snapshot) -> pa.Table:
 
 def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
-    try:
-        found = operator_states(snapshot, operator)
-    except UnknownSerializerError as error:
-        yield identity | {"value_type": f"not readable: {error}"}
-        found = {}
+    variants, unread = survey(snapshot, operator)
+    found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
     for state in found.values():
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
@@ -91,19 +89,27 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
             "state_kind": state.kind,
             "key_type": _type_name(state.key),
             "namespace_type": _type_name(state.namespace),
-            "value_type": None if state.is_timer else _type_name(state.value),
+            "value_type": None if state.is_timer else _value_type(state),
             "map_key_type": _type_name(state.map_key),
             "ttl": state.has_ttl,
             "backend": state.backend,
             "size_in_bytes": size,
             "spark_schema": _spark_schema(snapshot, operator, state),
         }
+    for left in unread:
+        known = {"state_name": left.name, "state_kind": left.kind, "backend": left.backend or None}
+        yield identity | known | {"value_type": f"not readable: {left.error}"}
     for kind, size in _raw_sizes(snapshot, operator):
         yield identity | {"state_kind": kind, "ttl": False, "backend": "raw", "size_in_bytes": size}
 
 
 def _type_name(serializer: TypeSerializer | None) -> str | None:
     return None if serializer is None else str(serializer)
+
+
+def _value_type(state: StateDescription) -> str | None:
+    name = _type_name(state.value)
+    return f"{name}, read as bytes: {state.value.reason}" if isinstance(state.value, UnreadSerializer) else name
 
 
 def _spark_schema(snapshot: Snapshot, operator: OperatorState, state: StateDescription) -> str | None:

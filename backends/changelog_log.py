@@ -6,7 +6,7 @@ Formats: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``StateMetaInfoSn
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from state_processor.backends import handles as h
@@ -16,10 +16,11 @@ from state_processor.backends.changelog_keys import deduce_key, no_key_type
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import Verdict
-from state_processor.serializers.errors import MissingFileError, UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.streaming import TimerSerializer, VoidNamespaceSerializer
+from state_processor.serializers.unread import UnreadSnapshot
 
 CLEAR: Final = 0
 SET: Final = 1
@@ -71,7 +72,7 @@ class ChangeLog:
     def _keyed_changes(self) -> Iterator[tuple[int, memoryview, TypeSerializer]]:
         for name, by_group in self.changes.items():
             meta = self.states[name]
-            if mi.NAMESPACE in meta.serializers:
+            if mi.NAMESPACE in meta.serializers and not isinstance(meta.serializers[mi.NAMESPACE], UnreadSnapshot):
                 namespace = meta.restore(mi.NAMESPACE)
                 yield from ((group, c.payload, namespace) for group, changes in by_group.items() for c in changes)
 
@@ -108,22 +109,30 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
 def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str, max_parallelism: int) -> mi.KeyedHeader:
     """The states of the materialized parts and of the log, as one header.
 
-    Raises
-    ------
-    UnsupportedFormatError
-        If nothing tells the type of the keys, or a state has changed its type since it was materialized.
+    Where nothing tells the type of the keys, or a state has changed its type since it was materialized, the serializers are
+    :class:`~state_processor.serializers.unread.UnreadSnapshot`.
     """
     metas = {meta.name: meta for header in materialized for meta in header.states}
     for name, meta in log.states.items():
-        if name in metas:
-            _check_same_type(metas[name], meta, context)
+        try:
+            if name in metas:
+                _check_same_type(metas[name], meta, context)
+        except UnsupportedFormatError as problem:
+            meta = _unread(meta, str(problem))
         metas[name] = meta
     key = materialized[0].key if materialized else log.key(max_parallelism)
     if key is None and not log.changes:  # states without entries: other subtasks tell more
         return mi.KeyedHeader(mi.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
     if key is None:
-        raise no_key_type(context)
+        key = UnreadSnapshot("", 0, None, str(no_key_type(context)))
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(metas.values()))
+
+
+def _unread(meta: mi.StateMetaInfo, reason: str) -> mi.StateMetaInfo:
+    left: dict[str, TypeSerializerSnapshot] = {
+        role: UnreadSnapshot(s.class_name, s.version, None, reason) for role, s in meta.serializers.items()
+    }
+    return replace(meta, serializers=left)
 
 
 def _check_same_type(old: mi.StateMetaInfo, new: mi.StateMetaInfo, context: str) -> None:
@@ -144,7 +153,12 @@ def _announce(source: DataInput, log: ChangeLog, names: dict[int, str]) -> None:
     version = source.read_int()
     if version not in _META_VERSIONS:
         raise source.corrupt(f"metadata of a state in version {version}, which no Flink writes", start)
-    meta = mi.StateMetaInfo.read(source)
+    begin = source.position
+    try:
+        meta = mi.StateMetaInfo.read(source)
+    except UnknownSerializerError as problem:
+        source.position = begin
+        meta = mi.StateMetaInfo.read_without_serializers(source, str(problem))
     source.position = max(source.position, source.end - _ID_AND_TYPE)
     names[source.read_short()] = meta.name
     log.states[meta.name] = meta

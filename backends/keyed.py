@@ -20,8 +20,9 @@ from state_processor.backends.evolution import WantedTypes, evolved
 from state_processor.backends.rows import RowDecoder, RowLayout
 from state_processor.backends.states import StateDescription, describe_keyed
 from state_processor.backends.stream import RecentReads, StateStream
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.opaque import reason_end_unknown
 from state_processor.serializers.options import DecodeOptions
 
 _WINDOW: Final = 4 << 20
@@ -379,7 +380,7 @@ class HeapSource(_KeyGroupsSource):
 
     def _step_over(self, state_id: int, section: Section) -> int:
         if state_id not in self._steppers:
-            layout = self.layout(describe_keyed(self.header, self.header.states[state_id]), frozenset())
+            layout = self.layout(self._described(state_id), frozenset())
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
         layout, decoder = self._steppers[state_id]
         context = f"{self.context}, state {self.header.states[state_id].name!r}, {self.stream.describe()}"
@@ -387,6 +388,21 @@ class HeapSource(_KeyGroupsSource):
         for _ in decoder.rows(section.buffer, section.position, section.count, site):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position
+
+    def _described(self, state_id: int) -> StateDescription:
+        """A state that has to be stepped over."""
+        meta = self.header.states[state_id]
+        try:
+            state = describe_keyed(self.header, meta)
+            reason = reason_end_unknown(state.value) if state.value is not None else ""
+        except UnknownSerializerError as problem:
+            reason = str(problem)
+        if reason:
+            raise UnsupportedFormatError(
+                f"{self.context}, {self.stream.describe()}: the entries of state {meta.name!r} come first, have no lengths here, "
+                f"and can't be stepped over. Take a savepoint in the canonical format, or: {reason}"
+            )
+        return state
 
 
 def open_key_groups(

@@ -23,9 +23,10 @@ from state_processor.backends.states import (
     TIMERS,
     UNION_LIST,
     StateDescription,
+    UnreadState,
     naming_state,
     operator_label,
-    state_variants,
+    survey,
 )
 from state_processor.serializers.errors import NotFoundError
 
@@ -85,6 +86,8 @@ def open_state(
     ------
     NotFoundError
         If the operator has no such state, or it is of another kind.
+    UnsupportedFormatError
+        If it can't be read; others of the operator are none of its concern.
     """
     options = options or ReadOptions()
     if kind is not None and kind in _RAW:
@@ -92,7 +95,10 @@ def open_state(
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
         return RawStateReader(snapshot, operator, kind)
     with naming_state(state, operator):
-        variants = state_variants(snapshot, operator)
+        variants, unread = survey(snapshot, operator)
+    concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
+    if concerned:
+        raise concerned[0].error
     if state is None:
         if kind == TIMER_KIND:
             timers = [v for v in variants.values() if v[0].is_timer]
@@ -106,6 +112,15 @@ def open_state(
     _check_kind(found[0], kind, operator)
     reader = OperatorStateReader if found[0].kind in OPERATOR_KINDS else KeyedStateReader
     return reader(snapshot, operator, found, options)
+
+
+def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
+    """Whether a state that can't be read is one that is asked for."""
+    if unread.name is None:
+        return True
+    if state is not None:
+        return unread.name == state
+    return (unread.kind in TIMERS) if kind == TIMER_KIND else unread.kind not in OPERATOR_KINDS | TIMERS
 
 
 def _check_kind(state: StateDescription, kind: str | None, operator: OperatorState) -> None:

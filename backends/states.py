@@ -15,12 +15,20 @@ from state_processor.backends.metadata import OperatorState, OperatorSubtaskStat
 from state_processor.backends.operator_id import operator_id
 from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX, holds_timers, raw_blocks, timers_header
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotFoundError, ScratchSpaceError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    MissingFileError,
+    NotFoundError,
+    ScratchSpaceError,
+    UnknownSerializerError,
+    UnsupportedFormatError,
+)
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer, WrappingSerializer
+from state_processor.serializers.unread import UnreadSnapshot
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -38,6 +46,8 @@ _DISTRIBUTION_KINDS: Final = {"SPLIT_DISTRIBUTE": OPERATOR_LIST, "UNION": UNION_
 _KEYED_KINDS: Final = frozenset({VALUE, LIST, MAP, "REDUCING", "AGGREGATING", "FOLDING"})
 _FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S*_attempt_\d+/db")
 """Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
+_WHOLE_VALUES: Final = frozenset({VALUE, "REDUCING", "AGGREGATING"})
+"""Kinds of state whose values fill their part of an entry."""
 _COLLECTIONS: Final = {LIST: ListSerializer, MAP: MapSerializer}
 _KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECTIONS.items()}
 
@@ -85,8 +95,27 @@ class StateDescription:
         return self.name[len(prefix) :]
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadState:
+    """A state that can't be read, as far as it is known; without a name it may be any that a header registers."""
+
+    error: UnsupportedFormatError
+    name: str | None = None
+    kind: str | None = None
+    backend: str = ""
+
+
 def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> StateDescription:
-    """A keyed state or timer queue as its header registers it."""
+    """A keyed state or timer queue as its header registers it.
+
+    Raises
+    ------
+    UnknownSerializerError
+        If a serializer is not known; but for one that fills its part of an entry, whose values are bytes then.
+    """
+    _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != mi.VALUE))
+    if keyed_kind(meta) not in _WHOLE_VALUES:
+        _check_known(meta, meta.serializers.get(mi.VALUE))
     if meta.backend_type == "PRIORITY_QUEUE":
         timer = meta.restore(mi.VALUE)
         key, namespace = header.key.restore_serializer(), None
@@ -113,6 +142,20 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     return StateDescription(meta.name, kind, key, namespace, map_key, value, backend)
 
 
+def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | None) -> None:
+    for snapshot in snapshots:
+        if isinstance(snapshot, UnreadSnapshot):
+            named = f"state {meta.name!r}" in snapshot.reason
+            raise UnknownSerializerError(snapshot.reason if named else f"state {meta.name!r}: {snapshot.reason}")
+
+
+def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
+    """The kind of a keyed state as far as its header says it, whatever its serializers are."""
+    if meta.backend_type == "PRIORITY_QUEUE":
+        return next((k for p, k in _TIMER_PREFIXES.items() if meta.name.startswith(p)), EVENT_TIMER)
+    return meta.options.get(mi.KEYED_STATE_TYPE)
+
+
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
     """What a wrapper that adds no bytes is around."""
     while isinstance(serializer, WrappingSerializer):
@@ -123,6 +166,7 @@ def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
 def describe_operator_state(meta: mi.StateMetaInfo) -> StateDescription:
     """An operator state as its header registers it."""
     mode = meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
+    _check_known(meta, *(s for role, s in meta.serializers.items() if role != mi.VALUE or mode == BROADCAST))
     if mode not in _DISTRIBUTION_KINDS:
         raise CorruptSnapshotError(f"operator state {meta.name!r} is distributed as {mode!r}, which no Flink does")
     kind = _DISTRIBUTION_KINDS[mode]
@@ -220,15 +264,33 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
         raise type(error)(f"state {name!r} {link} {message}") from error
 
 
-def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
-    """All states of an operator by name, each as every subtask registers it that does.
+def survey(snapshot: Snapshot, operator: OperatorState) -> tuple[dict[str, list[StateDescription]], list[UnreadState]]:
+    """All states of an operator by name, each as every subtask registers it that does; and those that can't be read.
 
     A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks.
     """
     found: dict[str, list[StateDescription]] = {}
+    unread: dict[tuple[str | None, str | None], UnreadState] = {}
     for subtask in operator.subtasks:
         for state in _subtask_states(snapshot, operator, subtask):
-            found.setdefault(state.name, []).append(state)
+            if isinstance(state, UnreadState):
+                unread.setdefault((state.name, state.kind), state)
+            else:
+                found.setdefault(state.name, []).append(state)
+    return found, list(unread.values())
+
+
+def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
+    """The same where all have to be readable.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If one is not.
+    """
+    found, unread = survey(snapshot, operator)
+    for state in unread:
+        raise state.error
     return found
 
 
@@ -237,25 +299,58 @@ def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, St
     return {name: variants[0] for name, variants in state_variants(snapshot, operator).items()}
 
 
-def _subtask_states(snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> Iterator[StateDescription]:
+def _subtask_states(
+    snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState
+) -> Iterator[StateDescription | UnreadState]:
     context = subtask_label(operator, subtask)
-    if subtask.managed_keyed is not None:
-        header = keyed_header(snapshot, subtask.managed_keyed, context, operator.max_parallelism)
-        backend = backend_name(subtask.managed_keyed, header)
-        if backend == "heap" and _is_canonical(snapshot, subtask.managed_keyed, context):
-            backend = "canonical"
-        if backend == "rocksdb" and _is_forst(snapshot, subtask.managed_keyed, context):
-            backend = "forst"
-        for meta in header.states:
+    parts = (_managed_keyed_states, _raw_keyed_states, _managed_operator_states)
+    for part in parts:
+        try:
+            yield from part(snapshot, operator, subtask, context)
+        except UnsupportedFormatError as error:
+            yield UnreadState(error)
+
+
+def _managed_keyed_states(
+    snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
+) -> Iterator[StateDescription | UnreadState]:
+    handle = subtask.managed_keyed
+    if handle is None:
+        return
+    header = keyed_header(snapshot, handle, context, operator.max_parallelism)
+    backend = backend_name(handle, header)
+    if backend == "heap" and _is_canonical(snapshot, handle, context):
+        backend = "canonical"
+    if backend == "rocksdb" and _is_forst(snapshot, handle, context):
+        backend = "forst"
+    for meta in header.states:
+        try:
             yield describe_keyed(header, meta, backend)
+        except UnsupportedFormatError as error:
+            yield UnreadState(error, meta.name, keyed_kind(meta), backend)
+
+
+def _raw_keyed_states(
+    snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
+) -> Iterator[StateDescription]:
     raw = raw_timers_header(snapshot, subtask.raw_keyed, context)
     if raw is not None:
         for meta in raw.states:
             yield describe_keyed(raw, meta, "raw")
-    if subtask.managed_operator is not None and subtask.managed_operator.states:
-        header_ = operator_header(snapshot, subtask.managed_operator, context)
-        for meta in (*header_.lists, *header_.broadcasts):
+
+
+def _managed_operator_states(
+    snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
+) -> Iterator[StateDescription | UnreadState]:
+    if subtask.managed_operator is None or not subtask.managed_operator.states:
+        return
+    header = operator_header(snapshot, subtask.managed_operator, context)
+    for meta in (*header.lists, *header.broadcasts):
+        try:
             yield describe_operator_state(meta)
+        except UnsupportedFormatError as error:
+            kind = _DISTRIBUTION_KINDS.get(meta.options.get(mi.DISTRIBUTION_MODE, ""))
+            yield UnreadState(error, meta.name, kind, "operator")
 
 
 def _is_forst(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> bool:

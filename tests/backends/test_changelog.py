@@ -368,5 +368,5 @@ def test_keys_without_any_hint_are_an_error_that_says_so() -> None:
     bare = on_top(handle, changes.handle(handle.key_groups), materialized=False)
     assert bare.open(snapshot).describe("total") is None
     changes.change("total", log.SET, "amelia", b"\0" * 8, scope=b"\x7f\x11\x12")
-    with pytest.raises(UnsupportedFormatError, match="does not say what type its keys have"):
-        on_top(handle, changes.handle(handle.key_groups), materialized=False).open(snapshot)
+    with pytest.raises(UnsupportedFormatError, match=r"state 'total': .*does not say what type its keys have"):
+        on_top(handle, changes.handle(handle.key_groups), materialized=False).open(snapshot).describe("total")
