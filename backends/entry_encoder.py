@@ -332,7 +332,7 @@ def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSeriali
     if not state.in_void_namespace:
         given = [n for n in NAMESPACES if n in names]
         if len(given) != 1:
-            raise InvalidRowError(f"state {state.name!r} is in {state.namespace}: one column 'namespace' or 'window' is needed")
+            raise InvalidRowError(f"it is in {state.namespace}: one column 'namespace' or 'window' is needed")
         fields[given[0]] = _required(state.namespace)
     value = _required(state.value)
     if state.is_timer:
@@ -347,9 +347,7 @@ def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSeriali
         fields[VALUE] = value
     missing = [n for n in fields if n not in names]
     if missing:
-        raise InvalidRowError(
-            f"state {state.name!r} ({state.kind}): column {missing[0]!r} is missing; there are {', '.join(schema.names)}"
-        )
+        raise InvalidRowError(f"column {missing[0]!r} is missing; there are {', '.join(schema.names)}")
     return fields
 
 
@@ -364,6 +362,9 @@ class _MapColumn(JoinedListSerializer):
     def __init__(self, key: TypeSerializer, value: TypeSerializer) -> None:
         super().__init__(value)
         self.key = key
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key},{self.element}>"
 
     def arrow_type(self, options: object) -> pa.DataType:
         return pa.map_(self.key.arrow_type(options), self.element.arrow_type(options))  # type: ignore[arg-type]

@@ -135,7 +135,10 @@ def _offsets(parts: Iterable[npt.NDArray[np.int64]]) -> h.Offsets:
 
 
 def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.Array], context: str) -> Encoded:
-    schema = pa.schema([(name, bind(s, columns[name].type, name)) for name, s in serializers.items()])
+    try:
+        schema = pa.schema([(name, bind(s, columns[name].type, name)) for name, s in serializers.items()])
+    except InvalidRowError as problem:
+        raise InvalidRowError(f"{context}: {problem}") from None
     builder = EncodeBuilder(schema)
     for name, serializer in serializers.items():
         with builder.field(name):

@@ -16,7 +16,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.logical_types import DecimalType
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.options import NUMBER, DecodeOptions
 from state_processor.serializers.temporal import (
     Instant,
     LocalDate,
@@ -146,7 +146,9 @@ class AvroDecimal(AvroLogical):
         self.scale = scale
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.decimal128(self.precision, self.scale) if self.precision <= _MAX_DECIMAL else pa.string()
+        if self.precision <= _MAX_DECIMAL:
+            return pa.decimal128(self.precision, self.scale)
+        return NUMBER if options.tell_numbers else pa.string()
 
     def present(self, value: bytes, options: DecodeOptions) -> Any:
         unscaled = int.from_bytes(value, "big", signed=True)

@@ -16,7 +16,7 @@ from state_processor.serializers import hashing
 from state_processor.serializers.base import SimpleSerializer
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.options import NUMBER, WHOLE, DecodeOptions
 from state_processor.serializers.registry import register_simple
 
 if TYPE_CHECKING:
@@ -48,6 +48,29 @@ def _truth(value: Any) -> bool:
     return value
 
 
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{value!r} is no number")
+    return index(value)
+
+
+def _floating(layout: str) -> Callable[[Any], float]:
+    """Numbers that a floating type holds exactly; others are not rounded."""
+
+    def accept(value: Any) -> float:
+        if isinstance(value, str | bool):
+            raise TypeError(f"{value!r} is no number")
+        try:
+            (number,) = struct.unpack(layout, struct.pack(layout, value))
+        except OverflowError:
+            number = None
+        if number != value and number == number:
+            raise ValueError(f"{value!r} is not exactly a number of {struct.calcsize(layout)} bytes")
+        return float(value)
+
+    return accept
+
+
 def _number(name: str) -> _Number:
     return _NUMBERS[name]
 
@@ -63,12 +86,12 @@ _NUMBERS: Final = {
     n.name: n
     for n in (
         _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean, _truth),
-        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int, index),
-        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int, index),
-        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int, index),
-        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long, index),
-        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float, float),
-        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double, float),
+        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int, _whole),
+        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int, _whole),
+        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int, _whole),
+        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long, _whole),
+        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float, _floating(">f")),
+        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double, _floating(">d")),
     )
 }
 
@@ -261,7 +284,7 @@ class BigIntegerSerializer(SimpleSerializer):
         target.write_bytes(raw)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string()
+        return WHOLE if options.tell_numbers else pa.string()
 
     def present(self, value: int | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(Decimal(value))  # which knows no limit of digits
@@ -313,7 +336,7 @@ class BigDecimalSerializer(SimpleSerializer):
         target.write_int(scale)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string()
+        return NUMBER if options.tell_numbers else pa.string()
 
     def present(self, value: Decimal | None, options: DecodeOptions) -> str | None:
         return None if value is None else str(value)

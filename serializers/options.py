@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
+
+import pyarrow as pa
 
 from state_processor.serializers.errors import OptionError
 
 Nanos = Literal["error", "truncate", "string"]
+
+WHOLE: Final = pa.decimal256(76, 0)
+"""Stands for the text of a whole number of any size, with :attr:`DecodeOptions.tell_numbers`."""
+NUMBER: Final = pa.decimal256(76, 76)
+"""The same for a number of any size and scale."""
 
 _MODES: dict[str, int] = {"error": 0, "string": 1, "truncate": 2}
 
@@ -25,11 +32,15 @@ class DecodeOptions:
         Whether ``Row`` and ``RowData`` get a first field ``row_kind``.
     ttl
         Whether a value with TTL becomes ``struct<_last_access, value>``; without, its timestamp is dropped.
+    tell_numbers
+        Whether columns of big numbers, which are text, get the types :data:`WHOLE` and :data:`NUMBER` in place of it: so the
+        writer knows which columns of text may be made from numbers.
     """
 
     nanos: Nanos = "error"
     row_kind: bool = False
     ttl: bool = False
+    tell_numbers: bool = False
 
     def __post_init__(self) -> None:
         if self.nanos not in _MODES:

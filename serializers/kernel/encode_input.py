@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.conversions import REFUSED, conversion, convert, family_of, is_castable, spark_name
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode_program import EncodeProgram, PreparedColumn
@@ -26,7 +28,7 @@ Rows = Callable[[int], int]
 Mask = npt.NDArray[np.bool_]
 Prepared = Mapping[int, PreparedColumn]
 
-_WIDEST: Final = DecodeOptions(row_kind=True)
+_WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True)
 
 
 def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataType:
@@ -37,9 +39,49 @@ def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataTy
     Raises
     ------
     InvalidRowError
-        If such a column can't hold values of the serializer.
+        If such a column can't hold values of the serializer; the message names both types and the cast to write.
     """
-    return _bind(given, serializer.arrow_type(_WIDEST), path)
+    wanted = serializer.arrow_type(_WIDEST)
+    try:
+        return _bind(given, wanted, path)
+    except _OtherTypeError as other:
+        inside = other.path != path
+        fitting = None
+        words = (
+            f"column {other.path!r} is of Spark type {spark_name(other.given)}; "
+            f"the type {serializer} takes {spark_name(other.wanted)}{' there' if inside else ''}"
+        )
+        with suppress(InvalidRowError):  # of another struct inside, whose fields do not match either
+            fitting = _fitting(given, wanted)
+        if fitting is not None:
+            words += f"; cast it: CAST({path} AS {spark_name(fitting)})"
+        raise InvalidRowError(words) from None
+
+
+class _OtherTypeError(Exception):
+    """A part of a column, by its path, is of a type that the serializer does not take."""
+
+    def __init__(self, given: pa.DataType, wanted: pa.DataType, path: str) -> None:
+        self.given, self.wanted, self.path = given, wanted, path
+
+
+def _fitting(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
+    """The column's type with other types in the places where it has to be cast; ``None`` where no cast helps."""
+    if pa.types.is_nested(given) or pa.types.is_nested(wanted):
+        if pa.types.is_list(given) and pa.types.is_list(wanted):
+            element = _fitting(given.value_type, wanted.value_type)
+            return None if element is None else pa.list_(element)
+        if pa.types.is_map(given) and pa.types.is_map(wanted):
+            parts = _fitting(given.key_type, wanted.key_type), _fitting(given.item_type, wanted.item_type)
+            return None if None in parts else pa.map_(*parts)
+        if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+            types = {place: wanted.field(name).type for name, place in _positions(given, wanted, "").items()}
+            fields = [(f.name, _fitting(f.type, types[place])) for place, f in enumerate(given)]
+            return None if any(found is None for _, found in fields) else pa.struct(fields)
+        return None
+    if conversion(given, wanted) != REFUSED:
+        return given
+    return wanted if is_castable(given, wanted) else None
 
 
 def _bind(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
@@ -53,23 +95,23 @@ def _bind(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
         return _bind_struct(given, wanted, path)
     if pa.types.is_map(wanted):
         if not pa.types.is_map(given):
-            raise _mismatch(given, wanted, path)
+            raise _OtherTypeError(given, wanted, path)
         key = _bind(given.key_type, wanted.key_type, f"{path}.key")
         return pa.map_(key, _bind(given.item_type, wanted.item_type, f"{path}.value"))
     if pa.types.is_list(wanted):
         if not (pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given)):
-            raise _mismatch(given, wanted, path)
+            raise _OtherTypeError(given, wanted, path)
         return pa.list_(_bind(given.value_type, wanted.value_type, f"{path}.element"))
-    if _is_text(given) and pa.types.is_temporal(wanted):
+    if pa.types.is_nested(given) or conversion(given, wanted) == REFUSED:
+        raise _OtherTypeError(given, wanted, path)
+    if family_of(wanted) in ("whole", "number") or (family_of(given) == "text" and pa.types.is_temporal(wanted)):
         return pa.string()
-    if not _fits(given, wanted):
-        raise _mismatch(given, wanted, path)
     return wanted
 
 
 def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
     if not pa.types.is_struct(given):
-        raise _mismatch(given, wanted, path)
+        raise _OtherTypeError(given, wanted, path)
     positions = _positions(given, wanted, path)
     fields = [(f, given.field(positions[f.name])) for f in wanted if f.name in positions]
     return pa.struct([(f.name, _bind(own.type, f.type, f"{path}.{own.name}")) for f, own in fields])
@@ -77,39 +119,6 @@ def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataT
 
 def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[str, int]:
     return match_fields([f.name for f in given], [f.name for f in wanted], f"column {path}")
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
-
-
-def _is_bytes(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(type_) or pa.types.is_large_binary(type_) or pa.types.is_fixed_size_binary(type_))
-
-
-def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether values of one scalar type may become those of the other; each single value is checked later."""
-    if pa.types.is_boolean(wanted) or pa.types.is_boolean(given):
-        return bool(given == wanted)
-    if pa.types.is_integer(wanted):
-        return bool(pa.types.is_integer(given))
-    if pa.types.is_floating(wanted):
-        return bool(pa.types.is_integer(given) or pa.types.is_floating(given))
-    if pa.types.is_decimal(wanted):
-        return bool(pa.types.is_decimal(given))
-    if pa.types.is_string(wanted):
-        return _is_text(given) or bool(pa.types.is_integer(given) or pa.types.is_decimal(given))
-    if pa.types.is_binary(wanted):
-        return _is_bytes(given)
-    if pa.types.is_timestamp(wanted):
-        return bool(pa.types.is_timestamp(given)) and (given.tz is None) == (wanted.tz is None)
-    if pa.types.is_date(wanted):
-        return bool(pa.types.is_date(given))
-    return bool(given == wanted)
-
-
-def _mismatch(given: pa.DataType, wanted: pa.DataType, path: str) -> InvalidRowError:
-    return InvalidRowError(f"column {path} is of type {given}; the state needs {wanted}")
 
 
 def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -215,25 +224,10 @@ def _present(array: pa.Array) -> Mask:
 def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     if not reachable.all():
         array = pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
-    try:
-        return array.cast(wanted)
-    except pa.ArrowInvalid as problem:
-        slot = _first_failure(array, wanted)
-        raise _unfit(path, rows(slot), array[slot].as_py(), str(problem)) from None
-
-
-def _first_failure(array: pa.Array, wanted: pa.DataType) -> int:
-    """The first slot that can't be cast, by halving."""
-    low, high = 0, len(array)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            array.slice(low, middle - low).cast(wanted)
-        except pa.ArrowInvalid:
-            high = middle
-        else:
-            low = middle
-    return low
+    converted, slot, problem = convert(array, wanted)
+    if problem:
+        raise _unfit(path, rows(slot), array[slot].as_py(), problem)
+    return converted
 
 
 def _prepared(serializer: TypeSerializer, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:

@@ -57,25 +57,25 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "two columns of a name": (keyed("SELECT 'a' AS key, 1L AS total, 2L AS total"), r"operator new: .*several columns 'total'"),
     "type of a value": (
         keyed("SELECT 'a' AS key, 'x' AS total", states=TOTAL),
-        r"operator new: state 'total': column total is of type string; .*int64",
+        r"operator new: state 'total': column 'total' is of Spark type string; the type LONG takes bigint",
     ),
-    "type of a key": (keyed("SELECT 'a' AS key, 1L AS total", key_type=T.LONG()), r"operator new: state 'total': column key is"),
+    "type of a key": (keyed("SELECT 'a' AS key, 1L AS total", key_type=T.LONG()), r"operator new: state 'total': column 'key'"),
     "type of a list": (
         keyed("SELECT 'a' AS key, array('x') AS total", states={"total": sp.ListState(T.LONG())}),
-        r"operator new: state 'total': column total.* is of type string",
+        r"operator new: state 'total': column 'total.*' is of Spark type string",
     ),
     "type of an access": (
         keyed("SELECT 'a' AS key, 1L AS total, 5L AS _last_access", states={"total": sp.ValueState(T.LONG(), ttl=True)}),
         r"operator new: state 'total': column _last_access is of type int64",
     ),
-    "no window": (keyed(ROW, states=WINDOWED), r"operator new: state 'value' .*one column 'namespace' or 'window'"),
+    "no window": (keyed(ROW, states=WINDOWED), r"operator new: state 'value': .*one column 'namespace' or 'window'"),
     "type of a window": (
         keyed("SELECT 'a' AS key, 1L AS value, 5L AS window", states=WINDOWED),
-        r"operator new: state 'value': column window is of type int64",
+        r"operator new: state 'value': column 'window' is of Spark type bigint",
     ),
     "two windows": (
         keyed(f"SELECT 'a' AS key, 1L AS value, {WINDOW} AS window, {WINDOW} AS namespace", states=WINDOWED),
-        r"operator new: state 'value' .*one column 'namespace' or 'window'",
+        r"operator new: state 'value': .*one column 'namespace' or 'window'",
     ),
     "a state in the window's column": (
         keyed(
@@ -118,7 +118,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
     ),
     "type of an element": (
         updated("history", "SELECT 'a' AS key, 1.5D AS list_value, 0 AS list_index"),
-        r"operator orders: state 'history': column value.* is of type double",
+        r"operator orders: state 'history': column 'value.*' is of Spark type double",
     ),
     "a column too many": (
         updated("total", "SELECT 'a' AS key, 1L AS value, 2L AS valeu"),
@@ -128,18 +128,18 @@ REFUSED: dict[str, tuple[Call, str]] = {
         updated("total", f"SELECT 'a' AS key, 1L AS value, {WINDOW} AS window"),
         r"operator orders: state 'total': column 'window' would be ignored",
     ),
-    "type of an update": (updated("total", "SELECT 'a' AS key, 'x' AS value"), r"orders: state 'total': column value is"),
+    "type of an update": (updated("total", "SELECT 'a' AS key, 'x' AS value"), r"orders: state 'total': column 'value' is"),
     "type of a map's key": (
         updated("items", "SELECT 'a' AS key, 1.5D AS map_key, 1L AS map_value"),
-        r"operator orders: state 'items': column map_key is of type double",
+        r"operator orders: state 'items': column 'map_key' is of Spark type double",
     ),
     "the domain of an update": (
         updated("_timer_state/event_user-timers", TIMER + ", 'processing_time' AS domain"),
         r"operator orders: state '_timer_state/event_user-timers': column 'domain' would be ignored",
     ),
     "no state of that name": (updated("totl", ROW), r"Did you mean 'total'"),
-    "a key to delete": (deleted("SELECT 1.5D AS key", "total"), r"operator orders: state 'total': column key is of type double"),
-    "a key to delete everywhere": (deleted("SELECT 1.5D AS key"), r"orders: state 'total': column key is of type double"),
+    "a key to delete": (deleted("SELECT 1.5D AS key", "total"), r"orders: state 'total': column 'key' is of Spark type double"),
+    "a key to delete everywhere": (deleted("SELECT 1.5D AS key"), r"orders: state 'total': column 'key' is of Spark type double"),
     "no key to delete": (deleted("SELECT 'a' AS kye, 1 AS x"), r"orders: there is no column 'key'.* Did you mean 'kye'"),
     "windows of all states": (
         deleted(f"SELECT 'a' AS key, {WINDOW} AS window"),
@@ -149,11 +149,11 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "entries of a map": (deleted("SELECT 'a' AS key, 'x' AS map_key", "items"), r"orders: column 'map_key'.*map_entries"),
     "an entry's key": (
         lambda w, sql: w.delete_map_entries("orders", "items", sql("SELECT 'a' AS key, 1.5D AS map_key")),
-        r"operator orders: state 'items': column map_key is of type double",
+        r"operator orders: state 'items': column 'map_key' is of Spark type double",
     ),
     "an element": (
         lambda w, sql: w.with_list_state("new", "l", sql("SELECT 'a' AS value"), T.LONG()),
-        r"operator new: state 'l': column value is of type string",
+        r"operator new: state 'l': column 'value' is of Spark type string",
     ),
     "a column beside elements": (
         lambda w, sql: w.with_list_state("new", "l", sql("SELECT 'a' AS value, 1 AS other")),
@@ -166,11 +166,11 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "a list without name": (lambda w, sql: w.with_list_state("new", "", sql("SELECT 'a' AS value")), r"a state is named ''"),
     "a broadcast value": (
         lambda w, sql: w.with_broadcast_state("new", "b", sql(ROW), value_type=T.LIST(T.LONG())),
-        r"operator new: state 'b': column value",
+        r"operator new: state 'b': column 'value' is of Spark type",
     ),
     "a broadcast key": (
         lambda w, sql: w.with_broadcast_state("new", "b", sql(ROW), key_type=T.LONG()),
-        r"operator new: state 'b': column key",
+        r"operator new: state 'b': column 'key' is of Spark type",
     ),
     "a column beside a broadcast": (
         lambda w, sql: w.with_broadcast_state("new", "b", sql(ROW + ", 2 AS x")),
@@ -182,7 +182,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
     ),
     "time of a timer": (
         timers("SELECT 'a' AS key, timestamp'2024-01-01 00:00:00' AS timestamp"),
-        r"operator new: state '_timer_state/event_user-timers': column timestamp is of type timestamp",
+        r"operator new: state '_timer_state/event_user-timers': column 'timestamp' is of Spark type timestamp; .*takes bigint",
     ),
     "a misspelt domain": (timers(TIMER + ", 'event_time' AS domian"), r"operator new: column 'domian' would.*mean 'domain'"),
     "a domain": (timers(TIMER + ", 'event' AS domain"), r"operator new: timers of domain 'event'"),
@@ -217,7 +217,7 @@ def test_what_is_refused_at_once(spark: SparkSession, case: str) -> None:
 def test_a_call_that_was_refused_can_be_made_again(spark: SparkSession) -> None:
     writer = sp.SavepointWriter.new(spark)
     states = {"a": T.LONG(), "b": T.INT()}
-    with pytest.raises(sp.InvalidRowError, match="state 'b': column b"):
+    with pytest.raises(sp.InvalidRowError, match="state 'b': column 'b'"):
         writer.with_keyed_state("orders", spark.sql("SELECT 1L AS key, 2L AS a, 'x' AS b"), states=states)
     with pytest.raises(sp.OptionError, match="there is no operator"):
         writer.write("/nowhere")
@@ -271,10 +271,10 @@ def sink(df: DataFrame, target: str, **options: Any) -> None:
         ("SELECT 'a' AS key, 1L AS value, 2L AS total", {"state": "total"}, "the columns 'value' and 'total' both say"),
         ("SELECT 'a' AS key, 1L AS total, 2L AS other", {"state": "total"}, "operator orders: column 'other' would be ignored"),
         ("SELECT 'a' AS key, 1L AS total, 2L AS window", {}, "operator orders: column 'window' would be ignored"),
-        ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "valueType": "INT"}, "orders: state 'total': column value"),
+        ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "valueType": "INT"}, "orders: state 'total': column 'value' is"),
         ("SELECT 'a' AS key, 1 AS valeu", {"state": "total"}, "operator orders: there is no column 'value'.*mean 'valeu'"),
         ("SELECT 'a' AS key, 1L AS value", {"state": "total", "base": ORDERS_PATH, "valueType": "INT"}, "of type LONG, not INT"),
-        ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "base": ORDERS_PATH}, "orders: state 'total': column value is"),
+        ("SELECT 'a' AS key, 'x' AS value", {"state": "total", "base": ORDERS_PATH}, "orders: state 'total': column 'value' is"),
         ("SELECT 'a' AS key, 1L AS value, 1 AS x", {"state": "total", "base": ORDERS_PATH}, "column 'x' would be ignored"),
     ],
 )

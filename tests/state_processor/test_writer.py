@@ -142,7 +142,7 @@ def test_columns_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
         sp.SavepointWriter.new(spark).with_keyed_state("orders", totals(spark), key="user")
     with pytest.raises(sp.InvalidRowError, match="there is no column 'sum'"):
         new(spark, totals(spark), states={"sum": T.LONG()})
-    with pytest.raises(sp.InvalidRowError, match=r"operator orders: state 'total': column total is of type int64; .*list"):
+    with pytest.raises(sp.InvalidRowError, match=r"orders: state 'total': column 'total' is of Spark type bigint; .*array"):
         new(spark, totals(spark), states={"total": sp.ListState(T.LONG())})
     with pytest.raises(sp.OptionError, match="state 'total' is written twice"):
         new(spark, totals(spark)).with_keyed_state("orders", totals(spark), key="user_id")
