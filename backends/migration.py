@@ -31,9 +31,8 @@ from state_processor.backends.rows import KEY_GROUP_COLUMN
 from state_processor.backends.states import LIST, MAP, StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
 from state_processor.serializers.collections import ListSerializerSnapshot, MapSerializerSnapshot
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import NotCompilableError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.migrated_values import converting
 from state_processor.serializers.migration import Adapt, Migrated, Note, TypeMigration
 from state_processor.serializers.options import DecodeOptions

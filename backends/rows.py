@@ -18,12 +18,17 @@ import pyarrow as pa
 
 from state_processor.backends.framing import KEY_GROUP
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    NotCompilableError,
+    StateProcessorError,
+    UndecodableValueError,
+)
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decoder import ColumnDecoder, Locate
-from state_processor.serializers.kernel.program import CONTEXT, DecodeBuilder, DecodeProgram, NotCompilableError
+from state_processor.serializers.kernel.program import CONTEXT, DecodeBuilder, DecodeProgram
 from state_processor.serializers.options import DecodeOptions
 
 KEY_GROUP_COLUMN: Final = "_key_group"

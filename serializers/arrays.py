@@ -14,6 +14,7 @@ from state_processor.serializers.base import (
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
+    register_simple,
 )
 from state_processor.serializers.basic import BASE, CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.collections import ListSerializer, NullFlagged
@@ -22,7 +23,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshots
+from state_processor.serializers.registry import register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -11,10 +11,9 @@ import pyarrow as pa
 from state_processor.serializers.avro_types import AvroBytes, AvroType
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.binary_values import decimal_operands, to_decimal
-from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
-from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.logical_types import DecimalType
 from state_processor.serializers.options import NUMBER, DecodeOptions
 from state_processor.serializers.temporal import (

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.errors import UNWRITABLE, UnsupportedFormatError
+from state_processor.serializers.errors import UNWRITABLE, NotCompilableError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.registry import find_snapshot_class, register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -242,6 +242,12 @@ class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
         return self._serializer
 
 
+def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
+    """Make the snapshot class of a serializer without configuration known, and names that it had elsewhere."""
+    snapshot = type("SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer})
+    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
+
+
 COMPOSITE_MAGIC: Final = 911108
 NESTED_MAGIC: Final = 1333245
 
@@ -338,8 +344,6 @@ def write_nested_snapshots(nested: Sequence[TypeSerializerSnapshot], target: Dat
 
 def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
     """Class name, version, payload (Flink: ``TypeSerializerSnapshot.readVersionedSnapshot``)."""
-    from state_processor.serializers.registry import find_snapshot_class
-
     start = source.position
     class_name, version = source.read_utf(), source.read_int()
     return find_snapshot_class(class_name, version, source, start).read(class_name, version, source)

@@ -10,13 +10,14 @@ from state_processor.serializers.base import (
     CompositeTypeSerializerSnapshot,
     TypeSerializer,
     TypeSerializerSnapshot,
+    register_simple,
 )
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.collections import ListSerializer, NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
+from state_processor.serializers.registry import register_snapshot, register_snapshots
 from state_processor.serializers.structs import (
     DelegatingSerializer,
     FieldsSerializer,

@@ -20,6 +20,7 @@ from state_processor.serializers.base import (
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
+    register_simple,
 )
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.collections import ListSerializer, MapSerializer, SetSerializer
@@ -28,7 +29,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
+from state_processor.serializers.registry import register_snapshot, register_snapshots
 from state_processor.serializers.struct_fields import fields_in_order
 
 if TYPE_CHECKING:

@@ -79,3 +79,7 @@ class NotFoundError(StateProcessorError, LookupError):
 
 UNWRITABLE: Final = (StateProcessorError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError, struct.error)
 """What ``write`` and ``accept`` of serializers raise for a value that is none of theirs."""
+
+
+class NotCompilableError(Exception):
+    """A serializer's values can be decoded in Python only; the caller falls back to the reference decoder."""

@@ -7,12 +7,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.arrays import SimpleArraySerializer
-from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.basic import CharSerializer, NumberSerializer, StringValueSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple
 
 _PACKAGE: Final = "org.apache.flink.graph.types.valuearray."
 _PROPER_HASH: Final = (

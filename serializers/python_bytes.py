@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from state_processor.serializers.arrays import BytesSerializer
-from state_processor.serializers.registry import register_simple
+from state_processor.serializers.base import register_simple
 
 
 class ByteArrayWrapperSerializer(BytesSerializer):

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.arrays import BytesSerializer
-from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
 from state_processor.serializers.basic import NumberSerializer
 from state_processor.serializers.binary_values import (
     decode_text,
@@ -44,7 +44,7 @@ from state_processor.serializers.logical_types import (
     TimeType,
 )
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
+from state_processor.serializers.registry import register_snapshot, register_snapshots
 from state_processor.serializers.rowdata import JavaObjectsSnapshot, RowDataSerializerSnapshot
 from state_processor.serializers.table_values import NumbersSnapshot, StringDataSerializer, TimestampDataSerializer
 from state_processor.serializers.temporal import LocalDate, present_date

@@ -12,7 +12,7 @@ from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput
 
 if TYPE_CHECKING:
-    from state_processor.serializers.base import SimpleSerializer, TypeSerializerSnapshot
+    from state_processor.serializers.base import TypeSerializerSnapshot
 
 ENTRY_POINT_GROUP: Final = "state_processor.serializers"
 
@@ -71,14 +71,6 @@ def register_snapshots(names: Iterable[str], snapshot: SnapshotReader | type[Typ
     """Make several names of one snapshot class known: Flink has renamed and moved some."""
     for name in names:
         register_snapshot(name, snapshot)
-
-
-def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
-    """Make the snapshot class of a serializer without configuration known, and names that it had elsewhere."""
-    from state_processor.serializers.base import SimpleTypeSerializerSnapshot
-
-    snapshot = type("SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer})
-    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
 
 
 def find_snapshot_class(class_name: str, version: int, source: DataInput, offset: int) -> SnapshotReader:

@@ -18,17 +18,17 @@ from state_processor.serializers.base import (
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
+    register_simple,
 )
 from state_processor.serializers.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.collections import ListSerializer, NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.composite import EitherValue, fields_text
-from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
-from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshot
+from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.structs import (
     ChoiceSerializer,
     DelegatingSerializer,

@@ -16,6 +16,7 @@ from state_processor.serializers.base import (
     TypeSerializer,
     TypeSerializerSnapshot,
     read_versioned_snapshot,
+    register_simple,
     write_versioned_snapshot,
 )
 from state_processor.serializers.basic import NumberSerializer, VoidSerializer
@@ -26,7 +27,7 @@ from state_processor.serializers.java_objects import JavaObject, read_java_objec
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.kernel.encode_types import is_timed
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshot, register_snapshots
+from state_processor.serializers.registry import register_snapshot, register_snapshots
 from state_processor.serializers.structs import (
     ChoiceSerializer,
     DelegatingSerializer,

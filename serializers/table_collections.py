@@ -15,6 +15,7 @@ from state_processor.serializers.base import (
     TypeSerializerSnapshot,
     read_nested_snapshots,
     read_versioned_snapshot,
+    register_simple,
     write_nested_snapshots,
     write_versioned_snapshot,
 )
@@ -26,7 +27,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java_objects import JavaInstance, JavaObject, read_java_object
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshot
+from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.rowdata import worst_of_nested
 from state_processor.serializers.streaming import WrappingSerializer
 from state_processor.serializers.structs import (

@@ -15,6 +15,7 @@ from state_processor.serializers.base import (
     SimpleSerializer,
     TypeSerializer,
     TypeSerializerSnapshot,
+    register_simple,
 )
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.binary_format import null_bytes
@@ -46,7 +47,7 @@ from state_processor.serializers.logical_types import (
 )
 from state_processor.serializers.murmur import hash_bytes, hash_words
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple, register_snapshots
+from state_processor.serializers.registry import register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers import hashing
-from state_processor.serializers.base import SimpleSerializer
+from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.registry import register_simple
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

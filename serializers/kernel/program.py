@@ -20,10 +20,6 @@ CONTEXT: Final = 0
 """The register with the number that the caller gives for rows that come without entries (their key group)."""
 
 
-class NotCompilableError(Exception):
-    """A serializer's values can be decoded in Python only; the caller falls back to the reference decoder."""
-
-
 @dataclass(frozen=True, slots=True)
 class DecodeProgram:
     """What the kernel runs: instructions, null table, auxiliary table, constants, and how many registers they use."""

@@ -38,8 +38,7 @@ from state_processor.serializers.opaque import OpaqueSerializer
 from state_processor.serializers.options import DecodeOptions
 
 if TYPE_CHECKING:
-    from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.program import DecodeBuilder
+    pass
 
 _NULL: Final = b"\0"
 _FIRST_FLINK_WITH_KRYO_5: Final = 2
@@ -275,11 +274,6 @@ class KryoSerializer(TypeSerializer):
 
     def present(self, value: KryoValue | None, options: DecodeOptions) -> Any:
         return None if value is None else column_value(self.declared, value.value, options)
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        from state_processor.serializers.kernel.program import NotCompilableError
-
-        raise NotCompilableError(str(self))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._snapshot or KryoSerializerSnapshot.of(self.type_class, self.registered)

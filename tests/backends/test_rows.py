@@ -24,9 +24,8 @@ from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
+from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, UndecodableValueError
 from state_processor.serializers.kernel.decoder import ColumnDecoder
-from state_processor.serializers.kernel.program import NotCompilableError
 from state_processor.serializers.options import DecodeOptions
 from tests import corpus
 from tests.backends.state_files import INT, LONG, STRING, VOID, long, string

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
-from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.errors import InvalidRowError, NotCompilableError
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decoder import ColumnDecoder
 from state_processor.serializers.kernel.encoder import encode_column
-from state_processor.serializers.kernel.program import DecodeBuilder, NotCompilableError
+from state_processor.serializers.kernel.program import DecodeBuilder
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CORPUS = Path(os.environ.get("STATE_PROCESSOR_CORPUS", REPOSITORY.parent / "shared" / "corpus"))

@@ -36,11 +36,11 @@ from state_processor.serializers.composite import (
     RowSerializer,
     TupleSerializer,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decoder import ColumnDecoder
-from state_processor.serializers.kernel.program import DecodeBuilder, NotCompilableError
+from state_processor.serializers.kernel.program import DecodeBuilder
 from state_processor.serializers.temporal import (
     InstantSerializer,
     LocalDateSerializer,
