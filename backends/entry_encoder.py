@@ -151,6 +151,8 @@ class KeyedStateEncoder:
 
     def encode_in_groups(self, batch: pa.RecordBatch, groups: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
         """The same for rows whose key groups are known."""
+        if MAP_KEY in batch.schema.names:
+            _check_present(batch, MAP_KEY, self._context)
         if LIST_INDEX in batch.schema.names:
             _check_places(batch, self._context)
         if self._zips:
@@ -293,6 +295,14 @@ def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
     else:
         zipped = pa.ListArray.from_arrays(offsets, pairs)
     return with_columns(batch, {VALUE: zipped, LAST_ACCESS: None})
+
+
+def _check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        words = ", ".join([context, *describe_row(batch, row)])
+        raise InvalidRowError(f"{words}: column {name} of row {row} is null; a key can't be")
 
 
 def _check_places(batch: pa.RecordBatch, context: str) -> None:

@@ -10,6 +10,7 @@ from state_files import LONG, NAMESPACE_OF_VOID, STRING, VOID, canonical, group_
 from state_files import string as text
 
 from state_processor.backends.entry_encoder import KeyedStateEncoder
+from state_processor.backends.marked_keys import MarkerEncoder
 from state_processor.backends.states import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import MapSerializer
@@ -99,3 +100,17 @@ def test_reading_drops_the_entries_that_flink_drops(options: dict[str, Any]) -> 
     assert beside["seen"] == [("a", None), ("c", "x")]
     alone = {group: {0: [(place("b"), NULL)]}}
     assert read_rows(operator(canonical(header, (group, group), alone).handle()), "seen", **options) == []
+
+
+@pytest.mark.parametrize("column", ["key", "map_key"])
+@pytest.mark.parametrize("encoder", [KeyedStateEncoder, MarkerEncoder])
+def test_keys_are_never_null(encoder: Any, column: str) -> None:
+    """Neither where entries are written nor where they are marked to be deleted; a null text has bytes, and would be a key."""
+    items = StateDescription("items", "MAP", STRING, VOID, STRING, LONG)
+    columns = {"key": pa.array(["a", "b"]), "map_key": pa.array(["x", "y"])}
+    if encoder is KeyedStateEncoder:
+        columns["map_value"] = pa.array([1, 2])
+    rows = pa.RecordBatch.from_pydict(columns | {column: pa.array(["a", None])})
+    made = encoder(items, 0, rows.schema, max_parallelism=128, parallelism=1, context="operator orders")
+    with pytest.raises(InvalidRowError, match=f"operator orders, state 'items', .*: column {column} of row 1 is null"):
+        list(made.encode(rows))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as f
 
@@ -15,6 +16,7 @@ from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.staging import Staging
 from state_processor.write_job import SparkEngine
 from state_processor.write_tasks import EncodeRows, KeyedTarget, PlaceBlobs, StateColumns, WriteKeyedState, header_bytes
+from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +50,35 @@ def test_rows_that_are_refused(spark: SparkSession, write: Callable[[DataFrame, 
             write(df, str(tmp_path / "new"))
         assert isinstance(caught.value, sp.InvalidRowError) or write is by_sink
         assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("places", "told"),
+    [
+        ("0, 1, 3", "from 0 to 2 once, found 0, 1, 3"),
+        ("1, 2", "from 0 to 1 once, found 1, 2"),
+        ("0, 0, 1", "from 0 to 2 once, found 0, 0, 1"),
+        ("0, NULL", "from 0 to 1 once, found null, 0"),
+        ("-1, 0", "from 0 to 1 once, found -1, 0"),
+    ],
+)
+def test_places_of_elements(spark: SparkSession, places: str, told: str, tmp_path: Path) -> None:
+    good = "SELECT 'beth' AS key, CAST(id AS int) AS list_index, concat('v', id) AS list_value FROM range(3)"
+    bad = f"SELECT 'amelia' AS key, i AS list_index, 'x' AS list_value FROM (SELECT explode(array({places})) AS i)"
+    rows = spark.sql(f"{good} UNION ALL {bad}")
+    writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH).update_keyed_state("orders", "history", rows)
+    with pytest.raises(sp.InvalidRowError, match=f"operator orders, state 'history', key 'amelia': list_index .* {told}"):
+        writer.write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_key_of_a_map_twice(spark: SparkSession, tmp_path: Path) -> None:
+    maps = pa.array([[("x", 1), ("y", 2)], [("x", 1), ("x", 2)]], pa.map_(pa.string(), pa.int64()))
+    df = spark.createDataFrame(pa.table({"key": pa.array([1, 2]), "scores": maps}))
+    for state in (sp.MapState(sp.Types.STRING(), sp.Types.LONG()), sp.Types.MAP(sp.Types.STRING(), sp.Types.LONG())):
+        writer = sp.SavepointWriter.new(spark).with_keyed_state("orders", df, states={"scores": state})
+        with pytest.raises(sp.InvalidRowError, match=r"operator orders, state 'scores', key 2.* has the key 'x' more than once"):
+            writer.write(tmp_path / "new")
 
 
 def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path) -> None:
