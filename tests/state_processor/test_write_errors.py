@@ -81,6 +81,19 @@ def test_a_key_of_a_map_twice(spark: SparkSession, tmp_path: Path) -> None:
             writer.write(tmp_path / "new")
 
 
+def test_an_entry_a_timer_and_a_broadcast_key_twice(spark: SparkSession, tmp_path: Path) -> None:
+    twice = spark.sql("SELECT 'amelia' AS key, 'tea' AS map_key, id AS map_value FROM range(2)")
+    writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH).update_keyed_state("orders", "items", twice)
+    with pytest.raises(sp.InvalidRowError, match=r"operator orders, .*state 'items'.*map_key 'tea' occurs more than once"):
+        writer.write(tmp_path / "new")
+    timers = spark.sql("SELECT 'amelia' AS key, 1000L AS timestamp FROM range(2)")
+    with pytest.raises(sp.InvalidRowError, match=r"operator clock, .*user-timers'.*key 'amelia'.* occurs more than once"):
+        sp.SavepointWriter.new(spark).with_timers("clock", timers).write(tmp_path / "new")
+    rules = spark.sql("SELECT 'a' AS key, id AS value FROM range(2)")
+    with pytest.raises(sp.InvalidRowError, match=r"operator rules, state 'r': key 'a' .*occurs more than once"):
+        sp.SavepointWriter.new(spark).with_broadcast_state("rules", "r", rules).write(tmp_path / "new")
+
+
 def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path) -> None:
     """As they would if Spark did not keep to the partitions that it is told."""
     key = sp.Types.LONG()
