@@ -54,6 +54,7 @@ from state_processor.serializers.logical_types import (
     without_name_and_alias,
 )
 from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.sql_limits import Limit, limits_of
 from state_processor.serializers.struct_fields import fields_in_order
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ class RowSlot(ContainerSlot):
     def __init__(self, type_: RowType) -> None:
         super().__init__(type_)
         self.fields = tuple(slot_of(t) for t in type_.types)
+        self.limits = tuple(map(limits_of, type_.types))
         self._first = null_bytes(len(self.fields))
         self.smallest = self._first + 8 * len(self.fields)
 
@@ -221,6 +223,7 @@ class RowSlot(ContainerSlot):
         writer.data[0] = ROW_KINDS.index(kind)
         for i, (name, slot, field) in enumerate(zip(self.type.names, self.fields, value, strict=True)):
             at = self._first + 8 * i
+            _check_field(name, self.limits[i], field)
             if field is not None:
                 _put_field(name, slot, writer, at, field)
                 continue
@@ -258,6 +261,7 @@ class RowSlot(ContainerSlot):
                 builder.op(encode_ops.BINARY_KIND, kind, region, builder.constant("".join(ROW_KINDS).encode()))
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, at = column.named(name), self._first + 8 * i
+            builder.limit(child, self.limits[i])
             kept = slot.reserved if reserve_nulls else 0
             with builder.field(name), builder.unless(encode_ops.BIT_NULL, child, region, kept, at, 0, i + _HEADER_BITS):
                 slot.emit_encode(builder, child, Place(region, region, at))
@@ -275,6 +279,16 @@ def _in_field(name: str, action: Callable[[Any, Any], Any], *arguments: Any) -> 
         return action(*arguments)
     except StateProcessorError as e:
         raise type(e)(f"field {name!r}: {e}") from None
+
+
+def _check_field(name: str, limits: Sequence[Limit], value: Any) -> None:
+    for limit in limits:
+        try:
+            limit.check(value)
+        except InvalidRowError as e:
+            raise InvalidRowError(f"field {name!r}: {e}") from None
+        except (ArithmeticError, AttributeError, TypeError, ValueError) as e:
+            raise InvalidRowError(f"field {name!r}: {value!r} is no value of type {limit.type}: {e}") from e
 
 
 def _put_field(name: str, slot: Slot, writer: BinaryWriter, at: int, value: Any) -> None:
@@ -296,6 +310,7 @@ class ArraySlot(ContainerSlot):
     def __init__(self, type_: ArrayType) -> None:
         super().__init__(type_)
         self.element = slot_of(type_.element)
+        self.limits = limits_of(type_.element)
         if isinstance(self.element, NullSlot):
             raise UnsupportedFormatError(f"{type_} has no binary form in Flink")
 
@@ -314,6 +329,7 @@ class ArraySlot(ContainerSlot):
         writer = BinaryWriter(first + len(value) * self.element.width)
         writer.put(INT, 0, len(value))
         for i, element in enumerate(value):
+            _check_field("element", self.limits, element)
             if element is None:
                 writer.data[4 + (i >> 3)] |= 1 << (i & 7)
             else:
@@ -346,6 +362,7 @@ class ArraySlot(ContainerSlot):
     def emit_encode_elements(self, builder: EncodeBuilder, column: Column, child: Column, region: int) -> None:
         """Instructions that write an array of what ``child`` holds for a list, or one side of a map."""
         width = self.element.width
+        builder.limit(child, self.limits)
         with builder.unless(encode_ops.ELEMENTS, column, region, width), builder.field("element"):
             first = builder.here
             with builder.unless(encode_ops.ELEMENT_NULL, child, region):

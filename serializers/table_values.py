@@ -48,6 +48,7 @@ from state_processor.serializers.logical_types import (
 from state_processor.serializers.murmur import hash_bytes, hash_words
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.sql_limits import limits_of
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -301,12 +302,15 @@ class TimestampDataSerializer(TypeSerializer):
         return present_timestamp(value, self.type, options)
 
     def accept(self, value: Any) -> TimestampData:
+        for limit in limits_of(self.type):
+            limit.check(value)
         return to_timestamp(value, self.type)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.TIMESTAMP, column, 0, 0, 0, *timestamp_operands(self.type, builder.options))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.limit(column, limits_of(self.type))
         builder.op(encode_ops.TIMESTAMP, column, int(self.type.is_compact), int(pa.types.is_string(column.type)))
 
     def snapshot(self) -> TypeSerializerSnapshot:

@@ -11,7 +11,7 @@ from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, rowdata, streaming, temporal
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.logical_types import ArrayType, MapType
+from state_processor.serializers.logical_types import ArrayType, BytesType, MapType, TextType
 from state_processor.serializers.type_extractor import inferred_by_flink
 
 _BOXED: Final = {
@@ -285,8 +285,19 @@ class Types:
     def SQL_DATA(type_: Any) -> TypeSerializer:
         """A single value of Flink SQL in its internal form, such as ``StringData`` for ``"STRING"`` or ``TimestampData`` for
         ``"TIMESTAMP(3)"``.
+
+        Raises
+        ------
+        OptionError
+            If it is text or bytes of a length, which a savepoint does not hold for single values.
         """
-        return rowdata.internal_serializer(sql_types.sql_type(type_))
+        found = sql_types.sql_type(type_)
+        if isinstance(found, TextType | BytesType) and found.summary != type(found)().summary:
+            raise OptionError(
+                f"Types.SQL_DATA({str(found)!r}): the serializer of a single value knows no length, so that nothing would hold "
+                f"values to it; declare {type(found)()} and check the column, or make it a field of a ROW_DATA"
+            )
+        return rowdata.internal_serializer(found)
 
     # The user's own classes
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.conversions import REFUSED, conversion, convert, family_of, is_castable, spark_name
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.kernel.columns import Column, ColumnTree
-from state_processor.serializers.kernel.encode_program import EncodeProgram, PreparedColumn
+from state_processor.serializers.kernel.encode_program import EncodeProgram
 from state_processor.serializers.kernel.encode_types import is_timed, timed
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.struct_fields import match_fields
@@ -26,7 +26,6 @@ from state_processor.serializers.struct_fields import match_fields
 Rows = Callable[[int], int]
 """The row that a slot of a column belongs to."""
 Mask = npt.NDArray[np.bool_]
-Prepared = Mapping[int, PreparedColumn]
 
 _WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True)
 
@@ -132,7 +131,7 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
     arrays = []
     for column in program.columns.roots:
         array = batch.column(batch.schema.get_field_index(column.name))
-        arrays.append(_lower(program.prepared, column, array, column.name, np.ones(len(array), dtype=np.bool_), int))
+        arrays.append(_lower(program, column, array, column.name, np.ones(len(array), dtype=np.bool_), int))
     return pa.RecordBatch.from_arrays(arrays, schema=program.columns.schema)
 
 
@@ -145,17 +144,32 @@ def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
         If a value does not fit.
     """
     tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path))]))
-    return _lower({}, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), int)
+    return _lower(None, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), int)
 
 
-def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+def _lower(
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+) -> pa.Array:
+    """A column, or what is inside of one; without a program nothing is written in Python, and nothing held to limits."""
+    lowered = _brought(program, column, array, path, reachable, rows)
+    for limit in program.limits.get(column.index, ()) if program is not None else ():
+        broken = limit.broken(lowered) & reachable
+        if broken.any():
+            slot = int(np.argmax(broken))
+            raise _unfit(path, rows(slot), lowered[slot].as_py(), limit.rule)
+    return lowered
+
+
+def _brought(
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    written_in_python = prepared.get(column.index)
+    written_in_python = program.prepared.get(column.index) if program is not None else None
     if written_in_python is not None:
         if _holds_struct(array.type):
             tree = ColumnTree(pa.schema([(path, written_in_python.type)]))
-            array = _lower({}, tree.roots[0], array, path, reachable, rows)
+            array = _lower(None, tree.roots[0], array, path, reachable, rows)
         return _prepared(written_in_python.serializer, array, path, reachable, rows)
     wanted = column.type
     if pa.types.is_null(array.type) and not pa.types.is_null(wanted):
@@ -167,13 +181,13 @@ def _lower(prepared: Prepared, column: Column, array: pa.Array, path: str, reach
         positions = _positions(array.type, wanted, path)
         fields = [(child, positions[child.name]) for child in column.children]
         children = [
-            _lower(prepared, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, rows) for child, at in fields
+            _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, rows) for child, at in fields
         ]
         if is_timed(wanted) and array.null_count:  # null is a value here, with a time: both stand in the children
             children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
         return _struct(wanted, array, children)
     if pa.types.is_map(wanted) or pa.types.is_list(wanted):
-        return _lower_elements(prepared, column, array, path, reachable, rows)
+        return _lower_elements(program, column, array, path, reachable, rows)
     if array.type == wanted:
         return array
     return _cast(array, wanted, path, reachable, rows)
@@ -190,7 +204,9 @@ def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> p
     return pa.Array.from_buffers(wanted, len(array), [validity], children=children)
 
 
-def _lower_elements(prepared: Prepared, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+def _lower_elements(
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+) -> pa.Array:
     if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
         array = array.cast(pa.list_(array.type.value_type))
     offsets = array.offsets.to_numpy()
@@ -203,7 +219,7 @@ def _lower_elements(prepared: Prepared, column: Column, array: pa.Array, path: s
 
     parts = [("key", array.keys), ("value", array.items)] if pa.types.is_map(array.type) else [("element", array.values)]
     children = [
-        _lower(prepared, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
+        _lower(program, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
         for child, (name, values) in zip(column.children, parts, strict=True)
     ]
     validity = None

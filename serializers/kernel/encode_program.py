@@ -17,6 +17,7 @@ from state_processor.serializers.kernel.columns import Column, ColumnTree
 
 if TYPE_CHECKING:
     from state_processor.serializers.base import TypeSerializer
+    from state_processor.serializers.sql_limits import Limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,8 @@ class PreparedColumn:
 class EncodeProgram:
     """What the kernel runs: instructions, auxiliary table, constants, how many registers they use, and the columns.
 
-    ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them.
+    ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them,
+    ``limits`` what columns are held to before the kernel sees them.
     """
 
     instructions: npt.NDArray[np.int64]
@@ -54,6 +56,7 @@ class EncodeProgram:
     columns: ColumnTree
     paths: tuple[str, ...]
     prepared: dict[int, PreparedColumn]
+    limits: dict[int, tuple[Limit, ...]]
 
 
 class EncodeBuilder(ProgramBuilder):
@@ -74,6 +77,7 @@ class EncodeBuilder(ProgramBuilder):
         self.options = options or EncodeOptions()
         self.last_access = None if last_access is None else self.columns.root(last_access)
         self._prepared: dict[int, PreparedColumn] = {}
+        self._limits: dict[int, tuple[Limit, ...]] = {}
 
     def column(self, name: str) -> Column:
         """The column of a field of the schema."""
@@ -123,6 +127,11 @@ class EncodeBuilder(ProgramBuilder):
         else:
             self.op(ops.RAW, column, -1)
 
+    def limit(self, column: Column, limits: tuple[Limit, ...]) -> None:
+        """Hold the column's values to limits."""
+        if limits:
+            self._limits[column.index] = limits
+
     def build(self) -> EncodeProgram:
         """The finished program.
 
@@ -146,6 +155,7 @@ class EncodeBuilder(ProgramBuilder):
             columns=tree,
             paths=tuple(self._paths),
             prepared={int(moved[index]): s for index, s in self._prepared.items()},
+            limits={int(moved[index]): s for index, s in self._limits.items()},
         )
 
 

@@ -163,15 +163,19 @@ VALUES: list[tuple[LogicalType, st.SearchStrategy[Any]]] = [
 ]
 
 
+def _key(pair: tuple[Any, Any]) -> str:
+    return repr(pair[0])
+
+
 def _of(kind: int, inner: tuple[LogicalType, st.SearchStrategy[Any]]) -> tuple[LogicalType, st.SearchStrategy[Any]]:
     type_, values = inner
     optional = st.none() | values
     if kind == 0:
         return ArrayType(type_), st.lists(optional, max_size=40)
     if kind == 1:
-        return MapType(type_, INT), st.lists(st.tuples(values, st.none() | st.integers(0, 9)), max_size=4)
+        return MapType(type_, INT), st.lists(st.tuples(values, st.none() | st.integers(0, 9)), max_size=4, unique_by=_key)
     if kind == 2:
-        return MultisetType(type_), st.lists(st.tuples(values, st.integers(1, 9)), max_size=4)
+        return MultisetType(type_), st.lists(st.tuples(values, st.integers(1, 9)), max_size=4, unique_by=_key)
     if kind == 3:
         return RowType((RowField("a", type_), RowField("b", AtomicType("NULL")))), st.tuples(optional, st.none())
     return StructuredType((RowField("x", type_),), class_name="a.B"), st.tuples(optional)
@@ -331,7 +335,7 @@ def test_values_that_rows_can_not_hold(type_: LogicalType, value: Any) -> None:
 
 def test_python_values() -> None:
     row = RowDataSerializer(
-        RowType.of(DateType(), TimeType(), TimestampType(6), TimestampType(3, local_zoned=True), DecimalType(3, 1))
+        RowType.of(DateType(), TimeType(3), TimestampType(6), TimestampType(3, local_zoned=True), DecimalType(3, 1))
     )
     fields = (date(2024, 2, 29), "10:00:01.500", datetime(2024, 1, 1, 0, 0, 0, 7), datetime(2024, 1, 1, tzinfo=UTC), 5)
     assert row.row(fields).content() == (19782, 36_001_500, TimestampData(1704067200000, 7000), TimestampData(1704067200000), 5)
