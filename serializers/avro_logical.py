@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
-from decimal import Context, Decimal
+from decimal import Context
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -28,6 +28,7 @@ from state_processor.serializers.temporal import (
     to_local_date_time,
     to_local_time,
 )
+from state_processor.serializers.text_grammar import to_number
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -161,7 +162,7 @@ class AvroDecimal(AvroLogical):
     def accept(self, value: Any) -> bytes:
         if isinstance(value, bytes):
             return value
-        unscaled = Decimal(value).scaleb(self.scale, _EXACT)
+        unscaled = to_number(value).scaleb(self.scale, _EXACT)
         if unscaled != unscaled.to_integral_value() or unscaled.copy_abs() >= 10**self.precision:
             raise ValueError(f"{value} is no decimal({self.precision},{self.scale})")
         number = int(unscaled)

@@ -17,6 +17,7 @@ from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.options import NUMBER, WHOLE, DecodeOptions
+from state_processor.serializers.text_grammar import to_number, to_whole_number
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -289,12 +290,7 @@ class BigIntegerSerializer(SimpleSerializer):
         return None if value is None else str(Decimal(value))  # which knows no limit of digits
 
     def accept(self, value: Any) -> int | None:
-        if value is None:
-            return None
-        number = Decimal(value)
-        if number != number.to_integral_value():
-            raise ValueError(f"{value} is no whole number")
-        return int(number)
+        return None if value is None else to_whole_number(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_INTEGER, column)
@@ -341,7 +337,7 @@ class BigDecimalSerializer(SimpleSerializer):
         return None if value is None else str(value)
 
     def accept(self, value: Any) -> Decimal | None:
-        return None if value is None else Decimal(value)
+        return None if value is None else to_number(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(ops.BIG_DECIMAL, column)

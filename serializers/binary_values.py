@@ -22,6 +22,7 @@ from state_processor.serializers.temporal import (
     to_local_date_time,
     to_local_time,
 )
+from state_processor.serializers.text_grammar import to_number
 
 _DAY_MS: Final = 86_400_000
 
@@ -121,7 +122,7 @@ def to_unscaled(value: Any, type_: DecimalType) -> int:
         If the type can't hold it.
     """
     with localcontext(prec=100):
-        scaled = Decimal(value).scaleb(type_.scale)
+        scaled = to_number(value).scaleb(type_.scale)
         if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 10**type_.precision:
             raise InvalidRowError(f"{value} is no value of type {type_.summary}")
         return int(scaled)

@@ -26,7 +26,7 @@ from state_processor.serializers.logical_types import (
     TimeType,
 )
 
-_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_]\w*)|(\d+)|([<>(),]))")
+_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_]\w*)|([0-9]+)|([<>(),]))")
 _DECIMAL: Final = (10, 0)
 _TIMESTAMP: Final = 6
 _YEARS: Final = ("YEAR", "MONTH")

@@ -7,7 +7,6 @@ Java's fields; ``str`` of them is what Java's ``toString`` prints. All points in
 from __future__ import annotations
 
 import calendar
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers import hashing
+from state_processor.serializers import hashing, text_grammar
 from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.errors import UndecodableValueError
@@ -206,12 +205,8 @@ def _clock(millis: int) -> str:
     return text[text.index("T") + 1 : -1]
 
 
-_DATE_TEXT: Final = re.compile(r"([+-]?\d{4,10})-(\d\d)-(\d\d)")
-_TIME_TEXT: Final = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?")
-
-
 def _date_of(text: Any) -> LocalDate:
-    match = _DATE_TEXT.fullmatch(text) if isinstance(text, str) else None
+    match = text_grammar.DATE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"{text!r} is no date like 2024-02-29")
     return LocalDate(*map(int, match.groups()))
@@ -249,7 +244,7 @@ def to_local_time(value: Any) -> LocalTime:
     elif isinstance(value, time) and value.tzinfo is None:
         found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
     else:
-        match = _TIME_TEXT.fullmatch(value) if isinstance(value, str) else None
+        match = text_grammar.CLOCK.fullmatch(value) if isinstance(value, str) else None
         if match is None:
             raise ValueError(f"{value!r} is no time of day like 08:30:00.5")
         hour, minute, second, fraction = match.groups("0")
@@ -271,10 +266,10 @@ def to_local_date_time(value: Any) -> LocalDateTime:
         return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
     if isinstance(value, datetime) and value.tzinfo is None:
         return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no date and time without a zone")
-    day, _, clock = value.replace(" ", "T").partition("T")
-    return LocalDateTime(to_local_date(day), to_local_time(clock or "00:00"))
+    match = text_grammar.LOCAL.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is no date and time without a zone, like 2024-02-29T08:30:00.5")
+    return LocalDateTime(to_local_date(match["date"]), to_local_time(match["clock"] or "00:00"))
 
 
 def to_instant(value: Any) -> Instant:
@@ -290,8 +285,8 @@ def to_instant(value: Any) -> Instant:
     elif isinstance(value, datetime) and value.tzinfo is not None:
         delta = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH
         found = Instant(delta.days * _DAY + delta.seconds, delta.microseconds * 1000)
-    elif isinstance(value, str) and value.endswith("Z"):
-        day, _, clock = value[:-1].replace(" ", "T").partition("T")
+    elif isinstance(value, str) and (match := text_grammar.INSTANT.fullmatch(value)):
+        day, clock = match["date"], match["clock"]
         date_of = _date_of(day)  # an instant may be in years that a local date does not reach
         if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
             raise ValueError(f"there is no day {day}")

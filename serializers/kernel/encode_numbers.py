@@ -11,10 +11,9 @@ from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.encode_access import text_at
 from state_processor.serializers.kernel.encode_columns import DATA
 from state_processor.serializers.kernel.memory import load_i64, store_be_i32, store_be_i64
+from state_processor.serializers.text_grammar import MOST_ZEROS
 
-_MOST_ZEROS: Final = 100_000
-"""Zeros that an exponent may stand for in a number without one: text of a few bytes must not become any number of them."""
-_MOST_EXPONENT: Final = 99_999_999_999
+_EXPONENT_DIGITS: Final = 10
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -110,11 +109,11 @@ def _scan(text, begin, end):  # type: ignore[no-untyped-def]
         negative = at < end and text[at] == 45
         if at < end and (text[at] == 43 or text[at] == 45):
             at += 1
-        if at == end:
+        if at == end or end - at > _EXPONENT_DIGITS:
             return np.int64(-1), last, after, exponent
         while at < end:
             digit = np.int64(text[at]) - 48
-            if digit < 0 or digit > 9 or exponent > _MOST_EXPONENT:
+            if digit < 0 or digit > 9:
                 return np.int64(-1), last, after, exponent
             exponent = 10 * exponent + digit
             at += 1
@@ -222,7 +221,7 @@ def put_number(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-u
         zeros = -scale
         if _only_zeros(arena, first, last):
             zeros = np.int64(0)
-        if zeros > _MOST_ZEROS:
+        if zeros > MOST_ZEROS:
             return pos, ops.BAD_NUMBER
     elif scale > 0:
         if not _only_zeros(arena, _behind(arena, first, last, count - scale), last):

@@ -1,6 +1,6 @@
 """Dates and times in the encode kernel: from days, microseconds or ISO text to Java's fields.
 
-Texts are those that the decode kernel writes, and Python's :mod:`~state_processor.serializers.temporal` takes.
+Texts are those of :mod:`~state_processor.serializers.text_grammar`, which the decode kernel writes and Python takes.
 """
 
 from __future__ import annotations
@@ -116,8 +116,6 @@ def parse_local(text, begin, end):  # type: ignore[no-untyped-def]
         return days, np.int64(0)
     if text[at] != 84 and text[at] != 32:
         return days, _WRONG
-    if at + 1 == end:
-        return days, np.int64(0)
     return days, parse_clock(text, at + 1, end)
 
 

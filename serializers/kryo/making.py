@@ -12,6 +12,7 @@ from uuid import UUID
 
 from state_processor.serializers.kryo.values import BigInteger
 from state_processor.serializers.temporal import Instant, LocalDate, exact_millis, to_instant, to_local_date, to_local_time
+from state_processor.serializers.text_grammar import to_number
 
 _DAY_MS: Final = 86_400_000
 
@@ -62,7 +63,7 @@ def float_32(value: Any) -> float:
 
 def big_integer(value: Any) -> BigInteger:
     """A whole number, or its text."""
-    number = Decimal(value)
+    number = to_number(value) if isinstance(value, str) else Decimal(value)
     if number != number.to_integral_value():
         raise ValueError(f"{value} is no whole number")
     return BigInteger(number)
@@ -70,7 +71,7 @@ def big_integer(value: Any) -> BigInteger:
 
 def big_decimal(value: Any) -> Decimal:
     """A decimal number, or its text."""
-    number = Decimal(value)
+    number = to_number(value) if isinstance(value, str) else Decimal(value)
     if not number.is_finite():
         raise ValueError(f"{value} is no decimal number")
     return number
@@ -110,7 +111,7 @@ def clock(millis: int) -> str:
 
 def address(value: Any) -> str:
     """Host and port."""
-    found = re.fullmatch(r"(.*):(\d{1,5})", text(value))
+    found = re.fullmatch(r"(.*):([0-9]{1,5})", text(value))
     if found is None or int(found[2]) > 0xFFFF:
         raise ValueError(f"{value!r} is not like host:80")
     return str(value)

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from state_processor.serializers.temporal import LocalDate, LocalDateTime, LocalTime, to_local_date_time, to_local_time
 
 _SECOND: Final = 1_000_000_000
-_OFFSET: Final = r"Z|[+-]\d\d:\d\d(?::\d\d)?"
-_SIGNED: Final = r"([+-]?\d+)"
+_OFFSET: Final = r"Z|[+-][0-9][0-9]:[0-9][0-9](?::[0-9][0-9])?"
+_SIGNED: Final = r"([+-]?[0-9]+)"
 
 
 def _match(pattern: str, text: Any, like: str) -> re.Match[str]:
@@ -50,7 +50,7 @@ class Duration(NamedTuple):
         if isinstance(value, timedelta):
             return cls(value.days * 86400 + value.seconds, value.microseconds * 1000)
         found = _match(
-            r"([+-]?)P(?:([+-]?\d+)D)?(?:T(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+)(?:\.(\d{1,9}))?S)?)?", value, "PT1.5S"
+            rf"([+-]?)P(?:{_SIGNED}D)?(?:T(?:{_SIGNED}H)?(?:{_SIGNED}M)?(?:{_SIGNED}(?:\.([0-9]{{1,9}}))?S)?)?", value, "PT1.5S"
         )
         days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:5])
         nanos = int((found[6] or "").ljust(9, "0"))
@@ -125,7 +125,7 @@ class MonthDay(NamedTuple):
         """From text like ``--02-29``."""
         if isinstance(value, MonthDay):
             return value
-        found = _match(r"--(\d\d)-(\d\d)", value, "--02-29")
+        found = _match(r"--([0-9][0-9])-([0-9][0-9])", value, "--02-29")
         parts = cls(int(found[1]), int(found[2]))
         if not LocalDate(2000, *parts).is_valid:
             raise ValueError(f"there is no day {parts}")

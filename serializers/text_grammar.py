@@ -1,0 +1,68 @@
+"""How dates, times and numbers are written as text: ISO, in ASCII digits; nothing around them, no other signs.
+
+The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode_times`,
+:mod:`~state_processor.serializers.kernel.encode_numbers`), and Python's reading of text does by these patterns.
+
+=========== ==============================================================================================
+date        a year of 4 to 10 digits, month and day: ``2024-02-29``, ``-0044-03-15``, ``+12024-01-01``
+clock       ``08:30``, ``08:30:00``, or with 1 to 9 digits behind a point
+local       a date; or a date, ``T`` or a space, and a clock
+instant     a date, ``T`` or a space, a clock, and ``Z``
+number      digits, one point among or around them, an exponent of up to 10 digits: ``1``, ``-1.50``, ``.5``, ``1E+2``
+=========== ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+_DATE: Final = r"(?P<year>[+-]?[0-9]{4,10})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
+_CLOCK: Final = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
+
+DATE: Final = re.compile(_DATE)
+CLOCK: Final = re.compile(_CLOCK)
+LOCAL: Final = re.compile(f"(?P<date>{_DATE})(?:[T ](?P<clock>{_CLOCK}))?")
+INSTANT: Final = re.compile(f"(?P<date>{_DATE})[T ](?P<clock>{_CLOCK})Z")
+NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
+
+MOST_ZEROS: Final = 100_000
+"""Zeros that an exponent may stand for in a whole number: text of a few bytes must not become any number of them."""
+
+
+def to_number(value: Any) -> Decimal:
+    """Return a number from its text, or from a whole or decimal number.
+
+    Raises
+    ------
+    ValueError
+        If it is none; a floating number is none, since it is seldom the one that its text shows.
+    """
+    if isinstance(value, str):
+        if NUMBER.fullmatch(value) is None:
+            raise ValueError(f"{value!r} is no decimal number in digits, like -1.50 or 1E+2")
+        return Decimal(value)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise ValueError(f"{value!r} is neither a whole number, nor a decimal one, nor text of one")
+    number = Decimal(value)
+    if not number.is_finite():
+        raise ValueError(f"{value} is no number in digits")
+    return value if isinstance(value, Decimal) else number
+
+
+def to_whole_number(value: Any) -> int:
+    """Return a whole number from its text, or from a number that is whole.
+
+    Raises
+    ------
+    ValueError
+        If it is none, or has more zeros than anyone means.
+    """
+    number = to_number(value)
+    if number != number.to_integral_value():
+        raise ValueError(f"{value} is no whole number")
+    exponent = number.as_tuple().exponent
+    if number and isinstance(exponent, int) and exponent > MOST_ZEROS:
+        raise ValueError(f"{value} has more than {MOST_ZEROS} zeros; write them out")
+    return int(number) if number else 0

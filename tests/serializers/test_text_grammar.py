@@ -1,0 +1,140 @@
+"""Texts of dates, times and numbers: Python and the kernel accept and write the same, with all of Unicode and at random."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_processor.serializers import TypeSerializer
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
+from state_processor.serializers.kernel.encoder import encode_column
+from state_processor.serializers.text_grammar import CLOCK, DATE, INSTANT, LOCAL, NUMBER
+from state_processor.types import Types
+
+VALID = {
+    "LOCAL_DATE": ["2024-02-29", "-0044-03-15", "+12024-01-01"],
+    "SQL_DATE": ["2024-02-29"],
+    "LOCAL_TIME": ["08:30", "08:30:00", "08:30:00.5", "23:59:59.123456789"],
+    "SQL_TIME": ["08:30:00.123"],
+    "LOCAL_DATE_TIME": ["2024-02-29T08:30:00.5", "2024-02-29 08:30", "2024-02-29"],
+    "INSTANT": ["2024-02-29T08:30:00.5Z", "-1000-01-01 08:30Z"],
+    "SQL_TIMESTAMP": ["2024-02-29T08:30:00.123456789Z"],
+    "DATE": ["2024-02-29T08:30:00.123Z"],
+    "BIG_INT": ["0", "-12", "+7", "1.00", "120E-1", "1E+2"],
+    "BIG_DEC": ["0", "-1.50", "+.5", "5.", "1E+2", "1.5e-10"],
+}
+PATTERNS = {
+    **dict.fromkeys(("LOCAL_DATE", "SQL_DATE"), DATE),
+    **dict.fromkeys(("LOCAL_TIME", "SQL_TIME"), CLOCK),
+    "LOCAL_DATE_TIME": LOCAL,
+    **dict.fromkeys(("INSTANT", "SQL_TIMESTAMP", "DATE"), INSTANT),
+    **dict.fromkeys(("BIG_INT", "BIG_DEC"), NUMBER),
+}
+SERIALIZERS = {name: getattr(Types, name)() for name in VALID}
+ASCII = [chr(point) for point in range(128)]
+OTHERS = [chr(point) for point in range(128, sys.maxunicode + 1) if not 0xD800 <= point <= 0xDFFF]
+
+
+def in_python(serializer: TypeSerializer, text: str) -> bytes | None:
+    try:
+        return serializer.serialize(serializer.accept(text))
+    except UNWRITABLE:
+        return None
+
+
+def in_kernel(serializer: TypeSerializer, texts: Sequence[str]) -> list[bytes | None]:
+    """The bytes of each text; where one is refused, so that the rest of the column is not reached, one after the other."""
+    written: list[bytes | None] = []
+    while len(written) < len(texts):
+        rest = pa.array(texts[len(written) :], pa.string())
+        try:
+            written += list(encode_column(serializer, rest))
+        except InvalidRowError as problem:
+            written += [*encode_column(serializer, rest.slice(0, problem.row)), None]
+    return written
+
+
+def places(text: str) -> list[int]:
+    """A place of each class: the first of each kind of character, and the last character."""
+    kinds = {"d" if c.isdigit() else c: i for i, c in reversed(list(enumerate(text)))}
+    return sorted({*kinds.values(), len(text) - 1})
+
+
+@pytest.mark.parametrize("name", ["LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "INSTANT", "BIG_DEC"])
+def test_no_character_beyond_ascii_means_anything(name: str) -> None:
+    """Every character of Unicode in place of one of each class, before the text and behind it: Python refuses all of them."""
+    pattern = PATTERNS[name]
+    for text in VALID[name]:
+        assert pattern.fullmatch(text)
+        forms = [(text[:at], text[at + 1 :]) for at in places(text)] + [("", text), (text, "")]
+        for before, after in forms:
+            assert not any(pattern.fullmatch(f"{before}{c}{after}") for c in OTHERS), (before, after)
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_types_go_by_the_patterns(name: str) -> None:
+    before, after = VALID[name][0][:1], VALID[name][0][2:]
+    assert not any(in_python(SERIALIZERS[name], f"{before}{c}{after}") for c in OTHERS[::97])
+
+
+@pytest.mark.parametrize("name", VALID)
+def test_the_kernel_takes_bytes_of_ascii_alone(name: str) -> None:
+    """The kernel sees bytes of UTF-8: each lead and each trailing byte of all of Unicode, and each character of ASCII."""
+    serializer = SERIALIZERS[name]
+    digits = [c for c in OTHERS if c.isdigit() or c.isdecimal() or c.isspace()]
+    signs = [c for c in OTHERS if ord(c) < 0x3100 and not c.isalnum()]
+    for text in VALID[name]:
+        for at in places(text):
+            texts = [text[:at] + c + text[at + 1 :] for c in [*ASCII, *digits[::7], *signs[::61], *OTHERS[::40009]]]
+            assert in_kernel(serializer, texts) == [in_python(serializer, t) for t in texts], (text, at)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("LOCAL_DATE", "２０２４-02-29"),
+        ("LOCAL_DATE", " 2024-02-29"),
+        ("LOCAL_DATE", "2024-02-29\n"),
+        ("LOCAL_TIME", "０８:30"),
+        ("LOCAL_DATE_TIME", "2024-02-29T"),
+        ("LOCAL_DATE_TIME", "2024-02-29T08:30:００"),
+        ("INSTANT", "2024-02-29T08:30:00.٥Z"),
+        ("BIG_INT", "１２"),
+        ("BIG_INT", "1_000"),
+        ("BIG_INT", " 12"),
+        ("BIG_INT", "1E+100001"),
+        ("BIG_DEC", "1_0.5"),
+        ("BIG_DEC", "1.5\n"),
+        ("BIG_DEC", "Infinity"),
+        ("BIG_DEC", "NaN"),
+        ("BIG_DEC", "1E00000000001"),
+    ],
+)
+def test_texts_that_both_refuse(name: str, text: str) -> None:
+    assert in_python(SERIALIZERS[name], text) is None
+    assert in_kernel(SERIALIZERS[name], [text]) == [None]
+
+
+CHARACTERS = st.sampled_from("0123456789+-.:TZ eE_,/") | st.characters(exclude_categories=["Cs"])
+
+
+@st.composite
+def mutations(draw: st.DrawFn, name: str) -> str:
+    """A valid text with a few characters replaced, removed or put in."""
+    text = draw(st.sampled_from(VALID[name]))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(text)))
+        text = text[:at] + draw(st.just("") | CHARACTERS) + text[at + draw(st.integers(0, 1)) :]
+    return text
+
+
+@pytest.mark.parametrize("name", VALID)
+@given(st.data())
+def test_random_mutations(name: str, data: st.DataObject) -> None:
+    texts = data.draw(st.lists(mutations(name), min_size=1, max_size=10))
+    assert in_kernel(SERIALIZERS[name], texts) == [in_python(SERIALIZERS[name], t) for t in texts]
