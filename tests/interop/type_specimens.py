@@ -269,6 +269,23 @@ AS_USERS_HAVE_THEM = (
     specimen("LONG", T.LONG(), 5, column=pa.int32(), variant="int32"),
     specimen("DOUBLE", T.DOUBLE(), 5, column=pa.int32(), printed=[5.0], variant="int32"),
     specimen("STRING", T.STRING(), "large", column=pa.large_string(), variant="large"),
+    specimen(
+        "ROW<name:STRING,count:LONG>",
+        T.ROW_NAMED(["name", "count"], [T.STRING(), T.LONG()]),
+        {"count": 7, "name": "a"},
+        {"count": None, "name": "ü"},
+        column=pa.struct([("count", pa.int64()), ("name", pa.string())]),
+        printed=[row("a", 7), row("ü", None)],
+        variant="permuted",
+    ),
+    specimen(
+        "ROW<f1:STRING,f0:STRING>",
+        T.ROW_NAMED(["f1", "f0"], [T.STRING(), T.STRING()]),
+        {"f0": "second", "f1": "first"},
+        column=pa.struct([("f0", pa.string()), ("f1", pa.string())]),
+        printed=[row("first", "second")],
+        variant="names of positions",
+    ),
 )
 """The same types from columns of other types, which users may have instead."""
 
