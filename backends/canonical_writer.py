@@ -152,7 +152,7 @@ class KeyedStateFileWriter:
         where = f"{self._context}state {name!r}, key group {key_group}"
         if status == framing.BAD_FRAME:
             return OptionError(f"{where}: byte {position} of a blob is not the begin of a framed entry")
-        entry = self._describe(data.data, position, state_id)
+        entry = self.describe(data.data, position, state_id)
         if status == framing.DUPLICATE:
             return InvalidRowError(f"{where}: {entry} occurs more than once; a state holds one value for it")
         return InvalidRowError(f"{where}: {entry} is of another key group; its bytes and its row disagree")
@@ -160,9 +160,10 @@ class KeyedStateFileWriter:
     def _first_of(self, data: npt.NDArray[np.uint8], state_id: int) -> str:
         if not 0 <= state_id < len(self._header.states):
             return f"state id {state_id}"
-        return f"state {self._header.states[state_id].name!r}, {self._describe(data.data, 0, state_id)}"
+        return f"state {self._header.states[state_id].name!r}, {self.describe(data.data, 0, state_id)}"
 
-    def _describe(self, data: memoryview, position: int, state_id: int) -> str:
+    def describe(self, data: memoryview, position: int, state_id: int) -> str:
+        """Return key, namespace and map key of a framed entry in the words of messages."""
         size = int.from_bytes(data[position : position + 4], "big")
         begin = position + 4 + self._prefix
         try:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from state_processor.backends import handles as h
 from state_processor.backends import layouts, shapes
-from state_processor.backends.evolution import WantedTypes, evolved
+from state_processor.backends.evolution import UndescribedAsBytes, WantedTypes, evolved
 from state_processor.backends.key_groups import key_group
 from state_processor.backends.keyed import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import OperatorState
@@ -28,6 +28,8 @@ from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription,
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.resolution import PortableType
 from state_processor.serializers.streaming import GlobalWindowSerializer, TimeWindowSerializer
 
 WINDOW: Final = "window"
@@ -408,14 +410,20 @@ class OperatorReader:
 
     def _types_of_states(self, options: ReadOptions) -> dict[str, WantedTypes]:
         """The wanted types of each state: a column here is the value there."""
-        known = {layouts.KEY, *self._columns.values()}
-        for column, _ in options.types:
-            if column not in known:
-                raise OptionError(f"a type is given for the column {column!r}, which is not there: {', '.join(sorted(known))}")
-        return {
-            n: tuple((layouts.VALUE if c == own else c, t) for c, t in options.types if c in (layouts.KEY, own))
-            for n, own in self._columns.items()
-        }
+        types: dict[str, list[tuple[str, PortableType | JavaType | UndescribedAsBytes]]] = {n: [] for n in self._columns}
+        known = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
+        for path, given in options.types:
+            if isinstance(given, UndescribedAsBytes):
+                for found in types.values():
+                    found.append((path, given))
+                continue
+            column = next((c for c in known if path == c or path.startswith(f"{c}.")), None)
+            if column is None:
+                raise OptionError(f"a type is given for the column {path!r}, which is not there: {', '.join(sorted(known))}")
+            for name in known[column]:
+                own = path if column == layouts.KEY else layouts.VALUE + path[len(column) :]
+                types[name].append((own, given))
+        return {name: tuple(given) for name, given in types.items()}
 
     def __getstate__(self) -> dict[str, Any]:
         slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}

@@ -115,11 +115,18 @@ class MarkedKeys:
 
     def without(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
         """Framed entries but for those of marked keys."""
+        return self._sifted(key_group, state_id, entries, marked=False)
+
+    def only(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+        """Return framed entries of marked keys."""
+        return self._sifted(key_group, state_id, entries, marked=True)
+
+    def _sifted(self, key_group: int, state_id: int, entries: Bytes, *, marked: bool) -> Bytes:
         if self._place != (key_group, state_id):
-            return entries
+            return entries[:0] if marked else entries
         kept = np.empty(len(entries), dtype=np.uint8)
         lengths = np.array(sorted(self._lengths), dtype=np.int64)
-        return kept[: _sift(entries, self._skips[state_id], lengths, self._seen, kept)]
+        return kept[: _sift(entries, self._skips[state_id], lengths, self._seen, marked, kept)]
 
 
 @allocating_kernel
@@ -164,8 +171,8 @@ def _contains(seen, one, two):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sift(data, skip, lengths, seen, kept):  # type: ignore[no-untyped-def]
-    """Copy the entries whose key does not begin with a marked one, ``skip`` bytes from its start; returns the bytes of them."""
+def _sift(data, skip, lengths, seen, marked, kept):  # type: ignore[no-untyped-def]
+    """Copy the entries whose key does, or does not, begin with a marked one, ``skip`` bytes from its start; return their size."""
     size = 0
     pos = 0
     while pos < len(data):
@@ -180,7 +187,7 @@ def _sift(data, skip, lengths, seen, kept):  # type: ignore[no-untyped-def]
             if _contains(seen, one, two):
                 found = True
                 break
-        if not found:
+        if found == marked:
             for i in range(pos, after):
                 kept[size] = data[i]
                 size += 1

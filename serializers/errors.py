@@ -51,6 +51,13 @@ class StateMigrationError(StateProcessorError):
     """The wanted schema is incompatible with the written one (Flink's ``StateMigrationException``)."""
 
 
+class UndescribedClassError(UndecodableValueError):
+    """A value of a POJO's subclass that nothing describes: which class it is, and where the POJO begins."""
+
+    class_name: str = ""
+    start: int = -1
+
+
 class OptionError(StateProcessorError, ValueError):
     """An option or argument has a value that makes no sense."""
 

@@ -63,8 +63,12 @@ class OpaqueSerializer(TypeSerializer):
 def filling(serializer: TypeSerializer) -> TypeSerializer:
     """What reads a value that fills its part of an entry: raw bytes where the serializer itself can't find their end.
 
-    The column is the same, ``binary``, as that of the serializer.
+    The column is the same as that of the serializer. One that only needs to know that its values fill the part has a method
+    ``filling``.
     """
+    known: Callable[[], TypeSerializer] | None = getattr(serializer, "filling", None)
+    if known is not None:
+        return known()
     raw: Callable[[], OpaqueSerializer] | None = getattr(serializer, "raw", None)
     return raw() if raw is not None and not getattr(serializer, "can_find_end", True) else serializer
 

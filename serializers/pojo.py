@@ -11,7 +11,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.collections import NullFlagged
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.errors import OptionError, StateProcessorError, UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.errors import OptionError, StateProcessorError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel import encode_ops, ops
 from state_processor.serializers.optional_map import (
@@ -252,12 +252,14 @@ class PojoSerializer(TypeSerializer):
             raise source.corrupt(f"{flags} are no flags of a POJO ({self.class_name})", start)
         if not isinstance(found, PojoSerializer):
             how = f"describes it as {found}" if found else "does not describe it"
-            raise UndecodableValueError(
+            error = UndescribedClassError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
                 f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
                 "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take "
-                "another savepoint"
+                "another savepoint; undescribed='bytes' reads such values as bytes where the format tells where they end"
             )
+            error.class_name, error.start = name, start
+            raise error
         return found
 
     def write(self, value: Mapping[str, Any] | None, target: DataOutput) -> None:
@@ -311,6 +313,12 @@ class PojoSerializer(TypeSerializer):
                 )
                 types[column], kinds[column], places[number, field.name] = type_, kind, column
         return types, places
+
+    def columns(self) -> list[tuple[str, TypeSerializer]]:
+        """Return the column of each field and its serializer; a field that subclasses inherit comes once for each class."""
+        places = self._layout(DecodeOptions())[1] if self._has_subclasses else {}
+        classes = (self, *(s for _, _, s in self._variants))
+        return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(classes) for f in pojo.fields]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if self._has_subclasses:

@@ -25,7 +25,9 @@ from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.state_access import TIMER_KIND, StateReader
 from state_processor.backends.states import find_operator
+from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
+from state_processor.kryo_inference import kryo_types
 from state_processor.options import SourceOptions, import_serializers, read_options
 from state_processor.projection import Projection, overridden
 from state_processor.serializers.base import TypeSerializer
@@ -64,6 +66,9 @@ def read_state(
     row_kind: bool = False,
     ttl: str | timedelta | None = None,
     as_of: str | int | datetime | None = None,
+    types: DeclaredTypes | None = None,
+    infer_kryo: bool = False,
+    undescribed: str = "error",
     path_mapping: Mapping[str, str] | None = None,
     scratch: Path | None = None,
     serializers: Sequence[str] = (),
@@ -99,6 +104,18 @@ def read_state(
     ttl, as_of
         Leave out values that were not accessed for ``ttl`` (``timedelta`` or ISO-8601, ``PT1H``) at the time ``as_of``
         (``datetime``, ISO text, or epoch milliseconds).
+    types
+        Types of what collections hold that Kryo wrote, which snapshots do not tell, by path: the column, then the names of
+        fields, ``element`` in lists, ``key`` and ``value`` in maps (``{"value.counters": Types.MAP(Types.STRING(),
+        Types.LONG())}``). Such a part is an array or a map then, and text with JSON without. Types may be text:
+        ``"MAP<STRING,LONG>"``.
+    undescribed
+        What to do with values of a POJO's subclass that the snapshot does not describe: ``error``, or ``bytes``, where the format
+        tells where they end (values and map values in canonical savepoints and embedded stores). The column then has a first
+        field ``_class`` and a last one ``_bytes``: such a value has these two and no others. Decoding is slower.
+    infer_kryo
+        Looks for these types in the values, which are all read once more for it: what is declared as ``List``, ``Set``,
+        ``Collection`` or ``Map`` and holds objects of one class of the JDK only.
     path_mapping
         Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
     scratch
@@ -123,13 +140,17 @@ def read_state(
     OptionError
         An argument makes no sense.
     """
-    types, schema = evolving_types(schema)
+    import_serializers(serializers)
+    evolving, schema = evolving_types(schema)
+    identifier = OperatorIdentifier.of(uid)
+    declared = kryo_types(lambda: _open(path, path_mapping), identifier, state, types, infer_kryo)
     reading = read_options(
-        flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of, types=types
-    )
+        flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of,
+        types={**evolving, **declared}, undescribed=undescribed,
+    )  # fmt: skip
     options = SourceOptions(
         path=fspath(path),
-        operator=OperatorIdentifier.of(uid),
+        operator=identifier,
         state=state,
         kind=kind,
         read=reading,

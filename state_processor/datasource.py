@@ -64,8 +64,11 @@ class FlinkSavepointDataSource(DataSource):
         Gives rows a first field ``row_kind``.
     ttl, asOf
         Leave out what was not accessed for this ISO-8601 duration at this time (ISO text, or epoch milliseconds).
+    undescribed
+        ``bytes`` reads values of POJO's subclasses that nothing describes as bytes (see ``SavepointReader``); else an error.
     types
-        JSON object: types that columns are read in by Flink's rules for state that evolves, as serializer snapshots; made by
+        JSON object: types of what collections hold that Kryo wrote, by path (``{"value.counters": "MAP<STRING,LONG>"}``); and
+        types that columns are read in by Flink's rules for state that evolves, as serializer snapshots; those are made by
         the ``schema`` argument of ``SavepointReader``.
     pathMapping
         JSON object: recorded prefix to present prefix, where files of a moved checkpoint are not found by themselves.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from state_processor.backends import meta_info as mi
 from state_processor.backends.declared_names import DeclaredNames
 from state_processor.backends.entry_encoder import KeyHash
+from state_processor.backends.evolution import undescribed_as_bytes
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.states import StateDescription
@@ -18,6 +19,8 @@ from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.kryo.arguments import java_types
+from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.row_names import row_names, with_row_names
 from state_processor.write_tasks import Marks
 
@@ -72,6 +75,9 @@ class OperatorDraft:
         Names of states, keyed or not, that are left out.
     sources
         Rows of keyed states.
+    forms
+        Of each state of the base that rows change, the types of what Kryo wrote, and whether rows have bytes for values of
+        undescribed classes.
     deletions
         Keys to remove from what the base has.
     operator_states
@@ -94,6 +100,7 @@ class OperatorDraft:
     added: dict[str, StateDescription] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     sources: list[RowSource] = field(default_factory=list)
+    forms: dict[str, tuple[tuple[JavaType, ...], bool]] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
     operator_states: dict[str, tuple[StateDescription, DataFrame]] = field(default_factory=dict)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
@@ -104,7 +111,7 @@ class OperatorDraft:
     def copy(self) -> OperatorDraft:
         """The draft as it is now, to be changed on trial."""
         kept = {"added": dict(self.added), "removed": set(self.removed), "sources": list(self.sources)}
-        more = {"deletions": list(self.deletions), "operator_states": dict(self.operator_states)}
+        more = {"deletions": list(self.deletions), "operator_states": dict(self.operator_states), "forms": dict(self.forms)}
         return replace(self, **kept, **more)  # type: ignore[arg-type]
 
     @property
@@ -129,6 +136,29 @@ class OperatorDraft:
         if self.key is None:
             raise OptionError(f"{self.label}: name the key's type by key_type")
         return self.key
+
+    def updates(self, state: StateDescription, *, with_bytes: bool) -> StateDescription:
+        """Return a state of the base as rows that change it have it, and keep that for their encoding.
+
+        Parameters
+        ----------
+        state
+            The state, with the types that the user declared for what Kryo wrote.
+        with_bytes
+            Whether rows have bytes for values of undescribed classes.
+
+        Raises
+        ------
+        OptionError
+            If rows that were given before have it in another form: all of a state are encoded alike.
+        """
+        form = (java_types(state), with_bytes)
+        if self.forms.setdefault(state.name, form) != form:
+            raise OptionError(
+                f"{self.label}, state {state.name!r}: rows were given before with other types={{…}}, or one of both "
+                "with undescribed classes as bytes; give all rows of a state in one form, or write them one after the other"
+            )
+        return undescribed_as_bytes(state) if with_bytes else state
 
     def add(self, state: StateDescription) -> None:
         """A state that rows will fill.
@@ -162,6 +192,11 @@ class OperatorDraft:
         """Whether a state of the base is taken over."""
         gone = self.removed | (self.migration.left_out if self.migration is not None else set())
         return name not in gone and name not in self.added and name not in self.operator_states
+
+    @property
+    def updated(self) -> frozenset[str]:
+        """The states of the base that rows change."""
+        return frozenset(name for source in self.sources if source.marks for name in source.columns)
 
     @property
     def final_identifier(self) -> OperatorIdentifier:

@@ -207,7 +207,9 @@ class OperatorJob:
             draft.final_max_parallelism,
             self._serializers,
             self._hashing(header.key.restore_serializer()),
-            {name: java_types(state) for name, state in draft.added.items()},
+            {name: types for name, (types, _) in draft.forms.items()} | {n: java_types(s) for n, s in draft.added.items()},
+            draft.updated,
+            frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),
         )
 
     def encoders(self, target: KeyedTarget) -> list[PlaceBlobs]:

@@ -16,17 +16,20 @@ from decimal import Decimal
 from importlib import import_module
 from typing import Any, Final, cast
 
+from state_processor.backends.evolution import UndescribedAsBytes
 from state_processor.backends.read_options import ReadOptions
 from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.identifier import OperatorIdentifier
 from state_processor.option_names import check_option_names
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.options import Nanos
 from state_processor.serializers.registrations import Registrations
 from state_processor.serializers.resolution import PortableType
 
 _REGISTERED: Final = "registered:"
 _NANOS: Final = ("error", "truncate", "string")
+_UNDESCRIBED: Final = ("error", "bytes")
 _KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR")
 _STATE: Final = "flink-savepoint"
 _TABLE: Final = "flink-savepoint-metadata"
@@ -44,9 +47,10 @@ def read_options(
     row_kind: bool = False,
     ttl: str | timedelta | None = None,
     as_of: str | int | datetime | None = None,
-    types: Mapping[str, PortableType] | None = None,
+    types: Mapping[str, PortableType | JavaType] | None = None,
+    undescribed: str = "error",
 ) -> ReadOptions:
-    """Keyword arguments of reading, checked.
+    """Keyword arguments of reading, checked; ``types`` as :data:`~state_processor.backends.evolution.WantedTypes` has them.
 
     Raises
     ------
@@ -55,6 +59,8 @@ def read_options(
     """
     if nanos not in _NANOS:
         raise OptionError(f"nanos={nanos!r}: one of {', '.join(map(repr, _NANOS))} is wanted")
+    if undescribed not in _UNDESCRIBED:
+        raise OptionError(f"undescribed={undescribed!r}: one of {', '.join(map(repr, _UNDESCRIBED))} is wanted")
     return ReadOptions(
         flatten=flatten,
         metadata=metadata,
@@ -63,7 +69,7 @@ def read_options(
         row_kind=row_kind,
         ttl_ms=None if ttl is None else duration_ms(ttl),
         as_of_ms=None if as_of is None else instant_ms(as_of),
-        types=tuple((types or {}).items()),
+        types=(*(types or {}).items(), *([("", UndescribedAsBytes())] if undescribed == "bytes" else [])),
     )
 
 
@@ -227,9 +233,14 @@ def _path_mapping(name: str, text: str) -> dict[str, str]:
     return cast("dict[str, str]", mapping)
 
 
-def _types(name: str, text: str) -> dict[str, PortableType]:
-    types = {}
-    for column, given in _json(dict, '{"value": {"snapshot": "<base64>", "rows": []}}')(name, text).items():
+def _types(name: str, text: str) -> dict[str, PortableType | JavaType]:
+    types: dict[str, PortableType | JavaType] = {}
+    for column, given in _json(dict, '{"value.counters": "MAP<STRING,LONG>"}')(name, text).items():
+        if isinstance(given, str):
+            from state_processor.declared_types import java_types_by_path  # few reads need the parser, and all pay for it
+
+            types |= java_types_by_path({column: given})
+            continue
         try:
             rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
             types[column] = PortableType(b64decode(given["snapshot"], validate=True), rows)
@@ -238,8 +249,13 @@ def _types(name: str, text: str) -> dict[str, PortableType]:
     return types
 
 
-def _types_text(types: Mapping[str, PortableType]) -> str:
-    return json.dumps({c: {"snapshot": b64encode(t.snapshot).decode(), "rows": t.rows} for c, t in types.items()})
+def _types_text(types: Mapping[str, PortableType | JavaType]) -> str:
+    def form(type_: PortableType | JavaType) -> Any:
+        if isinstance(type_, JavaType):
+            return f"KRYO<{type_}>"
+        return {"snapshot": b64encode(type_.snapshot).decode(), "rows": type_.rows}
+
+    return json.dumps({path: form(type_) for path, type_ in types.items()})
 
 
 def _size(name: str, text: str) -> int:
@@ -295,6 +311,7 @@ _OPTIONS: Final = (
     _Option("ttl", "ttl", lambda _, text: text, lambda value: duration_text(duration_ms(value)), of_reading=True),
     _Option("asOf", "as_of", lambda _, text: text, lambda value: str(instant_ms(value)), of_reading=True),
     _Option("types", "types", _types, _types_text, of_reading=True),
+    _Option("undescribed", "undescribed", _one_of(_UNDESCRIBED), of_reading=True),
     _Option("pathMapping", "path_mapping", _path_mapping, json.dumps, sources=(_STATE, _TABLE)),
     _Option("splitSize", "split_size", _size),
     _Option("serializers", "serializers", _modules, ",".join, sources=(_STATE, _TABLE)),

@@ -25,7 +25,9 @@ from state_processor.backends.states import (
     state_variants,
 )
 from state_processor.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
+from state_processor.kryo_inference import kryo_types
 from state_processor.options import SourceOptions, import_serializers, option_strings, portable_registrations
 from state_processor.projection import Projection
 from state_processor.registration import register
@@ -144,6 +146,9 @@ class SavepointReader:
         row_kind: bool = False,
         ttl: str | timedelta | None = None,
         as_of: str | int | datetime | None = None,
+        types: DeclaredTypes | None = None,
+        infer_kryo: bool = False,
+        undescribed: str = "error",
     ) -> DataFrame:
         """Read a keyed state, or all of an operator (Flink: ``readKeyedState``).
 
@@ -174,6 +179,18 @@ class SavepointReader:
         ttl, as_of
             Leave out values that were last accessed ``ttl`` (``timedelta``, or ISO-8601 such as ``PT1H``) or longer before
             ``as_of`` (``datetime``, ISO text, or epoch milliseconds), as Flink's ``NeverReturnExpired`` does.
+        types
+            Types of what collections hold that Kryo wrote, which snapshots do not tell, by path: the column, then the names of
+            fields, ``element`` in lists, ``key`` and ``value`` in maps (``{"value.counters": Types.MAP(Types.STRING(),
+            Types.LONG())}``). Such a part is an array or a map then, and text with JSON without; to write it, give the same
+            types to :meth:`SavepointWriter.update_keyed_state`. Types may be text: ``"MAP<STRING,LONG>"``.
+        undescribed
+            What to do with values of a POJO's subclass that the snapshot does not describe: ``error``, or ``bytes``, where the
+            format tells where they end (values and map values in canonical savepoints and embedded stores). The column then has
+            a first field ``_class`` and a last one ``_bytes``: such a value has these two and no others. Decoding is slower.
+        infer_kryo
+            Looks for these types in the values, which the driver reads once more for it: of what is declared as ``List``,
+            ``Set``, ``Collection`` or ``Map`` and holds objects of one class only.
 
         Raises
         ------
@@ -187,6 +204,7 @@ class SavepointReader:
         return self._read(
             uid, state, KEYED_KIND if state is not None else None, schema,
             flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of,
+            types=types, infer_kryo=infer_kryo, undescribed=undescribed,
         )  # fmt: skip
 
     def read_window_state(
@@ -202,6 +220,9 @@ class SavepointReader:
         row_kind: bool = False,
         ttl: str | timedelta | None = None,
         as_of: str | int | datetime | None = None,
+        types: DeclaredTypes | None = None,
+        infer_kryo: bool = False,
+        undescribed: str = "error",
     ) -> DataFrame:
         """Read the state of a window operator (Flink: ``window(…)``): as keyed state, with ``window`` after ``key``.
 
@@ -211,6 +232,7 @@ class SavepointReader:
         return self._read(
             uid, state, KEYED_KIND, schema,
             flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of,
+            types=types, infer_kryo=infer_kryo, undescribed=undescribed,
         )  # fmt: skip
 
     def read_timers(
@@ -232,12 +254,13 @@ class SavepointReader:
         metadata: bool = False,
         nanos: str = "error",
         row_kind: bool = False,
+        types: DeclaredTypes | None = None,
     ) -> DataFrame:
         """Read an operator list state: one row ``value`` per element, from all subtasks (Flink: ``readListState``).
 
         Parameters and errors are those of :meth:`read_keyed_state`.
         """
-        return self._read(uid, name, OPERATOR_LIST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind)
+        return self._read(uid, name, OPERATOR_LIST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind, types=types)
 
     def read_union_state(
         self,
@@ -248,12 +271,13 @@ class SavepointReader:
         metadata: bool = False,
         nanos: str = "error",
         row_kind: bool = False,
+        types: DeclaredTypes | None = None,
     ) -> DataFrame:
         """Read a union list state: one row ``value`` per element, from all subtasks (Flink: ``readUnionState``).
 
         Parameters and errors are those of :meth:`read_keyed_state`.
         """
-        return self._read(uid, name, UNION_LIST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind)
+        return self._read(uid, name, UNION_LIST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind, types=types)
 
     def read_broadcast_state(
         self,
@@ -264,12 +288,13 @@ class SavepointReader:
         metadata: bool = False,
         nanos: str = "error",
         row_kind: bool = False,
+        types: DeclaredTypes | None = None,
     ) -> DataFrame:
         """Read a broadcast state: ``key``, ``value``, once (Flink: ``readBroadcastState``).
 
         Every subtask has a copy; copies that differ are an error. Parameters and errors are those of :meth:`read_keyed_state`.
         """
-        return self._read(uid, name, BROADCAST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind)
+        return self._read(uid, name, BROADCAST, schema, metadata=metadata, nanos=nanos, row_kind=row_kind, types=types)
 
     def read_source_splits(self, uid: Uid, connector: str | None = None) -> DataFrame:
         """Read the splits of a source: what its readers work on, and what its enumerator still has.
@@ -326,11 +351,22 @@ class SavepointReader:
         with our_errors():
             return self._spark.read.format(METADATA_FORMAT).options(**options).load(self.path)
 
-    def _read(self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, **reading: Any) -> DataFrame:
+    def _read(
+        self,
+        uid: Uid,
+        state: str | None,
+        kind: str | None,
+        schema: Schema | None,
+        *,
+        types: DeclaredTypes | None = None,
+        infer_kryo: bool = False,
+        **reading: Any,
+    ) -> DataFrame:
         identifier = OperatorIdentifier.of(uid)
         named = {"uid": identifier.uid} if identifier.uid is not None else {"uid_hash": identifier.uid_hash}
-        types, schema = evolving_types(schema)
-        options = self._options(**named, state=state, kind=kind, types=types or None, **reading)
+        evolving, schema = evolving_types(schema)
+        both = {**evolving, **kryo_types(lambda: self._snapshot, identifier, state, types, infer_kryo)}
+        options = self._options(**named, state=state, kind=kind, types=both or None, **reading)
         parsed = SourceOptions.parse(options | {"path": self.path})
         given = find_reader(parsed, self._snapshot).schema
         wanted = spark_schema(given) if schema is None else _wanted(schema, given)

@@ -13,6 +13,7 @@ from state_processor.backends.shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.states import LIST, MAP, StateDescription
 from state_processor.column_checks import refuse_others, require
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.undescribed import BYTES_FIELD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,6 +34,11 @@ def context_columns(state: StateDescription, schema: pa.Schema) -> Columns:
     if state.has_ttl and LAST_ACCESS in schema.names:
         names.append(LAST_ACCESS)
     return {n: n for n in names}
+
+
+def has_bytes(schema: pa.Schema) -> bool:
+    """Whether values may be of classes that nothing describes: a column has the field that holds their bytes."""
+    return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in schema)
 
 
 def quoted(column: str) -> str:

@@ -25,7 +25,9 @@ from state_processor.backends.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.carry import KeyedCarrier
 from state_processor.backends.copied_subtasks import copy_subtask
 from state_processor.backends.declared_names import DeclaredNames, with_names
+from state_processor.backends.drafted import Drafts, with_drafts
 from state_processor.backends.entry_encoder import BLOB_SCHEMA, KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.evolution import undescribed_as_bytes
 from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.key_groups import range_of_subtask
 from state_processor.backends.keyed_reader import KeyedSplit
@@ -104,6 +106,10 @@ class KeyedTarget:
         ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
     java_types
         By name of a state, the types of what Kryo writes in it: headers do not hold their type arguments.
+    drafted
+        The states of the base that rows change: what Kryo wrote of them is compared with what it wrote before.
+    with_bytes
+        Those of them whose rows have bytes for values of undescribed classes.
     """
 
     operator_id: str
@@ -115,6 +121,8 @@ class KeyedTarget:
     serializers: tuple[str, ...] = ()
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
+    drafted: frozenset[str] = frozenset()
+    with_bytes: frozenset[str] = frozenset()
 
     def open_header(self) -> mi.KeyedHeader:
         """The header with its serializers."""
@@ -129,7 +137,7 @@ class KeyedTarget:
         states = tuple(describe_keyed(header, meta) for meta in header.states)
         for state in states:
             declare(self.java_types.get(state.name, ()), state)
-        return states
+        return tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
 
     @property
     def ids(self) -> dict[str, int]:
@@ -197,6 +205,8 @@ class EncodeRows:
             "context": t.label,
         }
         description = with_names(t.states[state.state_id], state.names)
+        if description.name in t.drafted:
+            description = with_drafts(description)
         entries = markers = None
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
             entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
@@ -390,12 +400,20 @@ class WriteKeyedState:
         with new_file(self.staging, t.operator_id, "keyed", subtask) as sink:
             writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
             marked = MarkedKeys(t.states, t.max_parallelism)
+            drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
             for b in fetched(blobs, self.staging):
+                place = (b.key_group, b.state)
+                entries = b.data
                 if b.phase == MARKERS:
-                    marked.add(b.key_group, b.state, b.data)
-                else:
-                    kept = marked.without(b.key_group, b.state, b.data) if b.phase == CARRIED else b.data
-                    writer.add(b.key_group, b.state, kept)
+                    marked.add(*place, entries)
+                    continue
+                if b.phase == CARRIED:
+                    if drafts.has(b.state):
+                        drafts.keep(*place, marked.only(*place, entries))
+                    entries = marked.without(*place, entries)
+                elif drafts.has(b.state):
+                    entries = drafts.settled(*place, entries)
+                writer.add(*place, entries)
             handle = writer.close()
         return handle, writer.entries
 

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 
 from state_processor.backends.declared_names import DeclaredNames, declared_names, named_by, names_in, with_names
 from state_processor.backends.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
+from state_processor.backends.evolution import declared
 from state_processor.backends.hash_rules import HashRule
 from state_processor.backends.key_groups import check_parallelism
 from state_processor.backends.keyed_reader import DOMAIN, SERVICE, WINDOW
@@ -29,15 +30,17 @@ from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST
 from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
 from state_processor.column_checks import METADATA, check_distinct, check_key_types, check_types, naming, refuse_others, require
+from state_processor.declared_types import DeclaredTypes, of_columns_and_parts
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
+from state_processor.kryo_inference import kryo_types
 from state_processor.migration_job import TypesOfStates, plan_migrations, types_by_path
 from state_processor.migration_report import MigrationReport
 from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, copy_unchanged
 from state_processor.options import import_serializers
 from state_processor.reader import SavepointReader
-from state_processor.row_shapes import context_columns, entry_columns, key_columns, map_entries, quoted, shaped_rows
+from state_processor.row_shapes import context_columns, entry_columns, has_bytes, key_columns, map_entries, quoted, shaped_rows
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
@@ -260,7 +263,14 @@ class SavepointWriter:
         return self
 
     def update_keyed_state(
-        self, uid: Uid, state: str, df: DataFrame, key: str = KEY, *, types: Mapping[str, TypeSerializer] | None = None
+        self,
+        uid: Uid,
+        state: str,
+        df: DataFrame,
+        key: str = KEY,
+        *,
+        types: DeclaredTypes | None = None,
+        infer_kryo: bool = False,
     ) -> SavepointWriter:
         """Change a keyed state of the base for some keys; all other keys and states stay as they are, byte for byte.
 
@@ -272,27 +282,38 @@ class SavepointWriter:
             Rows of the shape that reading the state gives: ``key`` and ``value`` (or a column named like the state); lists also
             as ``list_index`` and ``list_value``, maps as ``map_key`` and ``map_value``; ``window`` or ``namespace`` where the
             state has one. What a row says replaces what the key had; a null removes it. Rows with ``map_key`` replace single
-            entries of a map.
+            entries of a map. Parts that Kryo wrote and that are as they were read (a ``List`` or ``Map`` in a POJO of Flink
+            1.x, whose column is JSON) keep their bytes, whatever they hold; they are compared with what the base has for the
+            same key. Changed ones are encoded, in the classes that they had. Values with ``_bytes``, as reading with
+            ``undescribed="bytes"`` gives them, are these bytes.
         key
             The column of the key.
         types
             The types that the job declares for ``key``, ``value``, ``list_value``, ``map_key`` or ``map_value``. They name the
             fields of rows (``Types.ROW_NAMED``, ``Types.ROW_DATA``), which savepoints do not hold: without them a struct for a
-            row has the fields ``f0, f1, …``, as reading gives it.
+            row has the fields ``f0, f1, …``, as reading gives it. By path (``"value.counters"``) the types of what collections
+            hold that Kryo wrote, as for :meth:`SavepointReader.read_keyed_state`: needed where they were given to read the rows,
+            and to change whole numbers in such a part.
+        infer_kryo
+            Looks for the latter in the values, as when reading.
 
         Raises
         ------
         NotFoundError
             The base has no such state.
         OptionError
-            If a type is not that of the state, but for names.
+            If a type is not that of the state, but for names, or of no part that Kryo wrote.
         InvalidRowError
             If a column is missing or of a type that does not fit.
         """
         with self._changing(uid, existing=True) as draft, naming(f"state {state!r}"):
-            description = named_by(draft.keyed(state), types or {})
+            named = draft.keyed(state)
+            columns_of, parts_of = of_columns_and_parts(named, types or {})
+            java_types = kryo_types(self._base, draft.identifier, state, parts_of, infer_kryo)
+            described = declared(named_by(named, columns_of), java_types)
             schema = arrow_schema_of(df.schema)
             check_distinct(df, schema.names)
+            description = draft.updates(described, with_bytes=has_bytes(schema))
             frame, columns, marks = shaped_rows(df, schema, description, key)
             self._check_types(draft, description, arrow_schema_of(frame.schema), columns)
             self._give_way(draft, [state], frame, columns)
@@ -814,6 +835,11 @@ class SavepointWriter:
                 f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what is said of them, or leave them out "
                 "with remove_state:\n" + "\n".join(map(str, left))
             )
+
+    def _base(self) -> Snapshot:
+        """The snapshot that the savepoint starts from."""
+        assert self._snapshot is not None  # methods that change states of it have found them there
+        return self._snapshot
 
     def _draft(self, uid: Uid) -> OperatorDraft:
         """The draft of an operator, which may be new."""

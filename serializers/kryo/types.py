@@ -40,7 +40,12 @@ class JavaType:
     arguments: tuple[JavaType, ...] = ()
 
     def __str__(self) -> str:
-        return self.name + (f"<{','.join(map(str, self.arguments))}>" if self.arguments else "")
+        return self.name + (f"<{','.join(argument.source for argument in self.arguments)}>" if self.arguments else "")
+
+    @property
+    def source(self) -> str:
+        """The type as Java source has it: ``int[]`` where the class is called ``[I``."""
+        return f"{JavaType(self.component).source}[]" if self.name.startswith("[") else str(self)
 
     @property
     def component(self) -> str:

@@ -1,0 +1,98 @@
+"""The parts of a type that Kryo writes, by the names under which columns have them: ``value.counters``, ``list_value.f0``."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from state_processor.serializers.arrays import GenericArraySerializer
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.collections import (
+    JoinedListSerializer,
+    ListSerializer,
+    MapSerializer,
+    NullFlagged,
+    SetSerializer,
+)
+from state_processor.serializers.composite import EitherSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kryo.columns import shape
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.pojo import PojoSerializer
+from state_processor.serializers.streaming import TtlSerializer
+from state_processor.serializers.undescribed import UndescribedClassesSerializer
+
+Parts = Iterator[tuple[str, TypeSerializer]]
+
+
+def kryo_parts(type_: TypeSerializer, path: str) -> Iterator[tuple[str, KryoSerializer]]:
+    """Give the path of each part that Kryo writes, and its serializer.
+
+    A path is the names of fields joined with dots, after ``path``: ``f0`` and so on in tuples, ``element`` in lists, sets and
+    arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and times of last access add
+    nothing. A field that subclasses inherit comes once for each of them.
+    """
+    if isinstance(type_, KryoSerializer):
+        yield path, type_
+        return
+    for kind, inside in _INSIDE:
+        if isinstance(type_, kind):
+            for name, part in inside(type_):
+                yield from kryo_parts(part, f"{path}.{name}" if name else path)
+            return
+
+
+def _of_pojo(pojo: PojoSerializer) -> Parts:
+    return iter(pojo.columns())
+
+
+def _of_tuple(type_: TupleSerializer) -> Parts:
+    return ((f"f{i}", f) for i, f in enumerate(type_.fields))
+
+
+def _of_row(type_: RowSerializer) -> Parts:
+    names = type_.names or [f"f{i}" for i in range(len(type_.fields))]
+    return zip(names, type_.fields, strict=True)
+
+
+_INSIDE: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Parts]], ...]] = (
+    (PojoSerializer, _of_pojo),
+    (TupleSerializer, _of_tuple),
+    (RowSerializer, _of_row),
+    (SetSerializer, lambda s: iter([("element", s.element)])),
+    (ListSerializer, lambda s: iter([("element", s.element)])),
+    (JoinedListSerializer, lambda s: iter([("element", s.element)])),
+    (GenericArraySerializer, lambda s: iter([("element", s.element)])),
+    (MapSerializer, lambda s: iter([("key", s.key), ("value", s.value)])),
+    (EitherSerializer, lambda s: iter([("left", s.left), ("right", s.right)])),
+    (NullableSerializer, lambda s: iter([("", s.inner)])),
+    (NullFlagged, lambda s: iter([("", s.inner)])),
+    (TtlSerializer, lambda s: iter([("", s.value)])),
+    (UndescribedClassesSerializer, lambda s: iter([("", s.pojo)])),
+)
+
+
+def replaced(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer]) -> TypeSerializer:
+    """Return a copy of a type with other serializers in the place of some parts, which are given by their ``id``."""
+    return copy.deepcopy(type_, dict(stand_ins))
+
+
+def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
+    """Return the Java type of a part from what the user says that it holds: its own class with the type arguments.
+
+    Raises
+    ------
+    OptionError
+        If values of the part's class are none of the given type.
+    """
+    own = JavaType(part.type_class, given.arguments)
+    if shape(own)[0] == shape(given)[0] and (given.arguments or own.name == given.name):
+        return own
+    if part.type_class in _ANYTHING:
+        return given
+    raise OptionError(f"types: {path} is declared as {part.type_class}, whose values are not of type {given}")
+
+
+_ANYTHING: Final = frozenset({"java.lang.Object", "java.io.Serializable", "java.lang.Iterable"})

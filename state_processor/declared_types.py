@@ -1,0 +1,61 @@
+"""Types that users declare for parts that Kryo wrote: what snapshots do not tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from state_processor.backends.evolution import kryo_parts_of
+from state_processor.backends.states import StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kryo import java_type_of
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.type_text import parse_type
+
+DeclaredTypes = Mapping[str, TypeSerializer | str]
+"""Types by the path of the part: ``{"value.counters": Types.MAP(Types.STRING(), Types.LONG())}``, or the text ``MAP<…>``."""
+
+
+_COLUMNS: Final = frozenset({"key", "value", "list_value", "map_key", "map_value"})
+
+
+def of_columns_and_parts(state: StateDescription, types: DeclaredTypes) -> tuple[dict[str, TypeSerializer], DeclaredTypes]:
+    """Return the declared types of whole columns, whose rows they name, and those of parts that Kryo wrote."""
+    by_kryo = {path for path, _ in kryo_parts_of(state)}
+    columns = {c: type_of(c, given) for c, given in types.items() if c in _COLUMNS and c not in by_kryo}
+    return columns, {path: given for path, given in types.items() if path not in columns}
+
+
+def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:
+    """Return a declared type, which may be text.
+
+    Raises
+    ------
+    OptionError
+        If it is none.
+    """
+    type_ = parse_type(given) if isinstance(given, str) else given
+    if not isinstance(type_, TypeSerializer):
+        raise OptionError(f"types: {path!r} is given {given!r}; expected a type of Types, or the text of one")
+    return type_
+
+
+def java_types_by_path(types: DeclaredTypes | None) -> dict[str, JavaType]:
+    """Return the Java types that the declared types stand for, by path.
+
+    Raises
+    ------
+    OptionError
+        If one is no type, or stands for no Java type that Kryo writes.
+    """
+    if types is not None and not isinstance(types, Mapping):
+        raise OptionError(f"types={types!r}: expected a mapping of paths to types, such as {{'value.counters': Types.LIST(…)}}")
+    found = {}
+    for path, given in (types or {}).items():
+        type_ = type_of(path, given)
+        try:
+            found[path] = java_type_of(type_)
+        except OptionError as problem:
+            raise OptionError(f"types: {path!r}: {problem}") from None
+    return found

@@ -1,0 +1,68 @@
+"""Which Java types parts that Kryo wrote have: those that the user declares, and those that the values tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from state_processor.backends.kryo_inference import inferred_java_types
+from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.states import StateDescription, find_operator, operator_states
+from state_processor.declared_types import DeclaredTypes, java_types_by_path
+from state_processor.identifier import OperatorIdentifier
+from state_processor.serializers.kryo.types import JavaType
+
+_WHOLE: Final = {"list_value": "value.element", "map_key": "value.key", "map_value": "value.value"}
+"""Columns of flattened lists and maps, and the paths of the same in whole ones."""
+
+
+def kryo_types(
+    snapshot: Callable[[], Snapshot],
+    identifier: OperatorIdentifier,
+    state: str | None,
+    declared: DeclaredTypes | None,
+    infer: bool,
+) -> dict[str, JavaType]:
+    """Return the Java types of parts by path.
+
+    Parameters
+    ----------
+    snapshot
+        Opens the snapshot, where values have to be looked through.
+    identifier, state
+        What is read; all keyed states side by side where no state is named.
+    declared
+        Types that the user names; they go before those of the values.
+    infer
+        Whether to look through the values.
+
+    Raises
+    ------
+    OptionError
+        If a declared type is none.
+    """
+    named = java_types_by_path(declared)
+    return (_inferred(snapshot(), identifier, state) if infer else {}) | named
+
+
+def _inferred(snapshot: Snapshot, identifier: OperatorIdentifier, name: str | None) -> dict[str, JavaType]:
+    operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
+    if name is not None:
+        return inferred_java_types(snapshot, operator, name)
+    found: dict[str, JavaType] = {}
+    for state in operator_states(snapshot, operator).values():
+        if _is_beside_others(state):
+            types = inferred_java_types(snapshot, operator, state.name)
+            found |= {_of_operator(state.name, path): type_ for path, type_ in types.items()}
+    return found
+
+
+def _is_beside_others(state: StateDescription) -> bool:
+    return state.is_keyed and not state.is_timer and state.in_void_namespace
+
+
+def _of_operator(state: str, path: str) -> str:
+    """The path of a state's part where its column is one of many."""
+    column, dot, rest = path.partition(".")
+    whole = _WHOLE.get(column, column) + dot + rest
+    return state + whole.removeprefix("value") if whole.startswith("value") else whole
