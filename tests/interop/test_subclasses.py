@@ -8,6 +8,8 @@ from typing import Any
 import flink
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 from rewriting import write_keyed
 
 import state_processor as sp
@@ -19,6 +21,7 @@ from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import find_operator
 from state_processor.serializers.options import DecodeOptions
+from tests import hidden_subclasses as hidden
 
 pytestmark = pytest.mark.interop
 
@@ -52,17 +55,13 @@ def _savepoint(target: Path, version: str) -> dict[str, Any]:
     commit_savepoint(staging, [NewOperator.of_uid("shapes", 1, 128, subtasks)], version=metadata_version(version))
     fields = ({name: value for name, value in row.items() if name != "_class"} for row in ROWS)
     printed = [{"@class": row["_class"] or SHAPE, **own} for row, own in zip(ROWS, fields, strict=True)]
-    states = [
-        {
-            "name": "shapes",
-            "kind": "VALUE",
-            "value_type": f"POJO<{SHAPE}>",
-            "namespace_type": "VOID_NAMESPACE",
-            "ttl": False,
-            "entries": [{"key": key, "value": value} for key, value in enumerate(printed)],
-        }
-    ]
+    states = [_state([{"key": key, "value": value} for key, value in enumerate(printed)])]
     return {"uid": "shapes", "key_type": "LONG", "states": states}
+
+
+def _state(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    common = {"name": "shapes", "kind": "VALUE", "value_type": f"POJO<{SHAPE}>", "namespace_type": "VOID_NAMESPACE"}
+    return {**common, "ttl": False, "entries": entries}
 
 
 @pytest.mark.parametrize("version", REGISTERED)
@@ -81,6 +80,26 @@ def test_registered_subclasses(version: str, tmp_path: Path) -> None:
             of_flink.to_bytes() == _serializer(tmp_path / "savepoint").to_bytes()
         )  # declaring classes, order of tags, fields of each
         assert _rows(Path(answer["savepoint"])) == _rows(tmp_path / "savepoint")
+
+
+def test_values_of_undescribed_subclasses_are_carried(spark: SparkSession, tmp_path: Path) -> None:
+    """The names of plain shapes change; squares, which no snapshot describes, are the bytes that they were."""
+    base = hidden.savepoint(tmp_path / "base")
+    rows = sp.SavepointReader.read(spark, base).read_keyed_state("shapes", "shapes", undescribed="bytes")
+    name = f.when(f.col("value._bytes").isNull(), f.lit("changed"))
+    writer = sp.SavepointWriter.from_existing(spark, base)
+    writer.update_keyed_state("shapes", "shapes", rows.withColumn("value", f.col("value").withField("name", name)))
+    writer.remove_state("shapes", "timed").remove_state("shapes", "by-name").write(tmp_path / "savepoint")
+    entries = []
+    for key, row in enumerate(hidden.ROWS):
+        fields = {name: value for name, value in row.items() if name != "_class"}
+        new = {} if row["_class"] == SQUARE else {"name": "changed"}
+        entries.append({"key": key, "value": {"@class": row["_class"], **fields, **new}})
+    operator = {"uid": "shapes", "key_type": "LONG", "states": [_state(entries)]}
+    requests = [flink.request([operator], tmp_path / "savepoint", backend=backend) for backend in ("hashmap", "rocksdb")]
+    for answer in flink.restore("1.20.5", requests):
+        assert "error" not in answer, answer["error"][:4000]
+        assert flink.entries(answer["operators"]) == flink.entries([operator])
 
 
 def _serializer(path: Path) -> Any:
