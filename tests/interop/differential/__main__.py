@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from differential.cases import VERSION, case_of
 from differential.running import BACKENDS, DIRECTIONS, VERSIONS, Setting, run, settings, shrunk, slices
 
-_SLICE = 50
+_SLICE = 25
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import flink
 
 from differential import reading, writing
-from differential.cases import canonical, smaller
+from differential.cases import Entries, canonical, smaller
 from differential.draw import Draw
 from differential.pojos import PACKAGE, SOURCES
 from differential.scalars import as_text
@@ -114,6 +114,7 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
             if written:
                 writing.write(list(job.cases.values()), job.savepoint)
             jobs.append(job)
+    expected = {number: canonical(case) for number, case in cases.items()}
     alone: dict[Setting, dict[int, Case]] = defaultdict(dict)
     for version in sorted({setting.version for setting in where}):
         asked = [(job, setting) for setting in where if setting.version == version for job in jobs]
@@ -123,7 +124,7 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
                 continue
             for number, case in job.cases.items():
                 refusal = f"Flink refuses:\n{answer['error'][:3000]}" if "error" in answer else None
-                found = [refusal] if refusal else list(_differences(case, answer, setting))
+                found = [refusal] if refusal else list(_differences(case, expected[number], answer, setting))
                 if found:
                     problems[number, setting] = found
     for number, (setting, some) in enumerate(alone.items()):
@@ -174,8 +175,7 @@ def _chance(job: Job, setting: Setting) -> Draw:
     return Draw(as_text([min(job.cases.values(), key=lambda case: str(case["uid"]))["uid"], setting.backend]))
 
 
-def _differences(case: Case, answer: dict[str, Any], setting: Setting) -> Iterator[str]:
-    expected = canonical(case)
+def _differences(case: Case, expected: Entries, answer: dict[str, Any], setting: Setting) -> Iterator[str]:
     if setting.direction == WRITTEN:
         (found,) = (operator for operator in answer["operators"] if operator["uid"] == case["uid"])
         yield from _compare("Flink finds", expected, canonical(found))
