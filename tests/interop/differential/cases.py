@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from differential.draw import Draw
@@ -22,8 +22,9 @@ from differential.forms import (
 )
 from differential.pojos import POJOS, TIER
 from differential.scalars import BYTES, SCALARS, Form, Scalar, as_text, canonical_of
+from differential.sql_forms import RowData, random_row_data
 
-VERSION = 2
+VERSION = 3
 """Of the generator: a seed gives the same case as long as it is the same."""
 
 MAX_PARALLELISMS = ((2, 1), (5, 128), (2, 4096), (1, 32768))
@@ -102,19 +103,21 @@ def _key_form(draw: Draw) -> Form:
 
     POJOs inside of others have no ``hashCode`` that could be learned.
     """
+    if draw.one_in(12):
+        return random_row_data(draw, key=True)
     if draw.one_in(8):
         return draw.choice([pojo for pojo in POJOS if pojo.is_key])
     return random_form(draw, 2, key=True, every=False)
 
 
-def _distinct(form: Form, draw: Draw, count: int) -> list[Any]:
-    found = {as_text(form.canonical(value)): value for value in (form.random(draw) for _ in range(count))}
-    return list(found.values())
+def _distinct(form: Form, values: Iterable[Any]) -> list[Any]:
+    return list({as_text(form.canonical(value)): value for value in values}.values())
 
 
 def _keys(key: Form, draw: Draw) -> list[Any]:
     count = draw.weighted(((8, draw.randint(1, 12)), (1, 60), (1, 1)))
-    keys = _distinct(key, draw, count)
+    values = [key.random(draw) for _ in range(count)]
+    keys = _distinct(key, [value | {"kind": "+I"} for value in values] if isinstance(key, RowData) else values)
     if key.label == "STRING":
         keys = list(dict.fromkeys([*keys, "Aa", "BB"]))
     return keys
@@ -125,6 +128,8 @@ def _name(draw: Draw, number: int) -> str:
 
 
 def _random_value_form(draw: Draw) -> Form:
+    if draw.one_in(10):
+        return random_row_data(draw)
     form = random_form(draw)
     return Nullable(form) if draw.one_in(8) and isinstance(form, Scalar) else form
 
@@ -192,7 +197,7 @@ def _last_access(draw: Draw, kind: str, value: Any) -> Any:
 
 def _listed(draw: Draw, number: int) -> dict[str, Any]:
     kind = draw.choice((*LISTED, "BROADCAST"))
-    value = random_form(draw)
+    value = _random_value_form(draw)
     state: dict[str, Any] = {"name": _name(draw, 100 + number), "kind": kind, "value_type": value.label}
     if kind != "BROADCAST":
         return state | {"entries": [value.random(draw) for _ in range(draw.length() * 3)]}

@@ -5,10 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from datetime import date
+from decimal import Context
 from random import Random
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+EXACT = Context(prec=400)
+"""Arithmetic on decimals that rounds nothing."""
 
 _DAY = 86_400
 _NANOS = 1_000_000_000

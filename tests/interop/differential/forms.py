@@ -328,6 +328,14 @@ def array_of(element: Form) -> Form:
     return Sequenced(f"OBJECT_ARRAY<{element.label}>", element, T.OBJECT_ARRAY, True)
 
 
+_PARSERS: dict[str, Callable[[str], Form]] = {}
+
+
+def register_parser(name: str, parser: Callable[[str], Form]) -> None:
+    """Let labels ``name<…>`` be parsed by another module."""
+    _PARSERS[name] = parser
+
+
 def parse(label: str) -> Form:
     """The form of a label.
 
@@ -337,13 +345,15 @@ def parse(label: str) -> Form:
     name, _, rest = label.partition("<")
     if not rest or label in BY_LABEL:
         return BY_LABEL[label]
-    arguments = _arguments(rest[:-1])
+    if name in _PARSERS:
+        return _PARSERS[name](rest[:-1])
+    inside = arguments(rest[:-1])
     if name == "ROW":
-        named = [argument.partition(":") for argument in arguments]
+        named = [argument.partition(":") for argument in inside]
         if all(colon and "<" not in field for field, colon, _ in named):
             return Row(tuple(parse(type_) for *_, type_ in named), tuple(field for field, *_ in named))
-        return Row(tuple(map(parse, arguments)))
-    parts = tuple(map(parse, arguments))
+        return Row(tuple(map(parse, inside)))
+    parts = tuple(map(parse, inside))
     return {
         "TUPLE": lambda: Tuple(parts),
         "LIST": lambda: list_of(*parts),
@@ -354,11 +364,11 @@ def parse(label: str) -> Form:
     }[name]()
 
 
-def _arguments(text: str) -> list[str]:
+def arguments(text: str) -> list[str]:
     """The parts between the commas that stand in no inner brackets."""
     parts, depth = [""], 0
     for c in text:
-        depth += (c == "<") - (c == ">")
+        depth += (c in "<(") - (c in ">)")
         if c == "," and not depth:
             parts.append("")
         else:

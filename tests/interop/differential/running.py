@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -149,7 +151,8 @@ def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, A
         return []
     classes = flink.generated_classes(version, PACKAGE, SOURCES)
     requests = [_request(job, setting) for job, setting in asked]
-    return flink.restore(version, requests, class_path=[classes], timeout=600 + 60 * len(asked))
+    tables = "ROW_DATA" in json.dumps(requests)
+    return flink.restore(version, requests, class_path=[classes], tables=tables, timeout=600 + 60 * len(asked))
 
 
 def _request(job: Job, setting: Setting) -> dict[str, Any]:
@@ -193,11 +196,13 @@ def _differences(case: Case, expected: Entries, answer: dict[str, Any], setting:
         yield from _compare_access(what, case, access, setting)
 
 
-def _compare(what: str, expected: dict[Any, list[str]], found: dict[Any, list[str]]) -> Iterator[str]:
+def _compare(what: str, expected: Entries, found: Entries) -> Iterator[str]:
     for state, entries in expected.items():
         if found[state] != entries:
             missing, extra = _without(entries, found[state]), _without(found[state], entries)
-            yield f"{what} in {state[1]} {state[0]!r}\n  not:  {_some(missing)}\n  but:  {_some(extra)}"
+            counts = f"{len(missing)} of {len(entries)} entries differ" if missing or extra else "entries are there more or less often"
+            texts = _about((missing or [""])[0], _nearest((missing or [""])[0], extra))
+            yield f"{what} in {state[1]} {state[0][:40]!r}, where {counts}\n  not: {texts[0]}\n  but: {texts[1]}"
 
 
 def _without(entries: Iterable[str], others: Sequence[str]) -> list[str]:
@@ -205,9 +210,14 @@ def _without(entries: Iterable[str], others: Sequence[str]) -> list[str]:
     return [entry for entry in entries if entry not in known]
 
 
-def _some(entries: Sequence[str]) -> str:
-    shown = "\n        ".join(entry[:1500] for entry in entries[:2])
-    return shown + (f"\n        and {len(entries) - 2} more" if len(entries) > 2 else "") or "(as often)"
+def _nearest(entry: str, others: Sequence[str]) -> str:
+    return max(others, key=lambda other: len(commonprefix([entry, other])), default="")
+
+
+def _about(expected: str, found: str) -> tuple[str, str]:
+    """Two texts, cut to where they begin to differ."""
+    begin = max(0, len(commonprefix([expected, found])) - 300)
+    return tuple(("…" if begin else "") + text[begin : begin + 900] or "(nothing)" for text in (expected, found))  # type: ignore[return-value]
 
 
 def _compare_access(what: str, case: Case, access: dict[str, dict[str, Any]], setting: Setting) -> Iterator[str]:

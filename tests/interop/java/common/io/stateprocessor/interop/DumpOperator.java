@@ -74,19 +74,19 @@ final class DumpOperator extends AbstractStreamOperator<Void>
         switch (spec.kind()) {
             case OPERATOR_LIST -> {
                 for (Object element : getOperatorStateBackend().getListState(spec.listDescriptor()).get()) {
-                    add(position, Json.of(element));
+                    add(position, Json.of(Labels.plain(spec.valueType(), element)));
                 }
             }
             case UNION_LIST -> {
                 for (Object element : getOperatorStateBackend().getUnionListState(spec.listDescriptor()).get()) {
-                    add(position, Json.of(element));
+                    add(position, Json.of(Labels.plain(spec.valueType(), element)));
                 }
             }
             default -> {
                 for (Map.Entry<Object, Object> e : getOperatorStateBackend().getBroadcastState(spec.mapDescriptor()).entries()) {
                     ObjectNode entry = Json.object();
-                    entry.set("key", Json.of(e.getKey()));
-                    entry.set("value", Json.of(e.getValue()));
+                    entry.set("key", Json.of(Labels.plain(spec.mapKeyType(), e.getKey())));
+                    entry.set("value", Json.of(Labels.plain(spec.valueType(), e.getValue())));
                     add(position, entry);
                 }
             }
@@ -142,7 +142,7 @@ final class DumpOperator extends AbstractStreamOperator<Void>
             }
             value = elements.isEmpty() ? null : elements;
         } else {
-            value = ((InternalAppendingState<Object, Object, Object, Object, Object>) state).getInternal();
+            value = Labels.plain(spec.valueType(), ((InternalAppendingState<Object, Object, Object, Object, Object>) state).getInternal());
         }
         return value == null ? null : Json.of(value);
     }

@@ -17,6 +17,7 @@ import org.apache.flink.api.java.typeutils.PojoTypeInfo;
 import org.apache.flink.api.java.typeutils.runtime.NullableSerializer;
 import org.apache.flink.api.java.typeutils.runtime.TupleSerializer;
 import org.apache.flink.runtime.state.VoidNamespaceSerializer;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.streaming.api.windowing.windows.GlobalWindow;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.streaming.runtime.streamrecord.StreamElementSerializer;
@@ -121,6 +122,11 @@ final class Labels {
             }
             default -> throw new IllegalArgumentException("rows of the table API inside of " + label);
         };
+    }
+
+    /** A row of the table API from JSON, if that is what the label names; else null. */
+    static Object rowOfTable(String label, JsonNode json) {
+        return label.startsWith("ROW_DATA<") ? TABLE.get().made(split(label)[1], json) : null;
     }
 
     private static TypeInformation<?> parse(String label) {

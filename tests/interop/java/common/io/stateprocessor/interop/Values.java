@@ -62,6 +62,10 @@ final class Values {
 
     /** A value of the type that a label names; {@code NULLABLE} around it makes no difference to the value. */
     static Object fromJson(String label, JsonNode json) {
+        Object row = Labels.rowOfTable(label, json);
+        if (row != null) {
+            return row;
+        }
         boolean wrapped = label.startsWith("NULLABLE<");
         return fromJson(Labels.type(wrapped ? label.substring("NULLABLE<".length(), label.length() - 1) : label), json);
     }
