@@ -15,14 +15,14 @@ import pytest
 from differential import reading, writing
 from differential.cases import KEYED, LISTED, MAX_PARALLELISMS, TIMERS, canonical, case_of
 from differential.forms import parse
-from differential.running import DIRECTIONS, Problems, run, settings
+from differential.running import DIRECTIONS, READ, SPARK, WRITTEN, Problems, run, settings
 from differential.scalars import SCALARS
 from selection import asking
 
-SEEDS = range(20)
+SEEDS = {WRITTEN: range(20), SPARK: range(20, 24), READ: range(20)}
 REGRESSIONS: list[dict[str, Any]] = json.loads((Path(reading.__file__).parent / "regressions.json").read_text("utf-8"))
 CASES = {
-    **{(direction, f"seed {seed}"): case_of(seed, direction) for direction in DIRECTIONS for seed in SEEDS},
+    **{(direction, f"seed {seed}"): case_of(seed, direction) for direction in DIRECTIONS for seed in SEEDS[direction]},
     **{(direction, found["name"]): found["case"] for found in REGRESSIONS for direction in found["directions"]},
 }
 

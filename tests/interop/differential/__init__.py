@@ -1,9 +1,11 @@
 """Differential tests at random against real Flink: it restores what we write, and we read what it writes.
 
-A case is one operator in the form of expected.json, entries and all, made from a seed. Two directions:
+A case is one operator in the form of expected.json, entries and all, made from a seed. Directions:
 
 written
     We write the case; Flink restores it, prints every entry, and takes snapshots of its own, which we read.
+spark
+    The same from DataFrames.
 read
     Flink fills a job's states from the case and takes snapshots in all formats, which we read.
 

@@ -6,29 +6,31 @@ import json
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any, TypeVar
 
 import flink
 
-from differential import reading, writing
+from differential import reading, spark_writing, writing
 from differential.cases import Entries, canonical, smaller
 from differential.draw import Draw
 from differential.pojos import PACKAGE, SOURCES
 from differential.scalars import as_text
 
+Writer = Callable[[Sequence[dict[str, Any]], Path], None]
+
 VERSIONS = ("1.20.5", "2.3.0")
 BACKENDS = ("hashmap", "rocksdb")
-WRITTEN, READ = "written", "read"
-DIRECTIONS = (WRITTEN, READ)
+WRITTEN, SPARK, READ = "written", "spark", "read"
+DIRECTIONS = (WRITTEN, SPARK, READ)
+_WRITERS: dict[str, Writer] = {WRITTEN: writing.write, SPARK: spark_writing.write}
 
 _BATCH = 12
 _MOST_SHRINKING, _MOST_CANDIDATES, _AT_ONCE = 15, 48, 8
-_FORMATS = {WRITTEN: ("canonical", "native"), READ: ("canonical", "native", "incremental")}
+_FORMATS = {WRITTEN: ("canonical", "native"), SPARK: ("canonical", "native"), READ: ("canonical", "native", "incremental")}
 _COMPRESSED = {
     "execution.checkpointing.snapshot-compression": "true",
     "state.backend.rocksdb.use-bloom-filter": "true",
@@ -99,12 +101,12 @@ def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> 
 
 
 def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch: Path) -> Problems:
-    written = where[0].direction == WRITTEN
+    write = _WRITERS.get(where[0].direction)
     problems: Problems = {}
     jobs = []
     groups: dict[int, list[int]] = defaultdict(list)
     for number, case in cases.items():
-        refusal = _refusal(case, scratch) if written else None
+        refusal = _refusal(write, case, scratch) if write else None
         if refusal is None:
             groups[case["max_parallelism"]].append(number)
         else:
@@ -113,8 +115,8 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
         for part in slices(group, size):
             job = Job({number: cases[number] for number in part}, scratch / f"{size}-{len(jobs)}")
             job.directory.mkdir(parents=True)
-            if written:
-                writing.write(list(job.cases.values()), job.savepoint)
+            if write:
+                write(list(job.cases.values()), job.savepoint)
             jobs.append(job)
     expected = {number: canonical(case) for number, case in cases.items()}
     alone: dict[Setting, dict[int, Case]] = defaultdict(dict)
@@ -134,11 +136,11 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
     return problems
 
 
-def _refusal(case: Case, scratch: Path) -> str | None:
+def _refusal(write: Writer, case: Case, scratch: Path) -> str | None:
     """By what words our writer refuses a case, which it may not."""
     target = scratch / "trial"
     try:
-        writing.write([case], target)
+        write([case], target)
     except Exception as problem:  # whatever it is, it is to be reported with the seed
         return f"we refuse: {type(problem).__name__}: {problem}"
     finally:
@@ -157,7 +159,7 @@ def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, A
 
 def _request(job: Job, setting: Setting) -> dict[str, Any]:
     draw = _chance(job, setting)
-    written = setting.direction == WRITTEN
+    written = setting.direction != READ
     options = draw.choice(_SETTINGS)
     formats = [f for f in _FORMATS[setting.direction] if options.get(_TIMERS) != "HEAP" or f != "native"]
     return flink.request(
@@ -179,10 +181,10 @@ def _chance(job: Job, setting: Setting) -> Draw:
 
 
 def _differences(case: Case, expected: Entries, answer: dict[str, Any], setting: Setting) -> Iterator[str]:
-    if setting.direction == WRITTEN:
+    if setting.direction != READ:
         (found,) = (operator for operator in answer["operators"] if operator["uid"] == case["uid"])
         yield from _compare("Flink finds", expected, canonical(found))
-    copies = answer["parallelism"] if setting.direction == WRITTEN else 1
+    copies = answer["parallelism"] if setting.direction != READ else 1
     expected = {state: sorted(entries * (copies if state[1] == "UNION_LIST" else 1)) for state, entries in expected.items()}
     for format_, path in answer["snapshots"].items():
         what = f"of Flink's {format_} snapshot we read"
@@ -197,12 +199,14 @@ def _differences(case: Case, expected: Entries, answer: dict[str, Any], setting:
 
 
 def _compare(what: str, expected: Entries, found: Entries) -> Iterator[str]:
-    for state, entries in expected.items():
-        if found[state] != entries:
-            missing, extra = _without(entries, found[state]), _without(found[state], entries)
-            counts = f"{len(missing)} of {len(entries)} entries differ" if missing or extra else "entries are there more or less often"
-            texts = _about((missing or [""])[0], _nearest((missing or [""])[0], extra))
-            yield f"{what} in {state[1]} {state[0][:40]!r}, where {counts}\n  not: {texts[0]}\n  but: {texts[1]}"
+    for (name, kind), entries in expected.items():
+        others = found[name, kind]
+        if others != entries:
+            missing, extra = _without(entries, others), _without(others, entries)
+            counts = f"{len(missing)} of {len(entries)} differ" if missing or extra else "entries are there more or less often"
+            first = (missing or [""])[0]
+            texts = _about(first, max(extra, key=lambda other: _alike(first, other), default=""))
+            yield f"{what} in {kind} {name[:40]!r}: {counts}\n  not: {texts[0]}\n  but: {texts[1]}"
 
 
 def _without(entries: Iterable[str], others: Sequence[str]) -> list[str]:
@@ -210,14 +214,15 @@ def _without(entries: Iterable[str], others: Sequence[str]) -> list[str]:
     return [entry for entry in entries if entry not in known]
 
 
-def _nearest(entry: str, others: Sequence[str]) -> str:
-    return max(others, key=lambda other: len(commonprefix([entry, other])), default="")
+def _alike(one: str, other: str) -> int:
+    """How many characters texts have in common before they differ."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _about(expected: str, found: str) -> tuple[str, str]:
+def _about(expected: str, found: str) -> list[str]:
     """Two texts, cut to where they begin to differ."""
-    begin = max(0, len(commonprefix([expected, found])) - 300)
-    return tuple(("…" if begin else "") + text[begin : begin + 900] or "(nothing)" for text in (expected, found))  # type: ignore[return-value]
+    begin = max(0, _alike(expected, found) - 300)
+    return [("…" if begin else "") + text[begin : begin + 900] or "(nothing)" for text in (expected, found)]
 
 
 def _compare_access(what: str, case: Case, access: dict[str, dict[str, Any]], setting: Setting) -> Iterator[str]:
@@ -228,7 +233,7 @@ def _compare_access(what: str, case: Case, access: dict[str, dict[str, Any]], se
         for entry, written in zip(state["entries"], state.get("last_access", ()), strict=False):
             held = found.get(reading.slot_text(case, entry))
             times = held if isinstance(held, list) else [held]
-            if setting.direction == WRITTEN:
+            if setting.direction != READ:
                 expected = written if isinstance(written, list) else [written]
                 same = sorted(map(reading.millis, times)) == sorted(expected)
             else:

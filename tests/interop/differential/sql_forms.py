@@ -12,7 +12,6 @@ from differential import draw as d
 from differential.draw import Draw
 from differential.forms import Mapped, Row, arguments, register_parser
 from differential.scalars import BYTES, SCALARS, Form, Scalar, canonical_of, column_of, drawn, printed_of
-
 from state_processor.serializers.base import TypeSerializer
 from state_processor.types import Types
 
@@ -78,7 +77,9 @@ def _timestamp(name: str, precision: int, suffix: str) -> Scalar:
         return text if not suffix else f"{text}:00{suffix}" if text.count(":") == 1 else text + suffix
 
     def show(text: str) -> str:
-        return text if not suffix else text.removesuffix(suffix).removesuffix(":00") if text.endswith(f":00{suffix}") else text[:-1]
+        return (
+            text if not suffix else text.removesuffix(suffix).removesuffix(":00") if text.endswith(f":00{suffix}") else text[:-1]
+        )
 
     return _atom(f"{name}({precision})", drawing, hold, show)
 

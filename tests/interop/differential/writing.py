@@ -60,13 +60,18 @@ def array(form: Form, values: Sequence[Any], nullable: bool = False) -> pa.Array
 
 def _keyed(staging: Staging, case: dict[str, Any], states: Sequence[dict[str, Any]]) -> dict[int, Any]:
     key = parse(case["key_type"])
-    written = [(_description(key, state), [_rows(key, state)]) for state in states]
-    serializer, size = key.serializer(), case["max_parallelism"]
-    key_hash = None
-    if isinstance(serializer, PojoSerializer):
-        order = ("tenant", "id") if serializer.class_name.endswith("UserKey") else key.names  # type: ignore[attr-defined]
-        key_hash = LearnedHash(serializer, (HashRule("Objects.hash", tuple(order)),), size)
-    return write_keyed(staging, operator_id(case["uid"]), written, case["parallelism"], size, 0, key_hash)
+    written = [(_description(key, state), [rows(key, state)]) for state in states]
+    size = case["max_parallelism"]
+    return write_keyed(staging, operator_id(case["uid"]), written, case["parallelism"], size, 0, key_hash(key, size))
+
+
+def key_hash(key: Form, max_parallelism: int) -> LearnedHash | None:
+    """How keys of a class of the user's compute their ``hashCode``."""
+    serializer = key.serializer()
+    if not isinstance(serializer, PojoSerializer):
+        return None
+    order = ("tenant", "id") if serializer.class_name == "fixtures.UserKey" else key.names  # type: ignore[attr-defined]
+    return LearnedHash(serializer, (HashRule("Objects.hash", tuple(order)),), max_parallelism)
 
 
 def _description(key: Form, state: dict[str, Any]) -> StateDescription:
@@ -79,7 +84,7 @@ def _description(key: Form, state: dict[str, Any]) -> StateDescription:
     return StateDescription(name, kind, serializer, namespace, map_key, TtlSerializer.of(value) if state["ttl"] else value)
 
 
-def _rows(key: Form, state: dict[str, Any]) -> pa.RecordBatch:
+def rows(key: Form, state: dict[str, Any]) -> pa.RecordBatch:
     entries = state["entries"]
     columns = {"key": array(key, [entry["key"] for entry in entries])}
     if state["namespace_type"] != "VOID_NAMESPACE":
