@@ -67,7 +67,7 @@ class SavepointWriter:
 
     What a null means depends on where it stands:
 
-    - key, map key: a key is never null; the key of a map's entry is where its type has null, as ``STRING`` has.
+    - key, key of a map's entry: refused.
     - value, list or map of a row: there is no entry for the key; :meth:`update_keyed_state` removes the one that is there.
     - value of a map's entry, element of a list or array, field of a tuple: a null, where the type has one (``STRING``,
       ``BIG_INT``, ``BIG_DEC``, dates and times, ``POJO``, ``NULLABLE``, ``KRYO``); where it has none (``LONG`` and other
