@@ -12,15 +12,25 @@ import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.composite import ROW_KIND_FIELD, ROW_KINDS, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.composite import (
+    ROW_KIND_FIELD,
+    ROW_KINDS,
+    EnumSerializer,
+    NullableSerializer,
+    RowSerializer,
+    TupleSerializer,
+)
 from state_processor.serializers.encoded_hashes import Hashes, fold_long, hashes_of_encoded
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.encode import BEGIN, END
 from state_processor.serializers.kernel.encode_input import conform
 from state_processor.serializers.kernel.encode_text import code_point, utf8_size
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.nested import nested
+from state_processor.serializers.pojo import PojoSerializer
 from state_processor.serializers.rowdata import BinaryDataSerializer
 from state_processor.serializers.streaming import WrappingSerializer
 from state_processor.serializers.table_values import BinaryRowDataSerializer, StringDataSerializer
@@ -30,6 +40,21 @@ _FLOAT_NAN: Final = 0x7FC00000
 _DOUBLE_NAN: Final = 0x7FF8000000000000
 _MURMUR_SEED: Final = 42
 _SIZE: Final = 4
+
+
+def require_hash_code(serializer: TypeSerializer) -> None:
+    """Check that the ``hashCode`` of keys is a rule of Flink or of the JDK, and not code of the job's own.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the key is, or holds, a class of the job's own.
+    """
+    for part in nested((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
+        raise UnsupportedFormatError(
+            f"keys of type {serializer}: the hashCode of {part} is code of its class, which decides the key group of each key; "
+            'give it as key_hash, for instance key_hash=HashRule("Objects.hash", ("tenant", "id"))'
+        )
 
 
 def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:

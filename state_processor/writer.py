@@ -45,6 +45,7 @@ from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
 from state_processor.serializers.kernel.encode_input import bind
+from state_processor.serializers.key_hashes import require_hash_code
 from state_processor.spark_versions import arrow_schema_of
 from state_processor.state_specs import StateSpec, as_spec, whole_type, with_type
 from state_processor.task_errors import our_errors
@@ -259,6 +260,8 @@ class SavepointWriter:
             draft.sources.append(RowSource(df, encoded, names=names))
             if key_hash is not None:
                 draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
+            elif draft.hashing is None and (draft.base is None or draft.base.key is None):
+                require_hash_code(key_serializer)
             self._set_parallelism(draft, parallelism)
         return self
 

@@ -46,6 +46,10 @@ WINDOWED = {"value": sp.ValueState(T.LONG(), namespace=T.TIME_WINDOW())}
 REFUSED: dict[str, tuple[Call, str]] = {
     "missing key": (keyed(ROW, key="user"), r"operator new: there is no column 'user'; the rows have key, value"),
     "missing state": (keyed(ROW, states=TOTAL), r"operator new: there is no column 'total'; the rows have key, value"),
+    "key with a hashCode of its own": (
+        keyed("SELECT named_struct('id', 1) AS key, 1L AS total", key_type=T.POJO("com.acme.Key", {"id": T.INT()})),
+        r"operator new: keys of type POJO<com.acme.Key>: the hashCode of POJO<com.acme.Key> is code of its class.*key_hash=",
+    ),
     "case of a column": (
         keyed("SELECT 'a' AS key, 1L AS Total", states=TOTAL),
         r"operator new: there is no column 'total'.* Did you mean 'Total'",
