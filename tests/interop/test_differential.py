@@ -70,7 +70,7 @@ def test_seeds_reach_every_kind_of_state_and_type() -> None:
 def test_another_value_is_noticed(seed: int, tmp_path: Path) -> None:
     """What is compared is content: an entry that is not there, or one too many, differs."""
     case = case_of(seed, "written")
-    writing.write([case], tmp_path / "savepoint")
+    writing.write([case], tmp_path / "savepoint", "2.3.0")
     assert reading.read(tmp_path / "savepoint", case) == canonical(case)
     other = copy.deepcopy(case)
     state = next(state for state in other["states"] if state["entries"])

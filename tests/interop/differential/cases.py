@@ -21,10 +21,10 @@ from differential.forms import (
     random_pairs,
 )
 from differential.pojos import POJOS, TIER
-from differential.scalars import BYTES, SCALARS, Form, Scalar, as_text, canonical_of
+from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of
 from differential.sql_forms import RowData, random_row_data
 
-VERSION = 3
+VERSION = 4
 """Of the generator: a seed gives the same case as long as it is the same."""
 
 MAX_PARALLELISMS = ((2, 1), (5, 128), (2, 4096), (1, 32768))
@@ -42,7 +42,7 @@ _NAMES = ("state", "f0", "value", "Zustand-ü", "with space", "a/b", "_timer", "
 def random_form(draw: Draw, depth: int = _DEPTH, key: bool = False, every: bool = True) -> Form:
     """A type of at most this depth, that can be a key if asked for; not ``every`` is without POJOs and maps."""
     arrays = (BYTES, *PRIMITIVE_ARRAYS, *BASIC_ARRAYS)
-    leaf = draw.weighted(((8, SCALARS), (0 if key else 3, arrays), (2 if every else 0, (*POJOS, TIER))))
+    leaf = draw.weighted(((8, SCALARS), (0 if key else 3, arrays), (2 if every else 0, (*POJOS, TIER)), (0 if key else 1, KRYO)))
     if depth <= 1 or draw.one_in(2):
         return draw.choice([form for form in leaf if form.is_key or not key])
 
@@ -132,7 +132,7 @@ def _random_value_form(draw: Draw) -> Form:
     if draw.one_in(10):
         return random_row_data(draw)
     form = random_form(draw)
-    return Nullable(form) if draw.one_in(8) and isinstance(form, Scalar) else form
+    return Nullable(form) if draw.one_in(8) and form in SCALARS else form
 
 
 def _keyed(draw: Draw, key: Form, keys: list[Any], number: int) -> dict[str, Any]:

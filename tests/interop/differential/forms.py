@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from differential.draw import Draw
-from differential.scalars import BYTES, SCALARS, Form, as_text, canonical_of, column_of, drawn, printed_of
+from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of, column_of, drawn, flink_version, printed_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.types import Types
 
@@ -236,44 +236,75 @@ class Enum(Form):
 
 
 @dataclass(frozen=True)
-class Pojo(Form):
-    """A POJO; its fields may be null, but for ``primitives``."""
+class Members:
+    """The fields that a class declares: names, types in the same order, and those that Java has as primitives."""
 
-    class_name: str
     names: tuple[str, ...]
     parts: tuple[Form, ...]
     primitives: frozenset[str]
+
+    def each(self, change: Callable[[str, Form], Any]) -> dict[str, Any]:
+        return {name: change(name, part) for name, part in zip(self.names, self.parts, strict=True)}
+
+    @property
+    def serializers(self) -> dict[str, TypeSerializer]:
+        return self.each(lambda _, part: part.serializer())
+
+    def random(self, draw: Draw) -> dict[str, Any]:
+        return self.each(lambda name, part: drawn(part, draw, name not in self.primitives))
+
+
+_NO_MEMBERS = Members((), (), frozenset())
+
+
+@dataclass(frozen=True)
+class Pojo(Form):
+    """A POJO as Flink infers it, with subclasses that the job registers; fields may be null, but for primitives."""
+
+    class_name: str
+    members: Members
     is_key: bool = False
     knows_null: bool = True
+    subclasses: tuple[tuple[str, Members], ...] = ()
 
     @property
     def label(self) -> str:  # type: ignore[override]
         return f"POJO<{self.class_name}>"
 
     def serializer(self) -> TypeSerializer:
-        return T.POJO(self.class_name, {name: part.serializer() for name, part in zip(self.names, self.parts, strict=True)})
+        added = {name: members.serializers for name, members in self.subclasses}
+        return T.INFERRED(T.POJO(self.class_name, self.members.serializers, added or None), flink_version())
 
-    def _each(self, change: Callable[[str, Form], Any]) -> dict[str, Any]:
-        return {name: change(name, part) for name, part in zip(self.names, self.parts, strict=True)}
+    def _of_class(self, class_name: str) -> tuple[Members, Members]:
+        return self.members, dict(self.subclasses).get(class_name, _NO_MEMBERS)
 
     def random(self, draw: Draw) -> Any:
-        return {"@class": self.class_name, **self._each(lambda name, part: drawn(part, draw, name not in self.primitives))}
+        class_name = draw.choice((self.class_name, *(name for name, _ in self.subclasses)))
+        own, added = self._of_class(class_name)
+        return {"@class": class_name, **own.random(draw), **added.random(draw)}
+
+    def _changed(self, value: dict[str, Any], change: Callable[[Form, Any], Any], class_name: str) -> dict[str, Any]:
+        own, added = self._of_class(class_name)
+        return {name: each for part in (own, added) for name, each in part.each(lambda n, form: change(form, value[n])).items()}
 
     def column(self, value: Any) -> Any:
-        return self._each(lambda name, part: column_of(part, value[name]))
+        held = self._changed(value, column_of, value["@class"])
+        return held | {"_class": value["@class"]} if self.subclasses else held
 
     def printed(self, held: Any) -> Any:
-        return {"@class": self.class_name, **self._each(lambda name, part: printed_of(part, held[name]))}
+        class_name = held["_class"] or self.class_name if self.subclasses else self.class_name
+        return {"@class": class_name, **self._changed(held, printed_of, class_name)}
 
     def canonical(self, value: Any) -> Any:
-        return {**value, **self._each(lambda name, part: canonical_of(part, value[name]))}
+        return value | self._changed(value, canonical_of, value["@class"])
 
     def simpler(self, value: Any) -> Iterator[Any]:
-        for name, part in zip(self.names, self.parts, strict=True):
-            if value[name] is not None:
-                if name not in self.primitives:
-                    yield {**value, name: None}
-                yield from ({**value, name: smaller} for smaller in part.simpler(value[name]))
+        for members in self._of_class(value["@class"]):
+            for name, part in zip(members.names, members.parts, strict=True):
+                if value[name] is not None:
+                    if name not in members.primitives:
+                        yield {**value, name: None}
+                    yield from ({**value, name: smaller} for smaller in part.simpler(value[name]))
 
 
 @dataclass(frozen=True)
@@ -307,7 +338,7 @@ class Nullable(Form):
         return self.inner.simpler(value)
 
 
-BY_LABEL: dict[str, Form] = {form.label: form for form in (*SCALARS, BYTES)}
+BY_LABEL: dict[str, Form] = {form.label: form for form in (*SCALARS, *KRYO, BYTES)}
 
 PRIMITIVE_ARRAYS = tuple(
     Sequenced(f"{name}_ARRAY", BY_LABEL[name], T.PRIMITIVE_ARRAY, False)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from differential.draw import Draw
-from differential.forms import BY_LABEL, Enum, Pojo, Tuple, array_of, parse
+from differential.forms import BY_LABEL, Enum, Members, Pojo, Tuple, array_of, parse
 from differential.scalars import Form
 
-PACKAGE = "random"
-_SEED = "classes 1"  # another pool has other class names, so that regressions keep their classes
+PACKAGE = "random2"
+_SEED = "classes 2"  # another pool has other class names, so that regressions keep their classes
 _COUNT = 30
 
 TIER = Enum("fixtures.Tier", ("BRONZE", "SILVER", "GOLD"))
-USER_KEY = Pojo("fixtures.UserKey", ("id", "tenant"), (BY_LABEL["INT"], BY_LABEL["STRING"]), frozenset({"id"}), is_key=True)
+_TENANT = Members(("id", "tenant"), (BY_LABEL["INT"], BY_LABEL["STRING"]), frozenset({"id"}))
+USER_KEY = Pojo("fixtures.UserKey", _TENANT, is_key=True)
 
 _PRIMITIVES = {
     "boolean": "BOOLEAN",
@@ -43,6 +44,13 @@ _VALUES = {
     "java.sql.Timestamp": "SQL_TIMESTAMP",
     "java.time.Instant": "INSTANT",
 }
+_BY_KRYO = {
+    "java.time.LocalDate": "LOCAL_DATE",
+    "java.time.LocalTime": "LOCAL_TIME",
+    "java.time.LocalDateTime": "LOCAL_DATE_TIME",
+    "java.time.Duration": "KRYO<java.time.Duration>",
+    "java.util.UUID": "KRYO<java.util.UUID>",
+}
 _ARRAYS = {
     "byte[]": "BYTES",
     "boolean[]": "BOOLEAN_ARRAY",
@@ -60,7 +68,7 @@ _HASHED = ("int", "long", "boolean", "double", "String", "Integer", "Long", "Dou
 
 def _field(draw: Draw, known: Sequence[Pojo]) -> tuple[str, Form]:
     """A field's type in Java, and its form."""
-    table = draw.weighted(((4, _PRIMITIVES), (6, _VALUES), (2, _ARRAYS)))
+    table = draw.weighted(((4, _PRIMITIVES), (6, _VALUES), (2, _BY_KRYO), (2, _ARRAYS)))
     java = draw.choice(list(table))
     plain = java, parse(table[java])
     if not known or draw.one_in(2):
@@ -79,28 +87,42 @@ def _field(draw: Draw, known: Sequence[Pojo]) -> tuple[str, Form]:
     )
 
 
+_Declared = dict[str, tuple[str, Form]]
+"""Fields by name: types in Java, and forms."""
+
+
+def _members(fields: _Declared) -> Members:
+    primitives = frozenset(name for name, (java, _) in fields.items() if java in _PRIMITIVES)
+    return Members(tuple(fields), tuple(form for _, form in fields.values()), primitives)
+
+
 def _pool() -> tuple[dict[str, Pojo], dict[str, str]]:
-    """The classes' forms and sources, by class name."""
+    """The classes' forms and sources, by class name; every fifth can be a key, every seventh has subclasses."""
     draw = Draw(_SEED)
     forms: dict[str, Pojo] = {}
     sources: dict[str, str] = {}
     for number in range(_COUNT):
-        simple = f"P{number}"
-        hashed = number % 5 == 0
+        simple, hashed = f"P{number}", number % 5 == 0
         names = draw.sample(("a", "b", "id", "name", "value", "zZ", "_x", "ü", "x1", "Upper", "a1", "serial"), draw.randint(1, 7))
-        fields: dict[str, tuple[str, Form]] = {}
+        fields: _Declared = {}
         for name in names:
             java = draw.choice(_HASHED)
             fields[name] = (java, parse((_PRIMITIVES | _VALUES)[java])) if hashed else _field(draw, list(forms.values()))
-        primitives = frozenset(name for name, (java, _) in fields.items() if java in _PRIMITIVES)
-        parts = tuple(form for _, form in fields.values())
-        forms[f"{PACKAGE}.{simple}"] = Pojo(f"{PACKAGE}.{simple}", tuple(fields), parts, primitives, is_key=hashed)
-        sources[simple] = _source(simple, {name: java for name, (java, _) in fields.items()}, hashed)
+        sources[simple] = _source(simple, fields, hashed)
+        subclasses = []
+        for sub in (f"{simple}A", f"{simple}B") if number % 7 == 1 and not hashed else ():
+            added = {f"{sub.lower()}{i}": _field(draw, list(forms.values())) for i in range(draw.randint(0, 3))}
+            sources[sub] = _source(sub, added, False, simple)
+            subclasses.append((f"{PACKAGE}.{sub}", _members(added)))
+        form = Pojo(f"{PACKAGE}.{simple}", _members(fields), is_key=hashed, subclasses=tuple(subclasses))
+        forms[form.class_name] = form
     return forms, sources
 
 
-def _source(simple: str, fields: dict[str, str], hashed: bool) -> str:
-    lines = [f"package {PACKAGE};", f"public class {simple} {{", *(f"    public {java} {name};" for name, java in fields.items())]
+def _source(simple: str, fields: _Declared, hashed: bool, parent: str | None = None) -> str:
+    extending = f" extends {parent}" if parent else ""
+    declared = [f"    public {java} {name};" for name, (java, _) in fields.items()]
+    lines = [f"package {PACKAGE};", f"public class {simple}{extending} {{", *declared]
     if hashed:
         equal = " && ".join(f"java.util.Objects.equals({name}, o.{name})" for name in fields)
         lines += [
@@ -112,6 +134,13 @@ def _source(simple: str, fields: dict[str, str], hashed: bool) -> str:
 
 POOL, SOURCES = _pool()
 """The forms of the classes, and their Java sources by simple name."""
+
+_REGISTERED = [name for pojo in POOL.values() for name, _ in pojo.subclasses]
+REGISTRATION = {
+    "1": {"pipeline.registered-pojo-types": ";".join(_REGISTERED)},
+    "2": {"pipeline.serialization-config": f"[{', '.join(f'{name}: {{type: pojo}}' for name in _REGISTERED)}]"},
+}
+"""The configuration of jobs that know the subclasses, by Flink's major version."""
 
 POJOS = (USER_KEY, *POOL.values())
 BY_LABEL |= {form.label: form for form in (*POJOS, TIER)}

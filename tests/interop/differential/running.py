@@ -17,10 +17,10 @@ import flink
 from differential import reading, spark_writing, writing
 from differential.cases import Entries, canonical, smaller
 from differential.draw import Draw
-from differential.pojos import PACKAGE, SOURCES
+from differential.pojos import PACKAGE, REGISTRATION, SOURCES
 from differential.scalars import as_text
 
-Writer = Callable[[Sequence[dict[str, Any]], Path], None]
+Writer = Callable[[Sequence[dict[str, Any]], Path, str], None]
 
 VERSIONS = ("1.20.5", "2.3.0")
 BACKENDS = ("hashmap", "rocksdb")
@@ -62,9 +62,8 @@ class Job:
     cases: Mapping[int, Case]
     directory: Path
 
-    @property
-    def savepoint(self) -> Path:
-        return self.directory / "savepoint"
+    def savepoint(self, version: str) -> Path:
+        return self.directory / f"savepoint-{version}"
 
     @property
     def max_parallelism(self) -> int:
@@ -102,11 +101,12 @@ def run(cases: Sequence[Case], where: Sequence[Setting], size: int = _BATCH) -> 
 
 def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch: Path) -> Problems:
     write = _WRITERS.get(where[0].direction)
+    versions = sorted({setting.version for setting in where})
     problems: Problems = {}
     jobs = []
     groups: dict[int, list[int]] = defaultdict(list)
     for number, case in cases.items():
-        refusal = _refusal(write, case, scratch) if write else None
+        refusal = _refusal(write, case, scratch, versions) if write else None
         if refusal is None:
             groups[case["max_parallelism"]].append(number)
         else:
@@ -115,12 +115,12 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
         for part in slices(group, size):
             job = Job({number: cases[number] for number in part}, scratch / f"{size}-{len(jobs)}")
             job.directory.mkdir(parents=True)
-            if write:
-                write(list(job.cases.values()), job.savepoint)
+            for version in versions if write else ():
+                write(list(job.cases.values()), job.savepoint(version), version)
             jobs.append(job)
     expected = {number: canonical(case) for number, case in cases.items()}
     alone: dict[Setting, dict[int, Case]] = defaultdict(dict)
-    for version in sorted({setting.version for setting in where}):
+    for version in versions:
         asked = [(job, setting) for setting in where if setting.version == version for job in jobs]
         for (job, setting), answer in zip(asked, _ask(version, asked), strict=True):
             if "error" in answer and len(job.cases) > 1:
@@ -136,15 +136,16 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
     return problems
 
 
-def _refusal(write: Writer, case: Case, scratch: Path) -> str | None:
+def _refusal(write: Writer, case: Case, scratch: Path, versions: Sequence[str]) -> str | None:
     """By what words our writer refuses a case, which it may not."""
     target = scratch / "trial"
-    try:
-        write([case], target)
-    except Exception as problem:  # whatever it is, it is to be reported with the seed
-        return f"we refuse: {type(problem).__name__}: {problem}"
-    finally:
-        shutil.rmtree(target, ignore_errors=True)
+    for version in versions:
+        try:
+            write([case], target, version)
+        except Exception as problem:  # whatever it is, it is to be reported with the seed
+            return f"we refuse: {type(problem).__name__}: {problem}"
+        finally:
+            shutil.rmtree(target, ignore_errors=True)
     return None
 
 
@@ -164,11 +165,11 @@ def _request(job: Job, setting: Setting) -> dict[str, Any]:
     formats = [f for f in _FORMATS[setting.direction] if options.get(_TIMERS) != "HEAP" or f != "native"]
     return flink.request(
         list(job.cases.values()),
-        job.savepoint if written else None,
+        job.savepoint(setting.version) if written else None,
         backend=setting.backend,
         parallelism=min(job.max_parallelism, draw.randint(1, 3)),
         max_parallelism=job.max_parallelism,
-        settings=options,
+        settings=options | REGISTRATION[setting.version[0]],
         filled=not written,
         snapshots=formats,
         snapshots_to=job.directory / f"{setting.version}-{setting.backend}",

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from differential import draw as d
 from differential.draw import Draw, Drawing
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.kryo import written_by_flink
 from state_processor.types import Types
 
 T = Types
+
+
+_FLINK = ContextVar("flink", default="2.3.0")
+
+
+def flink_version() -> str:
+    """The Flink that serializers are made for."""
+    return _FLINK.get()
+
+
+@contextmanager
+def for_flink(version: str) -> Iterator[None]:
+    """Serializers made inside are those of this version."""
+    token = _FLINK.set(version)
+    try:
+        with written_by_flink(int(version[0])):
+            yield
+    finally:
+        _FLINK.reset(token)
 
 
 def as_text(printed: Any) -> str:
@@ -183,3 +206,21 @@ SCALARS = (
 )
 
 BYTES = Scalar("BYTES", T.BYTES, lambda draw: draw.bytes_().hex(), is_key=False, hold=bytes.fromhex, show=bytes.hex)
+
+_DURATIONS = ("PT0S", "PT25H", "PT1H1M1S", "PT-0.5S", "PT0.000000001S", "PT2562047788015215H30M7.999999999S")
+
+
+def _kryo(class_name: str, drawing: Drawing) -> Scalar:
+    return Scalar(f"KRYO<{class_name}>", lambda: T.KRYO(class_name), drawing, knows_null=True, is_key=False)
+
+
+_DRAWN = {form.label: form.drawing for form in SCALARS}
+KRYO = (
+    _kryo("java.util.UUID", lambda draw: str(uuid.UUID(int=draw.getrandbits(128)))),
+    _kryo("java.time.Duration", lambda draw: draw.choice(_DURATIONS)),
+    _kryo("java.time.LocalDate", _DRAWN["LOCAL_DATE"]),
+    _kryo("java.time.LocalTime", _DRAWN["LOCAL_TIME"]),
+    _kryo("java.time.LocalDateTime", _DRAWN["LOCAL_DATE_TIME"]),
+    _kryo("java.math.BigDecimal", _DRAWN["BIG_DEC"]),
+)
+"""Types that Flink leaves to Kryo."""

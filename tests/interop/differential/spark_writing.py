@@ -13,6 +13,7 @@ import pyarrow as pa
 import state_processor as sp
 from differential.cases import LISTED, TIMERS
 from differential.forms import parse
+from differential.scalars import for_flink
 from differential.writing import NAMESPACES, array, key_hash, rows
 
 if TYPE_CHECKING:
@@ -36,16 +37,17 @@ def session() -> SparkSession:
     return builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", "2").getOrCreate()
 
 
-def write(cases: Sequence[dict[str, Any]], target: Path) -> None:
-    """Write a savepoint with the cases as operators."""
+def write(cases: Sequence[dict[str, Any]], target: Path, version: str) -> None:
+    """Write a savepoint with the cases as operators, for a version of Flink."""
     spark = session()
-    writer = sp.SavepointWriter.new(spark, max_parallelism=cases[0]["max_parallelism"])
-    for case in cases:
-        for state in case["states"]:
-            if state["kind"] in (*LISTED, "BROADCAST"):
-                _with_operator_state(spark, writer, case, state)
-            else:
-                _with_keyed(spark, writer, case, state)
+    writer = sp.SavepointWriter.new(spark, max_parallelism=cases[0]["max_parallelism"], flink_version=version)
+    with for_flink(version):
+        for case in cases:
+            for state in case["states"]:
+                if state["kind"] in (*LISTED, "BROADCAST"):
+                    _with_operator_state(spark, writer, case, state)
+                else:
+                    _with_keyed(spark, writer, case, state)
     writer.write(str(target))
 
 

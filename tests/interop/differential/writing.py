@@ -11,11 +11,11 @@ from rewriting import write_keyed
 
 from differential.cases import LISTED, TIMERS
 from differential.forms import Mapped, list_of, parse
-from differential.scalars import Form
+from differential.scalars import Form, for_flink
 from state_processor.backends.hash_rules import HashRule, LearnedHash
 from state_processor.backends.operator_id import operator_id
 from state_processor.backends.operator_writer import OperatorStateFileWriter
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import StateDescription
 from state_processor.serializers.base import TypeSerializer
@@ -34,11 +34,13 @@ _PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_s
 _UTC = pa.timestamp("us", tz="UTC")
 
 
-def write(cases: Sequence[dict[str, Any]], target: Path) -> None:
-    """Write a savepoint with the cases as operators."""
+def write(cases: Sequence[dict[str, Any]], target: Path, version: str) -> None:
+    """Write a savepoint with the cases as operators, for a version of Flink."""
     staging = Staging(str(target), "differential")
     staging.prepare()
-    commit_savepoint(staging, [_operator(staging, case) for case in cases])
+    with for_flink(version):
+        operators = [_operator(staging, case) for case in cases]
+    commit_savepoint(staging, operators, version=metadata_version(version))
 
 
 def _operator(staging: Staging, case: dict[str, Any]) -> NewOperator:
@@ -70,7 +72,7 @@ def key_hash(key: Form, max_parallelism: int) -> LearnedHash | None:
     serializer = key.serializer()
     if not isinstance(serializer, PojoSerializer):
         return None
-    order = ("tenant", "id") if serializer.class_name == "fixtures.UserKey" else key.names  # type: ignore[attr-defined]
+    order = ("tenant", "id") if serializer.class_name == "fixtures.UserKey" else key.members.names  # type: ignore[attr-defined]
     return LearnedHash(serializer, (HashRule("Objects.hash", tuple(order)),), max_parallelism)
 
 

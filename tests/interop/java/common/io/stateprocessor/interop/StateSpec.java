@@ -79,7 +79,9 @@ record StateSpec(String name, Kind kind, String mapKeyType, String valueType, St
                     case REDUCING -> valueType.startsWith("NULLABLE")
                             ? new ReducingStateDescriptor<>(name, new Sum(), Labels.serializer(valueType))
                             : new ReducingStateDescriptor<>(name, new Sum(), Labels.type(valueType));
-                    case AGGREGATING -> new AggregatingStateDescriptor<>(name, new Average(), Labels.serializer(valueType));
+                    case AGGREGATING -> valueType.contains("_WINDOW") || valueType.startsWith("NULLABLE")
+                            ? new AggregatingStateDescriptor<>(name, new Average(), Labels.serializer(valueType))
+                            : new AggregatingStateDescriptor<>(name, new Average(), Labels.type(valueType));
                     default -> throw new IllegalArgumentException(name + " is no keyed state");
                 };
         if (ttl) {

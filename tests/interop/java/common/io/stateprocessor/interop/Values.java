@@ -48,6 +48,8 @@ final class Values {
                     Map.entry(LocalTime.class, LocalTime::parse),
                     Map.entry(LocalDateTime.class, LocalDateTime::parse),
                     Map.entry(Instant.class, Instant::parse),
+                    Map.entry(java.time.Duration.class, java.time.Duration::parse),
+                    Map.entry(java.util.UUID.class, java.util.UUID::fromString),
                     Map.entry(byte[].class, HexFormat.of()::parseHex));
 
     private static final Map<Class<?>, Function<JsonNode, ?>> FROM_NUMBER =
@@ -135,6 +137,10 @@ final class Values {
 
     private static Object pojo(PojoTypeInfo<?> type, JsonNode json) {
         try {
+            String className = json.path("@class").asText(type.getTypeClass().getName());
+            if (!className.equals(type.getTypeClass().getName())) {
+                type = (PojoTypeInfo<?>) TypeInformation.of(Class.forName(className)); // a subclass
+            }
             Object pojo = type.getTypeClass().getConstructor().newInstance();
             for (int i = 0; i < type.getArity(); i++) {
                 PojoField field = type.getPojoFieldAt(i);
