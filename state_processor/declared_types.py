@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from state_processor.backends.evolution import kryo_parts_of
 from state_processor.backends.states import StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.kryo import java_type_of
+from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.type_text import parse_type
 
@@ -25,6 +27,19 @@ def of_columns_and_parts(state: StateDescription, types: DeclaredTypes) -> tuple
     by_kryo = {path for path, _ in kryo_parts_of(state)}
     columns = {c: type_of(c, given) for c, given in types.items() if c in _COLUMNS and c not in by_kryo}
     return columns, {path: given for path, given in types.items() if path not in columns}
+
+
+@contextmanager
+def asking_for_types(state: StateDescription) -> Iterator[None]:
+    """Say of columns that do not fit a part that Kryo wrote how to declare what it holds."""
+    try:
+        yield
+    except InvalidRowError as problem:
+        for path, part in kryo_parts_of(state):
+            field = f".{path.partition('.')[2]}' " if "." in path else f"column {path!r} "
+            if shape(part.declared)[0] == "json" and field in str(problem):
+                raise InvalidRowError(f"{problem}; Kryo wrote it: declare what it holds, types={{{path!r}: …}}") from None
+        raise
 
 
 def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:

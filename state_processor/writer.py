@@ -30,7 +30,7 @@ from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST
 from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
 from state_processor.column_checks import METADATA, check_distinct, check_key_types, check_types, naming, refuse_others, require
-from state_processor.declared_types import DeclaredTypes, of_columns_and_parts
+from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.kryo_inference import kryo_types
@@ -318,7 +318,8 @@ class SavepointWriter:
             check_distinct(df, schema.names)
             description = draft.updates(described, with_bytes=has_bytes(schema))
             frame, columns, marks = shaped_rows(df, schema, description, key)
-            self._check_types(draft, description, arrow_schema_of(frame.schema), columns)
+            with asking_for_types(description):
+                self._check_types(draft, description, arrow_schema_of(frame.schema), columns)
             self._give_way(draft, [state], frame, columns)
             draft.sources.append(RowSource(frame, {state: columns}, marks, {state: declared_names(description)}))
         return self

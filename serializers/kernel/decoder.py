@@ -183,8 +183,13 @@ class ColumnDecoder:
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
         problem = ops.MESSAGES[status]
         if status == ops.BAD_TAG:
-            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}"
+            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}{_DESCRIBE}"
         return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
+
+
+_DESCRIBE: Final = (
+    "; describe it with register_pojo_class(), or read such values with undescribed='bytes' where the format tells where they end"
+)
 
 
 def _undescribed_class(source: DataInput) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from state_processor.serializers.kryo.columns import column_value, shape
 from state_processor.serializers.kryo.parts import kryo_parts, replaced
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.types import BOXES, JavaType
+from state_processor.serializers.kryo.values import BigInteger
 from state_processor.serializers.options import DecodeOptions
 
 _EXACT: Final = DecodeOptions(nanos="string")
@@ -73,6 +75,8 @@ def _canonical(type_: JavaType, value: Any, inside: frozenset[str]) -> Any:
             return [[_canonical(parts[0][1], k, inside), _canonical(parts[1][1], v, inside)] for k, v in pairs]
     row = jdk.TABLE.get(BOXES.get(type_.name, type_.name))
     made = row.make(value) if row is not None else value
+    if isinstance(made, BigInteger):
+        return str(Decimal(made))  # which knows no limit of digits
     return made if isinstance(made, (bool, int, float)) else str(made)
 
 

@@ -118,6 +118,7 @@ def test_what_is_inside_keeps_its_classes() -> None:
     [
         ("java.time.Instant", ["2024-01-01T00:00:00Z", "2024-01-01T00:00Z"]),
         ("java.lang.Double", [0.5]),
+        ("java.math.BigInteger", ["1" * 5000, int("1" * 4000) * 10**1000 + int("1" * 1000)]),
         ("java.util.List", ["[1, 2]", "[1,2]"]),
         ("java.util.Map<java.lang.String,java.lang.Long>", [{"a": 1}, [("a", 1)]]),
     ],

@@ -82,6 +82,17 @@ def test_what_can_not_be_encoded_is_named(base: Path, spark: SparkSession, tmp_p
     assert "declare what the part holds with types=" in str(refused.value)
 
 
+def test_columns_that_need_types(spark: SparkSession) -> None:
+    rows = sp.SavepointReader.read(spark, HEAP).read_keyed_state("baskets", "basket", types=baskets.DECLARED)
+    writer = sp.SavepointWriter.from_existing(spark, HEAP)
+    with pytest.raises(sp.InvalidRowError, match=r"takes string there.*declare what it holds, types={'value.codes': …}"):
+        writer.update_keyed_state("baskets", "basket", rows)
+    writer.update_keyed_state("baskets", "basket", rows, types=baskets.DECLARED)
+    plain = sp.SavepointReader.read(spark, HEAP).read_keyed_state("baskets", "basket")
+    with pytest.raises(sp.OptionError, match="state 'basket': rows were given before with other types"):
+        writer.update_keyed_state("baskets", "basket", plain)
+
+
 def test_the_sink_carries_too(base: Path, spark: SparkSession, tmp_path: Path) -> None:
     rows = sp.SavepointReader.read(spark, base).read_keyed_state("baskets", "basket")
     rows = baskets.changed(rows, "value", owner=f.lit("sink"))
