@@ -20,6 +20,7 @@ from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
 from state_processor.backends.states import find_operator
+from state_processor.serializers import pojo
 from state_processor.serializers.options import DecodeOptions
 from tests import hidden_subclasses as hidden
 
@@ -82,8 +83,11 @@ def test_registered_subclasses(version: str, tmp_path: Path) -> None:
         assert _rows(Path(answer["savepoint"])) == _rows(tmp_path / "savepoint")
 
 
-def test_values_of_undescribed_subclasses_are_carried(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_of_undescribed_subclasses_are_carried(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The names of plain shapes change; squares, which no snapshot describes, are the bytes that they were."""
+    monkeypatch.setattr(pojo, "_DESCRIBED", {})  # other tests describe them
     base = hidden.savepoint(tmp_path / "base")
     rows = sp.SavepointReader.read(spark, base).read_keyed_state("shapes", "shapes", undescribed="bytes")
     name = f.when(f.col("value._bytes").isNull(), f.lit("changed"))
