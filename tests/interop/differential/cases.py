@@ -24,7 +24,7 @@ from differential.pojos import POJOS, TIER
 from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of
 from differential.sql_forms import RowData, random_row_data
 
-VERSION = 4
+VERSION = 5
 """Of the generator: a seed gives the same case as long as it is the same."""
 
 MAX_PARALLELISMS = ((2, 1), (5, 128), (2, 4096), (1, 32768))
@@ -86,10 +86,9 @@ def case_of(seed: int, direction: str) -> dict[str, Any]:
     if key is not None:
         keys = _keys(key, draw)
         states += [_keyed(draw, key, keys, number) for number in range(draw.randint(1, 6))]
+        states += [_huge_list(draw, key, keys)] if draw.one_in(60) else []
     if others:
         states += [_listed(draw, number) for number in range(draw.randint(1, 4))]
-    if draw.one_in(50):
-        _make_huge(draw, states)
     return {
         "uid": f"seed-{seed}",
         "max_parallelism": max_parallelism,
@@ -207,16 +206,13 @@ def _listed(draw: Draw, number: int) -> dict[str, Any]:
     return state | {"map_key_type": map_key.label, "entries": [{"key": k, "value": v} for k, v in pairs]}
 
 
-def _make_huge(draw: Draw, states: list[dict[str, Any]]) -> None:
-    """One list or map with so many elements that it spans buffers."""
-    for state in states:
-        if state["kind"] == "LIST" and state["entries"] and state["value_type"] in {form.label for form in SCALARS}:
-            value = parse(state["value_type"])
-            few = [value.random(draw) for _ in range(50)]
-            state["entries"][0]["value"] = (few * (_HUGE // 50))[:_HUGE]
-            if state["ttl"]:
-                state["last_access"][0] = [NOW - n for n in range(_HUGE)]
-            return
+def _huge_list(draw: Draw, key: Form, keys: list[Any]) -> dict[str, Any]:
+    """A list with so many elements that it spans buffers."""
+    value = draw.choice(SCALARS)
+    few = [value.random(draw) for _ in range(50)]
+    entries = [{"key": keys[0], "value": few * (_HUGE // len(few))}]
+    common = {"name": "huge", "key_type": key.label, "namespace_type": VOID, "kind": "LIST", "value_type": value.label}
+    return common | {"ttl": False, "entries": entries}
 
 
 Entries = dict[tuple[str, str], list[str]]
