@@ -3,7 +3,8 @@
 ``serializer`` and ``snapshot`` are Flink's ``KryoSerializer``; ``reader`` and ``writer`` follow references and classes through a
 value, a tree of ``values``. ``jdk`` is the table of the JDK's classes, made of ``layouts``, ``contents``, ``times`` and
 ``making`` on top of ``wire``; ``containers`` has collections and maps, ``classes`` the descriptions of users' classes.
-``columns`` and ``building`` lead from values to columns and back.
+``columns`` and ``building`` lead from values to columns and back. ``parts`` finds what Kryo writes inside of other types;
+``drafts`` and ``adoption`` bring it back into a state as it was, or in the classes that it had.
 """
 
 from state_processor.serializers.kryo.classes import register_kryo_class
