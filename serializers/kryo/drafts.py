@@ -4,8 +4,8 @@ A table shows less of such a part than its bytes hold: not the classes of collec
 part that nobody changed gets the bytes that it had. That is found out where the rows of the table meet the entries of the state,
 and until then the part is a :class:`Draft`: what the table shows of it and, if it can be encoded at all, its encoding.
 
-:func:`drafting` makes the type that writes drafts; :class:`DraftedEntries` finds the parts in an entry of the state, and puts their
-bytes in the place of drafts.
+:func:`drafting` makes the type that writes drafts; :class:`DraftedEntries` finds the parts in an entry of the state, and puts
+their bytes in the place of drafts.
 """
 
 from __future__ import annotations
