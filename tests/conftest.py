@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.corpus import CORPUS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,3 +36,35 @@ def spark() -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+def stands_for_itself(item: pytest.Item) -> bool:
+    """Whether a skipped test is covered: by the one that its mark names, as the external corpus is not there."""
+    mark = item.get_closest_marker("corpus")
+    return mark is not None and "instead" in mark.kwargs and not CORPUS.is_dir()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn skipped tests, and tests without a case, into failures in CI: what is not run proves nothing."""
+    report = yield
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail") and not stands_for_itself(item):
+        report.longrepr = f"{item.nodeid} was skipped, which CI does not allow: {_reason(report)}"
+        report.outcome = "failed"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Do the same with modules that skip themselves."""
+    report = yield
+    if report.skipped and os.environ.get("CI"):
+        report.longrepr = f"{collector.nodeid} was skipped, which CI does not allow: {_reason(report)}"
+        report.outcome = "failed"
+    return report
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    return str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else str(report.longrepr)

@@ -1,7 +1,7 @@
 """Compares what we read with what a snapshot's ``expected.json`` says it holds.
 
-Both the fixtures of this repository and the external corpus have such a file; its values come from the job's input, not
-from reading the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose nothing.
+Both the fixtures of this repository, loose ones and those of archives, and the external corpus have such a file; its values
+come from the job's input, not from reading the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.kryo import register_kryo_class
 from state_processor.serializers.pojo import register_pojo_class
+from tests.archives import unpacked
 
 ROOT = Path(__file__).parent.parent
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -39,8 +40,13 @@ class Case:
     directory: Path
 
     @property
-    def id(self) -> str:
+    def name(self) -> str:
         return f"{self.directory.parent.name}/{self.directory.name}"
+
+    @property
+    def id(self) -> str:
+        """The name, by which tests tell cases of the external corpus from our own of the same name."""
+        return f"corpus:{self.name}" if self.directory.is_relative_to(CORPUS) else self.name
 
     @property
     def expected(self) -> dict[str, Any]:
@@ -56,9 +62,24 @@ def cases(root: Path, pattern: str = "*") -> list[Case]:
     return [Case(p.parent) for p in sorted(root.glob("*/*/expected.json")) if p.parent.match(pattern)]
 
 
+def packed_cases(pattern: str = "*") -> list[Case]:
+    """Those of the repository's archives."""
+    return cases(unpacked(), pattern)
+
+
+def own_cases(pattern: str = "*") -> list[Case]:
+    """The repository's fixtures."""
+    return cases(FIXTURES, pattern) + packed_cases(pattern)
+
+
+def corpus_cases(pattern: str = "*") -> list[Case]:
+    """Those of the external corpus, where it is."""
+    return cases(CORPUS / "generated", pattern) if CORPUS.is_dir() else []
+
+
 def all_cases(pattern: str = "*") -> list[Case]:
     """The repository's fixtures and, where it is, the external corpus."""
-    return cases(FIXTURES, pattern) + (cases(CORPUS / "generated", pattern) if CORPUS.is_dir() else [])
+    return own_cases(pattern) + corpus_cases(pattern)
 
 
 def timestamp_ms(value: Any) -> Any:

@@ -1,17 +1,15 @@
-"""Real snapshots for the tests of this package, where they are there."""
+"""Real snapshots for the tests of this package: the repository's own, and the external corpus where it is there."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from state_processor.backends import handles as h
-
-ROOT = Path(os.environ.get("STATE_PROCESSOR_CORPUS", Path(__file__).parents[3] / "shared" / "corpus"))
+from tests.archives import unpacked
+from tests.corpus import CORPUS, FIXTURES
 
 STREAMS = (
     h.ByteStreamStateHandle,
@@ -22,10 +20,21 @@ STREAMS = (
 )
 
 
-def metadata_files(part: str = "") -> list[object]:
-    """Every ``_metadata`` below a part of the corpus, as test parameters."""
-    files = sorted((ROOT / part).rglob("_metadata"))
-    return [pytest.param(f, id=str(f.parent.relative_to(ROOT)), marks=pytest.mark.corpus) for f in files]
+def metadata_files(generated: bool = False) -> list[object]:
+    """Every ``_metadata`` of real snapshots, as test parameters.
+
+    Parameters
+    ----------
+    generated
+        Only of those with an ``expected.json``.
+    """
+    found = []
+    for label, root in (("", unpacked()), ("", FIXTURES), ("corpus:", CORPUS / "generated" if generated else CORPUS)):
+        for file in sorted(root.rglob("_metadata")):
+            directory = next((d for d in file.parents if (d / "expected.json").exists() or d == root), root)
+            if not generated or directory != root:
+                found.append(pytest.param(file, id=label + str(file.parent.relative_to(root))))
+    return found
 
 
 def streams(value: object) -> Iterator[h.StreamStateHandle]:

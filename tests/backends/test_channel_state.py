@@ -95,7 +95,6 @@ def test_damage_is_an_error(snapshot: Snapshot, data: bytes, message: str) -> No
         list(channel.read(snapshot))
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("case", [c for c in corpus.all_cases() if c.directory.name.endswith("-unaligned")], ids=lambda c: c.id)
 def test_real_channels_have_the_sizes_that_flink_recorded(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)

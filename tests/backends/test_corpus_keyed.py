@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cache
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ FAMILIES = families()
 PAIRS = [(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]]
 
 
+@cache
 def tables(case: corpus.Case) -> dict[tuple[str, str], list[str]]:
     """The rows of each keyed state and timer queue, in an order of their own."""
     snapshot = open_snapshot(case.snapshot)

@@ -137,8 +137,9 @@ def test_group_aggregate(case: corpus.Case) -> None:
         assert accumulator["f7"]["lastValue"] == key
         counts = {int(n): count for n, count in wanted["all_n"].items()}
         assert dict(collected.get(key, [])) == counts
-        assert dict(distinct.get(key, [])) == counts
-        assert nulls.get(key, 0) == inputs[key].count(None)
+        # With nothing retracted, the number of a distinct value is a bit for each filter.
+        assert dict(distinct.get(key, [])) == dict.fromkeys(counts, 1)
+        assert nulls.get(key, 0) == (1 if None in inputs[key] else 0)
 
 
 @of_case("sql-join")
@@ -207,6 +208,7 @@ def path(nodes: dict[Any, Any], last: Row) -> list[Any]:
 # File sinks. Their states are versioned bytes.
 
 
+@pytest.mark.corpus(instead="tests/backends/test_source_splits.py::test_real_sequences_go_on_where_they_stopped")
 @of_case("file-sink")
 def test_file_sink(case: corpus.Case) -> None:
     """The files in progress, one for each subtask, hold all lines; nothing waits to be committed."""
@@ -288,6 +290,7 @@ def python_id(value: Any) -> str:
     return value.id if isinstance(value, corpus.Case) else value.get("uid") or value["name"]
 
 
+@pytest.mark.corpus(instead="tests/state_processor/test_pyflink.py::test_values")
 @pytest.mark.parametrize(("case", "operator", "state"), list(python_states()), ids=python_id)
 def test_python_state(case: corpus.Case, operator: Row, state: Row) -> None:
     if state["kind"] == "PROCESSING_TIMER":

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from snapshot_corpus import ROOT, metadata_files
+from snapshot_corpus import metadata_files
 from strategies import metadata
 
 from state_processor.backends import handles as h
@@ -307,16 +307,12 @@ def test_real_files_are_rewritten_byte_for_byte(file):
 
 
 def expected_of(file):
-    """What is known of a snapshot of the corpus beside its own metadata."""
-    for directory in file.parents:
-        if (directory / "expected.json").exists():
-            return json.loads((directory / "expected.json").read_text())
-        if directory == ROOT:
-            break
-    raise AssertionError(f"{file} has no expected.json")
+    """What is known of a snapshot beside its own metadata."""
+    directory = next(d for d in file.parents if (d / "expected.json").exists())
+    return json.loads((directory / "expected.json").read_text())
 
 
-@pytest.mark.parametrize("file", metadata_files("generated"))
+@pytest.mark.parametrize("file", metadata_files(generated=True))
 def test_real_metadata_says_what_the_job_was(file):
     expected = expected_of(file)
     parsed = read_metadata(file.read_bytes(), str(file))

@@ -1,4 +1,4 @@
-"""Snapshots of Flink's own migration tests: every state of every operator, read to its last byte.
+"""Snapshots of Flink's own migration tests, and ours: every state of every operator, read to its last byte.
 
 What those jobs put into their state stands in Flink's ``StatefulJobSnapshotMigrationITCase``,
 ``StatefulJobWBroadcastStateMigrationITCase`` and ``AbstractOperatorRestoreTestBase``.
@@ -21,7 +21,7 @@ from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
 from state_processor.backends.states import find_operator, operator_states
 from state_processor.serializers.io import DataInput
-from tests.corpus import CORPUS
+from tests.corpus import CORPUS, packed_cases
 
 OFFICIAL = CORPUS / "official"
 ELSEWHERE = ("rocksdb-checkpoint", "rocksdb-savepoint-native")
@@ -35,11 +35,8 @@ EVENT_TIME = -(2**63) + 10
 
 def snapshots(pattern: str = "*") -> list[Any]:
     found = sorted(f.parent for f in OFFICIAL.rglob("_metadata") if f.parent.match(pattern))
-    return [
-        pytest.param(d, id=str(d.relative_to(OFFICIAL)), marks=pytest.mark.corpus)
-        for d in found
-        if not any(name in d.name for name in ELSEWHERE)
-    ]
+    here = [d for d in found if not any(name in d.name for name in ELSEWHERE)]
+    return [pytest.param(d, id=f"corpus:{d.relative_to(OFFICIAL)}") for d in here]
 
 
 def read(snapshot: Snapshot, operator: OperatorState, state: str, **options: Any) -> list[dict[str, Any]]:
@@ -63,7 +60,10 @@ def registered(snapshot: Snapshot, operator: OperatorState) -> Iterator[str]:
             yield from (s.name for s in (*header.lists, *header.broadcasts))
 
 
-@pytest.mark.parametrize("directory", snapshots())
+OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in packed_cases("*-canonical") if "snapshot_dir" in c.expected]
+
+
+@pytest.mark.parametrize("directory", OWN + snapshots())
 def test_every_state_is_listed_and_read(directory: Path) -> None:
     snapshot = open_snapshot(directory)
     for operator in snapshot.metadata.operators:
@@ -80,6 +80,7 @@ def test_every_state_is_listed_and_read(directory: Path) -> None:
                 assert len(flat) == len(nested)
 
 
+@pytest.mark.corpus(instead="tests/serializers/test_basic.py::test_unknown_snapshots_are_named")
 @pytest.mark.parametrize("directory", snapshots("type-serializer-snapshot-migration-*"))
 def test_a_serializer_of_the_job_itself_is_named(directory: Path) -> None:
     snapshot = open_snapshot(directory)
@@ -94,6 +95,7 @@ def test_a_serializer_of_the_job_itself_is_named(directory: Path) -> None:
         assert all(isinstance(r["value"], bytes) for r in found)
 
 
+@pytest.mark.corpus(instead="tests/backends/test_corpus.py::test_every_state_is_as_the_job_left_it")
 @pytest.mark.parametrize("directory", snapshots("new-stateful-udf-migration-*"))
 def test_keyed_state_and_timers(directory: Path) -> None:
     snapshot = open_snapshot(directory)
@@ -112,6 +114,7 @@ def test_keyed_state_and_timers(directory: Path) -> None:
         assert all(1.5e12 < r["timestamp"] < 2e12 for r in timers["processing"])
 
 
+@pytest.mark.corpus(instead="tests/backends/test_corpus.py::test_every_state_is_as_the_job_left_it")
 @pytest.mark.parametrize("directory", snapshots("new-stateful-*"))
 def test_lists_of_sources(directory: Path) -> None:
     snapshot = open_snapshot(directory)
@@ -124,6 +127,7 @@ def test_lists_of_sources(directory: Path) -> None:
         assert sorted(r["value"] for r in read(snapshot, operator, "source-state")) == DRAGONS
 
 
+@pytest.mark.corpus(instead="tests/backends/test_corpus.py::test_every_state_is_as_the_job_left_it")
 @pytest.mark.parametrize("directory", snapshots("new-stateful-broadcast-udf-migration-*"))
 def test_broadcast_state(directory: Path) -> None:
     snapshot = open_snapshot(directory)
@@ -135,6 +139,7 @@ def test_broadcast_state(directory: Path) -> None:
         assert {r["key"]: r["value"] for r in of_uid(snapshot, uid, state)} == expected
 
 
+@pytest.mark.corpus(instead="tests/backends/test_corpus.py::test_every_state_is_as_the_job_left_it")
 @pytest.mark.parametrize("directory", snapshots("complexKeyed-*"))
 def test_keyed_lists(directory: Path) -> None:
     snapshot = open_snapshot(directory)
@@ -143,6 +148,7 @@ def test_keyed_lists(directory: Path) -> None:
     assert {r["key"]["f0"]: r["value"] for r in found} == {n: [n] for n in range(10)}
 
 
+@pytest.mark.corpus(instead="tests/backends/test_corpus.py::test_every_state_is_as_the_job_left_it")
 @pytest.mark.parametrize("directory", snapshots("nonKeyed-*"))
 def test_lists_of_java_objects(directory: Path) -> None:
     snapshot = open_snapshot(directory)

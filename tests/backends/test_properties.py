@@ -74,7 +74,6 @@ def test_real_properties(file):
 
 
 @pytest.mark.parametrize("format", ["CANONICAL", "NATIVE"])
-@pytest.mark.corpus
 def test_savepoints_are_written_as_flink_writes_them(format):
     files = [parameter.values[0] for parameter in metadata_files()]
     real = {p.raw for p in (read_metadata(f.read_bytes()).properties for f in files) if p and p.name == "Savepoint" and p.forced}

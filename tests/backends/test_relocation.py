@@ -175,7 +175,7 @@ def test_it_can_be_pickled(checkpoint, tmp_path):
     assert copy.locate(f"file:{checkpoint / FILES[1]}") == str(now / FILES[1])
 
 
-@pytest.mark.parametrize("file", metadata_files("generated"))
+@pytest.mark.parametrize("file", metadata_files(generated=True))
 def test_every_file_of_real_snapshots_is_found(file):
     storage = CountingStorage()
     relocation = Relocation(storage, str(file.parent))

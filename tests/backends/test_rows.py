@@ -202,7 +202,7 @@ def test_long_values_are_shortened_in_messages() -> None:
 
 
 CASES = [
-    pytest.param(c, id=c.id, marks=pytest.mark.corpus)
+    pytest.param(c, id=c.id)
     for c in corpus.all_cases()
     if c.expected.get("format") in ("canonical", "checkpoint", "native")
     and (c.expected.get("format") == "canonical" or c.expected.get("backend") == "hashmap")

@@ -1,4 +1,4 @@
-"""State of Flink SQL: every table serializer that real snapshots name, and every state of the table planner's savepoints."""
+"""State of Flink SQL: every table serializer that real snapshots name, and every state of the planner's savepoints."""
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ from tests.interop.rewriting import entry_bytes, rewrite
 ROW_OF_A_CLASS = " *org."
 LOSSLESS = ReadOptions(flatten=False, metadata=True, nanos="string")
 OFFICIAL = sorted({p.parent for p in (corpus.CORPUS / "official" / "sql").rglob("_metadata")})
-SNAPSHOTS = [*(Path(c.snapshot) for c in corpus.all_cases("*/sql-*")), *OFFICIAL]
-
-
-def label(path: Path) -> str:
-    return "/".join(path.relative_to(corpus.CORPUS).parts[1:])
+OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in corpus.all_cases("*/sql-*")]
+SNAPSHOTS = OWN + [pytest.param(p, id=f"corpus:{p.parent.name}/{p.name}") for p in OFFICIAL]
 
 
 def states(snapshot: Snapshot) -> Iterator[tuple[OperatorState, StateDescription]]:
@@ -51,7 +48,7 @@ def in_key_group_files(operator: OperatorState) -> bool:
     return all(isinstance(h, KeyGroupsStateHandle) for h in handles)
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=label)
+@pytest.mark.parametrize("path", SNAPSHOTS)
 def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None:
     snapshot = open_snapshot(str(path))
     for operator, state in states(snapshot):
@@ -65,7 +62,7 @@ def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None
             assert str(again.restore_serializer()) == str(serializer)
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=label)
+@pytest.mark.parametrize("path", SNAPSHOTS)
 def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
     """From their types alone, but for those of user's classes."""
     for _, state in states(open_snapshot(str(path))):
@@ -80,7 +77,7 @@ def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
                 assert made.snapshot().to_bytes() == written.to_bytes()
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=label)
+@pytest.mark.parametrize("path", SNAPSHOTS)
 def test_keys_lie_in_the_key_groups_of_their_hash_codes(path: Path) -> None:
     snapshot = open_snapshot(str(path))
     for operator, state in states(snapshot):
@@ -92,7 +89,7 @@ def test_keys_lie_in_the_key_groups_of_their_hash_codes(path: Path) -> None:
             assert key_group([code], operator.max_parallelism)[0] == row["_key_group"], row["key"]
 
 
-@pytest.mark.parametrize("path", SNAPSHOTS, ids=label)
+@pytest.mark.parametrize("path", SNAPSHOTS)
 def test_decoded_and_encoded_every_entry_is_what_flink_wrote(path: Path, tmp_path: Path) -> None:
     """Keys, values and timers, from columns, beside entries that are taken over as bytes."""
     for name, carried in (("anew", False), ("taken over", True)):
@@ -100,7 +97,7 @@ def test_decoded_and_encoded_every_entry_is_what_flink_wrote(path: Path, tmp_pat
     assert entry_bytes(tmp_path / "anew") == entry_bytes(tmp_path / "taken over")
 
 
-@pytest.mark.parametrize("path", OFFICIAL, ids=label)
+@pytest.mark.parametrize("path", SNAPSHOTS)
 def test_every_state_of_the_planners_savepoints_is_read(path: Path) -> None:
     snapshot = open_snapshot(str(path))
     for operator, state in states(snapshot):

@@ -32,6 +32,7 @@ VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 _JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB are in flink-dist
 _LIBRARIES = ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime")
 _PLANNER = ("flink-table-planner-loader",)
+_GENERATED_WITH = ("flink-python", "flink-connector-files")
 
 _SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
 
@@ -85,13 +86,23 @@ def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict
         FlinkError: a query failed.
     """
     CACHE.mkdir(exist_ok=True)
-    path = [table_classes(version), *libraries(version), *_jars(version, "planner", _PLANNER)]
+    path = sql_class_path(version)
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "queries.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
         run(version, "SqlJob", [str(asked), str(answered)], class_path=path)
         answers: list[list[dict[str, Any]]] = json.loads(answered.read_text("utf-8"))
     return answers
+
+
+def sql_class_path(version: str) -> list[Path]:
+    """Return what jobs with Flink SQL and pattern matching need beside :func:`jars`."""
+    return [table_classes(version), *libraries(version), *_jars(version, "planner", _PLANNER)]
+
+
+def python_and_files(version: str) -> list[Path]:
+    """Return the jars of PyFlink's and the file connector's classes, which nothing but the making of fixtures needs."""
+    return _jars(version, "python-and-files", _GENERATED_WITH)
 
 
 def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:
@@ -340,7 +351,7 @@ def _text(entry: Any) -> str:
 def _unpack_jars(package: Path, target: Path, names: tuple[str, ...]) -> None:
     def wanted(name: str) -> bool:
         path = PurePosixPath(name)
-        return path.parent.name == "lib" and path.suffix == ".jar" and path.name.startswith(names)
+        return path.parent.name in ("lib", "opt") and path.suffix == ".jar" and path.name.startswith(names)
 
     if package.suffix == ".whl":
         with zipfile.ZipFile(package) as wheel:

@@ -3,7 +3,7 @@
 ``baskets`` is what Flink 1.x writes and Flink 2.x does not restore, in a folder of its own: ``migration``.
 
 Every fixture holds ``savepoint/``, as Flink wrote it, and ``expected.json``, what it holds as worked out on plain Java
-collections from the job's input.
+collections from the job's input. Those of :data:`PACKED` are stored in archives, one for all variants of a case.
 """
 
 from __future__ import annotations
@@ -16,44 +16,137 @@ from pathlib import Path
 from typing import Any
 
 import flink
+from fixture_plan import CASES, MIGRATION, PACKED, VERSIONS, WITH_LIBRARIES, Plan
+
+from tests.archives import ARCHIVES, pack
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
-VERSIONS = ("1.20.5", "2.3.0")
-MIGRATION = {"1.18.1": ("rocksdb-canonical",), "1.20.5": ("hashmap-native",)}
-CASES = {
-    "orders": ("hashmap-canonical", "rocksdb-canonical", "hashmap-native", "rocksdb-native", "rocksdb-incremental"),
-    "types": ("hashmap-canonical", "hashmap-native"),
-    "windows": ("hashmap-canonical", "rocksdb-canonical"),
-}
+EVOLUTION = "evolution"
+"""A case of three jobs with three versions of a class."""
+
+IN_ONE_JVM = 8
+UNCLAIMED = {"execution.savepoint.ignore-unclaimed-state": "true", "execution.state-recovery.ignore-unclaimed-state": "true"}
+"""With file merging, operators without state hold empty handles."""
 
 
-def generate(version: str, wanted: list[str], folder: Path = FIXTURES) -> list[Path]:
-    """Write fixtures, each a case and a variant, with one Flink version and return their directories."""
+def generate(version: str, wanted: list[str], output: Path, instead: str | None = None) -> list[Path]:
+    """Write fixtures, each a case and a variant, with one Flink version and return their directories.
+
+    Parameters
+    ----------
+    instead
+        The folder below ``java`` with classes of the job that take the place of ours.
+    """
+    output = output.resolve()
+    before = set(output.iterdir())
+    libraries = flink.sql_class_path(version) if any(w.startswith(WITH_LIBRARIES) for w in wanted) else []
+    flink.run(version, "GenerateFixtures", [str(output), *wanted], class_path=libraries, instead=instead, timeout=1800)
+    directories = sorted(path for path in output.iterdir() if path not in before)
+    contents = {written: json.loads((written / "expected.json").read_text("utf-8")) for written in directories}
+    _check(version, {d: c for d, c in contents.items() if _is_restorable(c)}, instead)
+    _list_states(
+        version, {d: c for d, c in contents.items() if c["case"].startswith(WITH_LIBRARIES) and c["format"] == "canonical"}
+    )
+    for written, content in contents.items():
+        (written / "expected.json").write_text(_one_entry_per_line(content), "utf-8")
+    return directories
+
+
+def _is_restorable(content: dict[str, Any]) -> bool:
+    """Whether a job that only reads the states can restore the snapshot."""
+    return content.get("restore_check", True) and not content["case"].startswith(WITH_LIBRARIES)
+
+
+def generate_loose(version: str, wanted: list[str], folder: Path = FIXTURES) -> list[Path]:
+    """Write fixtures that are stored as they are."""
     # Checkpoints name their files by absolute paths: they are not written to where they stay, so readers have to find them.
     with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as output:
-        flink.run(version, "GenerateFixtures", [output, *wanted])
         made = []
-        directories = sorted(Path(output).iterdir())
-        contents = [json.loads((written / "expected.json").read_text("utf-8")) for written in directories]
-        _check(version, directories, contents)
-        for written, content in zip(directories, contents, strict=True):
+        for written in generate(version, wanted, Path(output)):
             target = folder / version / written.name
-            (written / "expected.json").write_text(_one_entry_per_line(content), "utf-8")
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(written, target)
             made.append(target)
         return made
 
 
-def _check(version: str, directories: list[Path], contents: list[dict[str, Any]]) -> None:
+def generate_packed(version: str, plan: Plan) -> list[Path]:
+    """Write all variants of some cases, those of each into one archive."""
+    with tempfile.TemporaryDirectory(prefix="flink-fixtures-") as temporary:
+        output = Path(temporary)
+        wanted = [f"{case}/{variant}" for case, variants in plan.items() for variant in variants if case != EVOLUTION]
+        for first in range(0, len(wanted), IN_ONE_JVM):
+            generate(version, wanted[first : first + IN_ONE_JVM], output)
+        _generate_evolution(version, plan.get(EVOLUTION, ()), output)
+        archives = {case: ARCHIVES / "cases" / version / f"{case}.tar.xz" for case in plan}
+        for case, archive in archives.items():
+            pack(archive, [path for path in output.iterdir() if _case_of(path, plan) == case])
+        return list(archives.values())
+
+
+def _case_of(directory: Path, plan: Plan) -> str:
+    """The case whose name begins that of a directory."""
+    return max((case for case in plan if directory.name.startswith(f"{case}-")), key=len)
+
+
+def _generate_evolution(version: str, variants: tuple[str, ...], output: Path) -> None:
+    """Write snapshots with the first version of a class, and what jobs with others make of them."""
+    if not variants:
+        return
+    first = []
+    for written in generate(version, [f"{EVOLUTION}-v1/{variant}" for variant in variants], output, "profile1"):
+        content = json.loads((written / "expected.json").read_text("utf-8"))
+        first.append(f"{content['variant']}/{written / content['snapshot_dir']}")
+    generate(version, [f"{EVOLUTION}-v2/{snapshot}" for snapshot in first], output)
+    generate(version, [f"{EVOLUTION}-v3-incompatible/{snapshot}" for snapshot in first], output, "profile3")
+
+
+def _check(version: str, contents: dict[Path, dict[str, Any]], instead: str | None) -> None:
     """Have Flink restore what it wrote, checkpoints too while they are where it put them."""
     requests = [
-        flink.request(content["operators"], directory / content["snapshot_dir"], backend=content["backend"])
-        for directory, content in zip(directories, contents, strict=True)
+        flink.request(
+            [_restorable(operator) for operator in content["operators"]],
+            directory / content["snapshot_dir"],
+            backend=content["backend"],
+            parallelism=content["parallelism"],
+            max_parallelism=content["max_parallelism"],
+            settings=content["settings"] | (UNCLAIMED if "filemerging" in content["variant"] else {}),
+        )
+        for directory, content in contents.items()
     ]
-    for content, answer in zip(contents, flink.restore(version, requests), strict=True):
-        if "error" in answer or flink.entries(answer["operators"]) != flink.entries(content["operators"]):
-            raise flink.FlinkError(f"{content['case']} {content['variant']}: Flink restores something else\n{answer}")
+    with tempfile.TemporaryDirectory(prefix="flink-changelogs-") as changelogs:
+        answers = flink.restore(version, requests, instead, changelogs=Path(changelogs)) if requests else []
+    for content, answer in zip(contents.values(), answers, strict=True):
+        if "error" in answer:
+            raise flink.FlinkError(f"{content['case']} {content['variant']}: Flink does not restore it\n{answer['error']}")
+        found, expected = flink.entries(answer["operators"]), flink.entries(_with_entries(content["operators"]))
+        different = [state for state in expected if found[state] != expected[state]]
+        if different:
+            state = different[0]
+            raise flink.FlinkError(
+                f"{content['case']} {content['variant']}: {state}: {found[state]} instead of {expected[state]}"
+            )
+
+
+def _list_states(version: str, contents: dict[Path, dict[str, Any]]) -> None:
+    """Write beside ``expected.json`` which states Flink finds in savepoints that only their own jobs restore."""
+    savepoints = [directory / content["snapshot_dir"] for directory, content in contents.items()]
+    answers = flink.list_states(version, savepoints) if savepoints else []
+    for directory, answer in zip(contents, answers, strict=True):
+        operators = [{"operator_id": operator_id, **found} for operator_id, found in answer.items()]
+        (directory / "flink_states.json").write_text(
+            json.dumps({"operators": operators}, indent=1, sort_keys=True) + "\n", "utf-8"
+        )
+
+
+def _restorable(operator: dict[str, Any]) -> dict[str, Any]:
+    """An operator as a job that only reads can have it: splits of sources are bytes to it."""
+    states = [{**state, "value_type": "BYTES"} if "sequence_from" in state else state for state in operator["states"]]
+    return {**operator, "states": states}
+
+
+def _with_entries(operators: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [operator for operator in operators if all("entries" in state for state in operator["states"])]
 
 
 def _one_entry_per_line(document: dict[str, Any]) -> str:
@@ -76,16 +169,24 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+def main(cases: list[str]) -> None:
+    packed = {case for plan in PACKED.values() for case in plan}
+    known = {*CASES, "baskets", *packed}
+    if set(cases) - known:
+        sys.exit(f"no such case: {', '.join(sorted(set(cases) - known))}; there are {', '.join(sorted(known))}")
+    made = []
+    loose = [f"{case}/{variant}" for case in CASES if case in cases for variant in CASES[case]]
+    for version in VERSIONS if loose else ():
+        made += generate_loose(version, loose)
+    for version, variants in MIGRATION.items() if "baskets" in cases else ():
+        made += generate_loose(version, [f"baskets/{variant}" for variant in variants], FIXTURES / "migration")
+    for path in made:
+        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        print(f"{path.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")
+    for version, plan in PACKED.items():
+        for archive in generate_packed(version, {case: variants for case, variants in plan.items() if case in cases}):
+            print(f"{archive.relative_to(flink.ROOT)}: {archive.stat().st_size / 1000:.0f} kB", flush=True)
+
+
 if __name__ == "__main__":
-    cases = sys.argv[1:] or [*CASES, "baskets"]
-    unknown = set(cases) - {*CASES, "baskets"}
-    if unknown:
-        sys.exit(f"no such case: {', '.join(sorted(unknown))}; there are {', '.join(CASES)}, baskets")
-    variants = [f"{case}/{variant}" for case in cases if case in CASES for variant in CASES[case]]
-    jobs = [(version, variants, FIXTURES) for version in VERSIONS if variants]
-    if "baskets" in cases:
-        jobs += [(v, [f"baskets/{variant}" for variant in MIGRATION[v]], FIXTURES / "migration") for v in MIGRATION]
-    for job in jobs:
-        for directory in generate(*job):
-            size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
-            print(f"{directory.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")
+    main(sys.argv[1:] or [*CASES, "baskets", *{case: None for plan in PACKED.values() for case in plan}])

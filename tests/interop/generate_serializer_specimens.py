@@ -1,4 +1,9 @@
-"""Write tests/fixtures/serializers anew with real Flink: ``python tests/interop/generate_serializer_specimens.py``."""
+"""Write the serializer specimens anew with real Flink: ``python tests/interop/generate_serializer_specimens.py``.
+
+``serializers/`` has values of many classes that Kryo wrote. ``packed/serializers/`` has, for every serializer that Flink's
+packages hold, its snapshot and a value, in the layout of Flink's own upgrade tests: MODULE/NAME-VERSION with ``serializer-snapshot`` and
+``test-data``.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,8 @@ import tempfile
 from pathlib import Path
 
 import flink
+
+from tests.archives import ARCHIVES, pack
 
 SPECIMENS = flink.ROOT / "tests" / "fixtures" / "serializers"
 VERSIONS = ("1.20.5", "2.3.0")
@@ -23,6 +30,18 @@ def generate(version: str) -> Path:
     return target
 
 
+def generate_snapshots(version: str) -> Path:
+    """Write the archive of one Flink version, and print what it lacks."""
+    archive = ARCHIVES / "serializers" / version / "specimens.tar.xz"
+    class_path = [flink.table_classes(version), *flink.libraries(version), *flink.python_and_files(version)]
+    with tempfile.TemporaryDirectory(prefix="specimens-") as output:
+        print(flink.run(version, "SnapshotSpecimens", [output], class_path=class_path, timeout=1800), end="")
+        pack(archive, list(Path(output).iterdir()))
+    return archive
+
+
 if __name__ == "__main__":
+    for flink_version in flink.VERSIONS:
+        print(generate_snapshots(flink_version))
     for flink_version in VERSIONS:
         print(generate(flink_version))

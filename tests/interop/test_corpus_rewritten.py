@@ -1,4 +1,4 @@
-"""Every snapshot of the external corpus, written by us: real Flink restores it, and finds what the job had put in.
+"""Every packed snapshot, and those of the external corpus, written by us: real Flink restores it with every entry.
 
 All states are decoded to columns and encoded anew, but for those with numbers whose class columns don't tell
 (:data:`UNTYPED_STATES`), whose entries are taken over as bytes. Cases whose jobs can't be had here (:data:`CARRIED_CASES`) are
@@ -32,13 +32,18 @@ from tests import corpus
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.corpus]
+pytestmark = pytest.mark.interop
 
 UNTYPED_STATES = frozenset({"value-pojo-account", "map-int-pojo", "account", "union-accounts", "accounts"})
 """States of Flink 1.x taken over as bytes: Account.counters, Kryo's, is JSON in a column, which has one kind of numbers."""
 
 CARRIED_CASES = ("sql-", "cep-", "file-sink-", "pyflink-")
 """Cases taken over as bytes as a whole: the planner's, the libraries' and Python's operators come with the job alone."""
+
+FINISHED_CASES = ("finished-tasks-",)
+"""Cases with a source that is through in some subtasks: our own keeps splits that no other job takes over."""
+
+SUBTASKS_DIFFER = "with RocksDB, subtasks that met different subclasses of a POJO register it differently, and are not joined"
 
 PYTHON_CASES = ("pyflink-",)
 """Of these, those with serializers of PyFlink, which is no part of Flink's libraries."""
@@ -69,16 +74,28 @@ RESTORED_BY = {"1": "1.20.5", "2": "2.3.0"}
 PARALLELISM = 3
 OPPOSITE = {"hashmap": "rocksdb", "rocksdb": "hashmap", "forst": "hashmap"}
 
-ALL = [case for case in corpus.cases(corpus.CORPUS / "generated") if "snapshot_dir" in case.expected]
+ALL = [case for case in corpus.packed_cases() + corpus.corpus_cases() if "snapshot_dir" in case.expected]
 
 
 def named(case: corpus.Case, prefixes: tuple[str, ...]) -> bool:
     return case.directory.name.startswith(prefixes)
 
 
-CARRIED = [case for case in ALL if named(case, CARRIED_CASES)]
+def is_of_its_own_job(case: corpus.Case) -> bool:
+    return named(case, CARRIED_CASES) or (named(case, FINISHED_CASES) and case.id == case.name)
+
+
+def differing(case: corpus.Case) -> Any:
+    """The case as a parameter, which fails where :data:`SUBTASKS_DIFFER`."""
+    marks = (
+        [pytest.mark.xfail(strict=True, reason=SUBTASKS_DIFFER)] if case.id.split("/")[1].startswith("keyed-all-rocksdb-") else []
+    )
+    return pytest.param(case, id=case.id, marks=marks if case.id == case.name and "changelog" not in case.name else [])
+
+
+CARRIED = [case for case in ALL if is_of_its_own_job(case)]
 OURS = [case for case in ALL if named(case, OUR_READER_CASES)]
-RESTORED = [case for case in ALL if not named(case, CARRIED_CASES + OUR_READER_CASES)]
+RESTORED = [case for case in ALL if not is_of_its_own_job(case) and not named(case, OUR_READER_CASES)]
 
 
 def of_cases(cases: list[corpus.Case]) -> pytest.MarkDecorator:
@@ -183,7 +200,7 @@ def test_we_read_what_we_wrote(case: corpus.Case, tmp_path: Path) -> None:
     assert [name for name in expected if found[name] != expected[name]] == []
 
 
-@of_cases([case for case in RESTORED if case.id in SAME_BYTES] + OURS)
+@of_cases([case for case in RESTORED if case.name in SAME_BYTES] + OURS)
 def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> None:
     """Decoded and encoded, each entry is what it is when it is taken over."""
     anew, taken = (entry_bytes(write(case, tmp_path / str(everything), everything)) for everything in (False, True))
@@ -196,7 +213,7 @@ def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> 
             assert anew[state] == flagged
 
 
-@of_cases([case for case in ALL if case.id in OTHER_KEY_GROUPS])
+@pytest.mark.parametrize("case", [differing(case) for case in ALL if case.name in OTHER_KEY_GROUPS])
 def test_everything_in_other_key_groups(case: corpus.Case, spark: SparkSession, tmp_path: Path) -> None:
     """Each key finds its new key group, whatever the value, and with what was registered about values in tasks as well."""
     sp.SavepointWriter.from_existing(spark, case.snapshot).with_max_parallelism(512).write(tmp_path / "savepoint")
@@ -218,7 +235,7 @@ def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return found
 
 
-@of_cases([case for case in CARRIED if not named(case, PYTHON_CASES)])
+@of_cases([case for case in CARRIED if (case.directory / "flink_states.json").exists() and not named(case, PYTHON_CASES)])
 def test_flink_reads_the_headers_that_we_wrote(case: corpus.Case, listed: Mapping[str, Any]) -> None:
     """The same states, options and serializer snapshots as Flink found in the snapshot that they are from."""
     operators = json.loads((case.directory / "flink_states.json").read_text("utf-8"))["operators"]
@@ -232,7 +249,7 @@ def test_flink_reads_the_headers_that_we_wrote(case: corpus.Case, listed: Mappin
     }
 
 
-@of_cases([case for case in RESTORED if case.id in EXPLAINED])
+@of_cases([case for case in RESTORED if case.name in EXPLAINED])
 def test_why_states_are_taken_over(case: corpus.Case, tmp_path: Path) -> None:
     """Each state that is named, alone, is refused, for the numbers in its JSON."""
     snapshot = open_snapshot(case.snapshot)

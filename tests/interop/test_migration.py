@@ -25,7 +25,7 @@ pytestmark = pytest.mark.interop
 
 VERSION = "2.3.0"
 FIXTURES = sorted((flink.ROOT / "tests" / "fixtures" / "migration").glob("*/*"))
-SAME_JOBS = tuple(f"1.20.5/{name}-rocksdb-canonical" for name in ("keyed-all", "evolution-v1", "windows"))
+SAME_JOBS = tuple(f"1.20.5/{name}-rocksdb-canonical" for name in ("keyed-all", "evolution-v1", "windows", "windows-kinds"))
 """Cases that Flink 2.3 wrote as well, with the same values."""
 LINE = "io.stateprocessor.interop.Line"
 T = sp.Types
@@ -43,10 +43,14 @@ TYPES = {
 register_kryo_class(LINE, {"product": "java.lang.String", "pieces": "int", "remarks": "java.util.List<java.lang.String>"})
 register_kryo_class("io.stateprocessor.interop.Tier", ["BRONZE", "SILVER", "GOLD"])
 
-OLD = [case for case in rewritten.ALL if case.id.startswith("1.")]
-RESTORED = [case for case in OLD if not rewritten.named(case, rewritten.CARRIED_CASES + rewritten.OUR_READER_CASES)]
+OLD = [case for case in rewritten.ALL if case.name.startswith("1.")]
+RESTORED = [case for case in rewritten.RESTORED if case in OLD]
 LISTED = [
-    case for case in OLD if rewritten.named(case, rewritten.CARRIED_CASES) and not rewritten.named(case, rewritten.PYTHON_CASES)
+    case
+    for case in OLD
+    if rewritten.named(case, rewritten.CARRIED_CASES)
+    and not rewritten.named(case, rewritten.PYTHON_CASES)
+    and (case.directory / "flink_states.json").exists()
 ]
 
 
@@ -89,8 +93,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return found
 
 
-@pytest.mark.corpus
-@rewritten.of_cases(RESTORED)
+@pytest.mark.parametrize("case", [rewritten.differing(case) for case in RESTORED])
 def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[str, Any]) -> None:
     answer = answers[case.id]
     assert "error" not in answer, answer["error"][:3000]
@@ -100,7 +103,7 @@ def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[
     assert [rewritten.first_difference(state, found[state], expected[state]) for state in different] == []
 
 
-@pytest.mark.corpus
+@pytest.mark.corpus(instead="tests/serializers/test_avro.py::test_types")
 @rewritten.of_cases([case for case in OLD if rewritten.named(case, rewritten.OUR_READER_CASES)])
 def test_avro_is_the_same(case: corpus.Case, tmp_path: Path) -> None:
     """Real Flink is not asked: its package has no Avro."""
@@ -111,14 +114,13 @@ def test_avro_is_the_same(case: corpus.Case, tmp_path: Path) -> None:
     assert dict(rewritten.tables(tmp_path / "savepoint")) == dict(rewritten.tables(case.snapshot))
 
 
-WRITTEN_BY_BOTH = [case for case in OLD if case.id in SAME_JOBS]
+WRITTEN_BY_BOTH = [case for case in OLD if case.name in SAME_JOBS]
 
 
-@pytest.mark.corpus
-@rewritten.of_cases(WRITTEN_BY_BOTH)
+@pytest.mark.parametrize("case", [rewritten.differing(case) for case in WRITTEN_BY_BOTH])
 def test_bytes_are_those_that_flink_2_writes(case: corpus.Case, tmp_path: Path) -> None:
     """The same job under both versions: migrated, all snapshots of serializers and all entries are the same, but for times."""
-    other = rewritten.ALL[[c.id for c in rewritten.ALL].index(f"{VERSION}/{case.directory.name}")]
+    other = corpus.Case(case.directory.parent.parent / VERSION / case.directory.name)
     migrate(case.snapshot, tmp_path / "savepoint")
     found, expected = registrations(tmp_path / "savepoint"), registrations(other.snapshot)
     assert expected
@@ -152,7 +154,6 @@ def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return dict(zip([case.id for case in cases], flink.list_states(VERSION, targets), strict=True))
 
 
-@pytest.mark.corpus
 @rewritten.of_cases(LISTED)
 def test_flink_2_reads_the_headers(case: corpus.Case, listed: Mapping[str, Any]) -> None:
     """No serializer snapshot of SQL, pattern matching and file sinks is one that Flink 2.x lacks."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +18,11 @@ from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decoder import ColumnDecoder
 from state_processor.serializers.kernel.encoder import encode_column
 from state_processor.serializers.kernel.program import DecodeBuilder
+from tests.archives import unpacked
+from tests.corpus import CORPUS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CORPUS = Path(os.environ.get("STATE_PROCESSOR_CORPUS", REPOSITORY.parent / "shared" / "corpus"))
+OFFICIAL = CORPUS / "official" / "serializers"
 PLAIN = DecodeOptions()
 PROXY_VERSION = bytes.fromhex("00000002")
 """What Flink's tests write before the versioned snapshot (``TypeSerializerSnapshotSerializationUtil``)."""
@@ -129,17 +130,29 @@ class Specimen:
     name: str
     snapshot: bytes
     data: bytes
+    origin: str = ""
 
     def __str__(self) -> str:
-        return self.name
+        return self.origin + self.name
 
 
 def specimens(module: str, pattern: str) -> list[Specimen]:
-    """Those of one module of Flink whose directory matches; none without the corpus."""
-    directory = CORPUS / "official" / "serializers" / module
+    """Those of one module of Flink whose directory matches: our own, and where it is those of the external corpus."""
+    own = sorted(unpacked("serializers").glob(f"*/{module}/{pattern}"))
+    return _specimens(own) + _specimens(sorted(OFFICIAL.glob(f"{module}/{pattern}")), "corpus:")
+
+
+def specimen_modules() -> list[str]:
+    """The modules of Flink that there are specimens of; ``others`` has those that Flink's own tests lack."""
+    return sorted({d.name for d in (*unpacked("serializers").glob("*/*"), *OFFICIAL.glob("*"))})
+
+
+def _specimens(directories: Sequence[Path], origin: str = "") -> list[Specimen]:
     return [
-        Specimen(d.name, (d / "serializer-snapshot").read_bytes().removeprefix(PROXY_VERSION), (d / "test-data").read_bytes())
-        for d in sorted(directory.glob(pattern))
+        Specimen(
+            d.name, (d / "serializer-snapshot").read_bytes().removeprefix(PROXY_VERSION), (d / "test-data").read_bytes(), origin
+        )
+        for d in directories
         if (d / "test-data").exists()
     ]
 

@@ -196,7 +196,6 @@ EXPECTED = {
 }
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", specimens("flink-core", "*-array-serializer-*"), ids=str)
 def test_specimens(specimen: Specimen) -> None:
     assert check_specimen(specimen) == EXPECTED[specimen.name[: specimen.name.index("-array")]]

@@ -407,7 +407,7 @@ def test_documentation_changes_nothing() -> None:
     assert str(old.snapshot().resolve_schema_compatibility(new)) == "compatible_as_is"
 
 
-@pytest.mark.corpus
+@pytest.mark.corpus(instead="tests/serializers/test_avro.py::test_types")
 @pytest.mark.parametrize("specimen", specimens("flink-avro", "*"), ids=str)
 def test_official_specimens(specimen: Any) -> None:
     assert check_specimen(specimen) == {

@@ -281,7 +281,6 @@ EXPECTED = {
 }
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", [s for n in EXPECTED for s in specimens("flink-core", f"{n}-serializer-*")], ids=str)
 def test_specimens(specimen: Specimen) -> None:
     assert check_specimen(specimen) == EXPECTED[specimen.name[: specimen.name.index("-serializer")]]

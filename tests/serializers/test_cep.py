@@ -170,7 +170,6 @@ VALUES = {
 }
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize(
     ("specimen", "value"),
     [pytest.param(s, value, id=s.name) for name, value in VALUES.items() for s in specimens("flink-cep", f"{name}-*")],

@@ -190,7 +190,6 @@ def test_compatibility(old: TypeSerializer, new: TypeSerializer, verdict: Verdic
     assert reason in result.reason
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize(
     "specimen",
     [

@@ -473,7 +473,6 @@ EXPECTED = {
 }
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize(
     "specimen",
     [s for p in ("tuple-*", "row-*", "either-*", "nullable-*", "enum-*") for s in specimens("flink-core", p)],
@@ -486,7 +485,6 @@ def test_specimens(specimen: Specimen) -> None:
 NAMES = {"value": "VALUE<", "copyable-value": "COPYABLE_VALUE<", "writeable": "WRITABLE<"}
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize(
     "specimen",
     [

@@ -411,7 +411,7 @@ def test_compatibility() -> None:
 ANIMALS = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoPojosForMigrationTests$"
 
 
-@pytest.mark.corpus
+@pytest.mark.corpus(instead="tests/serializers/test_specimens.py::test_specimen")
 @pytest.mark.parametrize("specimen", specimens("flink-core", "kryo-*"), ids=str)
 def test_official_specimens(specimen: Any) -> None:
     for name, fields in {

@@ -122,7 +122,7 @@ def test_one_kryo_becomes_the_other(version: str, case: dict[str, Any]) -> None:
 ANIMALS = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoPojosForMigrationTests$"
 
 
-@pytest.mark.corpus
+@pytest.mark.corpus(instead="tests/serializers/test_specimens.py::test_specimen")
 @pytest.mark.parametrize("specimen", specimens("flink-core", "kryo-*"), ids=str)
 def test_official_specimens_are_written_as_they_were(specimen: Any) -> None:
     def read(reader: KryoReader) -> KryoObject:

@@ -269,14 +269,12 @@ def test_incompatible_field_is_named() -> None:
     assert "field 'x' of a.A: INT was written, LONG is wanted" in verdict.reason
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", specimens("flink-core", "pojo-*") + specimens("flink-tests-java17", "pojo-*"), ids=str)
 def test_specimen(specimen: Specimen) -> None:
     assert isinstance(check_specimen(specimen), PojoValue)
     check_snapshot(read_serializer_snapshot(specimen.snapshot))
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", specimens("flink-core", "pojo-serializer-with-modified-schema-in-*"), ids=str)
 def test_specimen_of_a_registered_subclass(specimen: Specimen) -> None:
     serializer = read_serializer_snapshot(specimen.snapshot).restore_serializer()
@@ -285,7 +283,6 @@ def test_specimen_of_a_registered_subclass(specimen: Specimen) -> None:
     ]
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", specimens("flink-tests-java17", "pojo-*"), ids=str)
 def test_specimen_of_a_record(specimen: Specimen) -> None:
     assert dict(check_specimen(specimen)) == {"id": 911108, "name": "Gordon"}

@@ -330,21 +330,19 @@ CASES = [
 ]
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize(("specimen", "value"), CASES)
 def test_specimen(specimen: Specimen, value: object) -> None:
     assert check_specimen(specimen) == value
     check_snapshot(read_serializer_snapshot(specimen.snapshot))
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", specimens("flink-runtime", "java-serializer-*"), ids=str)
 def test_specimen_of_a_java_object(specimen: Specimen) -> None:
     value = check_specimen(specimen)
     assert (value.class_name, value.content.get("value")) == ("java.lang.Integer", 26)
 
 
-@pytest.mark.corpus
+@pytest.mark.corpus(instead="tests/serializers/test_streaming.py::test_specimen")
 @pytest.mark.parametrize("specimen", specimens("flink-streaming-java", "two-phase-*-1.1[13]"), ids=str)
 def test_old_specimens_of_two_phase_commit_know_no_null(specimen: Specimen) -> None:
     serializer = read_serializer_snapshot(specimen.snapshot).restore_serializer()

@@ -262,7 +262,6 @@ def test_epoch_days_of_all_years(day: int) -> None:
     assert LocalDate.of_epoch_day(day).is_valid
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("specimen", [s for pattern in ("date-*", "sql-*") for s in specimens("flink-core", pattern)], ids=str)
 def test_specimens(specimen: Specimen) -> None:
     expected = {"date": 1580382960, "sql-date": 1580382960, "sql-time": 1580382960}

@@ -15,12 +15,12 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.pojo import PojoSerializer
 from state_processor.serializers.streaming import TtlSerializer
 from state_processor.types import Types
-from tests.corpus import CORPUS, FIXTURES, Case, cases
+from tests.corpus import FIXTURES, Case, all_cases, cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EVOLVED = cases(CORPUS / "generated", "*/evolution-v2-*") if CORPUS.is_dir() else []
+EVOLVED = all_cases("*/evolution-v2-*")
 ORDERS = cases(FIXTURES, "*/orders-*")
 CLASS = "fixtures.evo.Profile"
 

@@ -114,7 +114,6 @@ def test_channels_with_counts_and_bytes(path: str) -> None:
         sp.arrow.read_channel_state(path, "owm")
 
 
-@pytest.mark.corpus
 @pytest.mark.parametrize("case", corpus.all_cases("*-unaligned"), ids=lambda case: case.id)
 def test_real_in_flight_data(case: corpus.Case) -> None:
     channels = sp.arrow.read_channel_state(case.snapshot, raw=True).to_pylist()

@@ -82,11 +82,20 @@ final class Cluster implements AutoCloseable {
             return false;
         }
         for (AccessExecutionVertex vertex : graph.getAllExecutionVertices()) {
-            if (vertex.getExecutionState() != ExecutionState.RUNNING) {
+            if (vertex.getExecutionState() != ExecutionState.RUNNING && vertex.getExecutionState() != ExecutionState.FINISHED) {
                 return false;
             }
         }
         return true;
+    }
+
+    /** How many of the job's subtasks are through. */
+    int finishedTasks(JobID job) throws Exception {
+        int finished = 0;
+        for (AccessExecutionVertex vertex : cluster.getExecutionGraph(job).get(MINUTES, TimeUnit.MINUTES).getAllExecutionVertices()) {
+            finished += vertex.getExecutionState() == ExecutionState.FINISHED ? 1 : 0;
+        }
+        return finished;
     }
 
     Path savepoint(JobID job, Path parent, SavepointFormatType format) throws Exception {

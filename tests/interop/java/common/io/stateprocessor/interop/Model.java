@@ -32,16 +32,16 @@ final class Model {
     void apply(OperatorSpec operator, int index, Step step) {
         if (step.state().equals(EVENT_TIMER) || step.state().equals(PROCESSING_TIMER)) {
             StateSpec.Kind kind = step.state().equals(EVENT_TIMER) ? StateSpec.Kind.EVENT_TIMER : StateSpec.Kind.PROCESSING_TIMER;
-            addTimer(operator.uid(), kind, step.key(), VoidNamespace.INSTANCE, (Long) step.value());
+            addTimer(operator.id(), kind, step.key(), VoidNamespace.INSTANCE, (Long) step.value());
             return;
         }
         StateSpec spec = operator.state(step.state());
         if (spec.kind() == StateSpec.Kind.OPERATOR_LIST || spec.kind() == StateSpec.Kind.UNION_LIST) {
-            lists.computeIfAbsent(operator.uid() + "/" + spec.name(), name -> new TreeMap<>())
+            lists.computeIfAbsent(operator.id() + "/" + spec.name(), name -> new TreeMap<>())
                     .computeIfAbsent(index % parallelism, subtask -> new ArrayList<>())
                     .add(step.value());
         } else {
-            add(operator.uid(), spec, step.key(), VoidNamespace.INSTANCE, step.value());
+            add(operator.id(), spec, step.key(), VoidNamespace.INSTANCE, step.value());
         }
     }
 
@@ -94,10 +94,10 @@ final class Model {
         List<JsonNode> states = new ArrayList<>();
         for (StateSpec spec : operator.states()) {
             ObjectNode json = spec.toJson(operator.keyType());
-            String name = operator.uid() + "/" + spec.name();
+            String name = operator.id() + "/" + spec.name();
             switch (spec.kind()) {
                 case EVENT_TIMER, PROCESSING_TIMER -> json.set(
-                        "entries", sorted(timers.getOrDefault(operator.uid() + "/" + spec.kind(), List.of())));
+                        "entries", sorted(timers.getOrDefault(operator.id() + "/" + spec.kind(), List.of())));
                 case OPERATOR_LIST, UNION_LIST -> listEntries(json, lists.getOrDefault(name, new TreeMap<>()));
                 case BROADCAST -> json.set("entries", broadcastEntries(keyed.getOrDefault(name, Map.of())));
                 default -> json.set("entries", keyedEntries(keyed.getOrDefault(name, Map.of())));
@@ -105,6 +105,9 @@ final class Model {
             states.add(json);
         }
         ObjectNode json = Json.object().put("uid", operator.uid()).put("key_type", operator.keyType());
+        if (operator.uid() == null) {
+            json.put("uid_hash", operator.uidHash());
+        }
         json.set("states", Json.array(states));
         return json;
     }

@@ -8,6 +8,11 @@ record Step(String operator, String state, Object key, Object value) {
 
     /** The event time of the step: that of its event if it is about one. */
     long timestamp() {
-        return value instanceof Event event ? event.time : FixtureCase.START;
+        if (value instanceof Event event) {
+            return event.time;
+        } else if (value instanceof fixtures.Event event) {
+            return event.time;
+        }
+        return value instanceof Timed timed ? timed.time() : FixtureCase.START;
     }
 }

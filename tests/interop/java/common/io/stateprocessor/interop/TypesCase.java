@@ -24,7 +24,7 @@ import org.apache.flink.types.RowKind;
 final class TypesCase extends FixtureCase {
 
     /** A type and values of it. */
-    private record Specimen(String name, String type, List<?> values) {}
+    record Specimen(String name, String type, List<?> values) {}
 
     private static final List<Specimen> SPECIMENS = new ArrayList<>();
 
@@ -77,6 +77,10 @@ final class TypesCase extends FixtureCase {
         add("pojo", "POJO<" + Address.class.getName() + ">", new Address("Mill Lane 1", "Oslo", 1234), new Address(null, null, -1));
         add("object-array", "OBJECT_ARRAY<POJO<" + Address.class.getName() + ">>",
                 new Address[0], new Address[] {new Address("a", "b", 1), null});
+    }
+
+    static List<Specimen> specimens() {
+        return SPECIMENS;
     }
 
     private static Map<Object, Object> map(Object... keysAndValues) {
