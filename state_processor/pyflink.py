@@ -1,7 +1,8 @@
 """Values in the state of PyFlink jobs.
 
 PyFlink keeps every value as bytes that its Python workers wrote, in states called ``python-state-`` and the name that the job
-gave: values, reducing and aggregating states as a list of one element, maps with bytes for keys. A snapshot does not tell the
+gave: values, reducing and aggregating states as a list of one element, maps with bytes for keys, lists with one or more elements
+in each of theirs (:func:`decode_elements`). A snapshot does not tell the
 type; who knows it from the job's state descriptor decodes with it.
 
 Examples
@@ -23,6 +24,7 @@ import pyarrow as pa
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.io import DataInput
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.python_coders import python_coder
 
@@ -57,6 +59,20 @@ def decode(data: bytes, value_type: TypeSerializer) -> Any:
     """
     coder = python_coder(value_type)
     return coder.present(coder.deserialize(bytes(data)), DecodeOptions())
+
+
+def decode_elements(data: bytes, value_type: TypeSerializer) -> list[Any]:
+    """Return the elements of a list state that one of its entries holds: PyFlink adds those of a bundle of records in one piece.
+
+    See Also
+    --------
+    decode : for the parameters and errors.
+    """
+    coder, source = python_coder(value_type), DataInput(bytes(data))
+    elements = []
+    while not source.at_end():
+        elements.append(coder.present(coder.read(source), DecodeOptions()))
+    return elements
 
 
 def encode(value: Any, value_type: TypeSerializer) -> bytes:

@@ -1,7 +1,8 @@
 """Compares what we read with what a snapshot's ``expected.json`` says it holds.
 
 Both the fixtures of this repository, loose ones and those of archives, and the external corpus have such a file; its values
-come from the job's input, not from reading the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose nothing.
+come from the job's input, not from reading the snapshot back. ``nanos="string"`` and ``row_kind=True`` are assumed: they lose
+nothing.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_every_way_to_take_a_snapshot_has_a_case() -> None:
     assert set(ways.split()) - words == set()
     names = {case.directory.name for case in corpus.own_cases()}
     cases = "keyed-all operator-state windows sql- cep evolution-v1 evolution-v2 evolution-v3 rescaled empty-state unicode-uid"
-    cases += " no-uid big-list finished-tasks in-flight"
+    cases += " no-uid big-list finished-tasks in-flight pyflink"
     assert [c for c in cases.split() if not any(name.startswith(c) for name in names)] == []
 
 

@@ -266,10 +266,10 @@ def python_entry(row: Row, state: Row) -> Entry:
     if kind == "MAP":
         pairs = [[python_value(k, state["map_key_type"]), python_value(v, type_name)] for k, v in row["value"]]
         return {"key": row["key"]["f0"], "value": sorted(pairs, key=corpus.sort_key)}
-    values = [python_value(v, type_name) for v in row["value"]]
     if kind == "LIST":
-        return {"key": row["key"]["f0"], "value": values}
-    (value,) = values
+        elements = [e for v in row["value"] for e in pyflink.decode_elements(v, PYTHON_TYPES[type_name])]
+        return {"key": row["key"]["f0"], "value": elements}
+    (value,) = [python_value(v, type_name) for v in row["value"]]
     return {"key": row["key"]["f0"], "value": value}
 
 
@@ -290,7 +290,6 @@ def python_id(value: Any) -> str:
     return value.id if isinstance(value, corpus.Case) else value.get("uid") or value["name"]
 
 
-@pytest.mark.corpus(instead="tests/state_processor/test_pyflink.py::test_values")
 @pytest.mark.parametrize(("case", "operator", "state"), list(python_states()), ids=python_id)
 def test_python_state(case: corpus.Case, operator: Row, state: Row) -> None:
     if state["kind"] == "PROCESSING_TIMER":

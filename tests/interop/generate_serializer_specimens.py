@@ -1,8 +1,8 @@
 """Write the serializer specimens anew with real Flink: ``python tests/interop/generate_serializer_specimens.py``.
 
 ``serializers/`` has values of many classes that Kryo wrote. ``packed/serializers/`` has, for every serializer that Flink's
-packages hold, its snapshot and a value, in the layout of Flink's own upgrade tests: MODULE/NAME-VERSION with ``serializer-snapshot`` and
-``test-data``.
+packages hold, its snapshot and a value, in the layout of Flink's own upgrade tests: MODULE/NAME-VERSION with
+``serializer-snapshot`` and ``test-data``.
 """
 
 from __future__ import annotations
