@@ -81,8 +81,15 @@ class Captured(TypeSerializer):
         self.inner.skip(source)
         return bytes(source.data[start : source.position])
 
-    def write(self, value: bytes, target: DataOutput) -> None:
-        target.write_bytes(value)
+    @property
+    def writes_null(self) -> bool:
+        return self.inner.writes_null
+
+    def write(self, value: bytes | None, target: DataOutput) -> None:
+        if value is None:  # the heap keeps no bytes of it
+            self.inner.write(None, target)
+        else:
+            target.write_bytes(value)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.binary()
@@ -94,7 +101,11 @@ class Captured(TypeSerializer):
         builder.op(ops.CAPTURE, column, start)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.RAW, column, -1)
+        if self.writes_null:
+            null = self.inner.serialize(None)
+            builder.op(encode_ops.RAW, column, builder.constant(null), len(null))
+        else:
+            builder.op(encode_ops.RAW, column, -1)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.inner.snapshot()
