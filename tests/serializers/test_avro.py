@@ -132,7 +132,7 @@ TRIPS = st.fixed_dictionaries(
         "kind": st.sampled_from(["CITY", "AIRPORT", "OTHER"]),
         "stops": st.lists(STOPS, max_size=5),
         "last": st.none() | STOPS,
-        "extras": st.dictionaries(st.text(max_size=5), st.integers(-(2**31), 2**31 - 1), max_size=4).map(lambda m: list(m.items())),
+        "extras": st.dictionaries(st.text(max_size=5), st.integers(-(2**31), 2**31 - 1), max_size=4).map(lambda m: [*m.items()]),
         "code": st.binary(min_size=4, max_size=4),
         "either": st.none()
         | st.builds(AvroBranch, st.just(1), st.integers(-(2**31), 2**31 - 1))
