@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,11 @@ class RowSource:
     columns: Mapping[str, Mapping[str, str]]
     marks: Marks = ""
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+
+    def without(self, states: Collection[str]) -> tuple[RowSource, ...]:
+        """What is left of the rows where some states are not written from them: nothing, or rows for the others."""
+        columns = {name: given for name, given in self.columns.items() if name not in states}
+        return (replace(self, columns=columns),) if columns else ()
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ class OperatorDraft:
             If the operator has keys of another type.
         """
         known = self.key or (self.base.key if self.base is not None else None)
-        if known is not None and given is not None and str(known) != str(given):
+        if known is not None and given is not None and not _is_same(known, given):
             if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
                 raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
             known = with_row_names(known, row_names(given))
@@ -161,14 +166,17 @@ class OperatorDraft:
         return undescribed_as_bytes(state) if with_bytes else state
 
     def add(self, state: StateDescription) -> None:
-        """A state that rows will fill.
+        """A state that rows will fill. Rows that were to change the one of the base have nothing to change any more.
 
         Raises
         ------
         OptionError
-            If it was added before.
+            If it was added before, or the base has operator state of this name.
         """
         self._check_new(state.name)
+        if self.base is not None and state.name in self.base.operator_metas and self.keeps(state.name):
+            raise self._other_kind(state.name, "operator")
+        self._forget(state.name)
         self.added[state.name] = state
 
     def add_operator_state(self, state: StateDescription, frame: DataFrame) -> None:
@@ -177,9 +185,11 @@ class OperatorDraft:
         Raises
         ------
         OptionError
-            If it was added before.
+            If it was added before, or the base has keyed state of this name.
         """
         self._check_new(state.name)
+        if self.base is not None and state.name in self.base.keyed_states and self.keeps(state.name):
+            raise self._other_kind(state.name, "keyed")
         self.operator_states[state.name] = (state, frame)
 
     def _check_new(self, name: str) -> None:
@@ -187,6 +197,18 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: a state is named {name!r}; a name is text that is not empty")
         if name in self.added or name in self.operator_states:
             raise OptionError(f"{self.label}: state {name!r} is written twice")
+
+    def _other_kind(self, name: str, kind: str) -> OptionError:
+        return OptionError(
+            f"{self.label}: {name!r} is {kind} state of the base, which would be lost; call remove_state for it first, or name "
+            "the new one differently"
+        )
+
+    def _forget(self, name: str) -> None:
+        """Drop the rows and deletions that were given for a state, and for no other."""
+        self.sources = [left for source in self.sources for left in source.without({name})]
+        self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
+        self.forms.pop(name, None)
 
     def keeps(self, name: str) -> bool:
         """Whether a state of the base is taken over."""
@@ -226,18 +248,26 @@ class OperatorDraft:
         return left[name]
 
     def remove(self, name: str) -> None:
-        """Leave out a state of the base, keyed or not.
+        """Leave out a state, keyed or not, with what was to be written to it.
 
         Raises
         ------
         NotFoundError
-            If the base has none of that name.
+            If there is none of that name.
         """
         states = self.base.state_names if self.base is not None else ()
-        left = [n for n in states if n not in self.removed]
+        left = [*(n for n in states if n not in self.removed), *self.added, *self.operator_states]
         if name not in left:
             raise NotFoundError.naming_nearest("state", name, left, self.label)
-        self.removed.add(name)
+        self._forget(name)
+        self.added.pop(name, None)
+        self.operator_states.pop(name, None)
+        if name in states:
+            self.removed.add(name)
+
+    def changed_before(self, name: str) -> bool:
+        """Whether rows were to change a state of the base, or keys to be deleted from it."""
+        return name in self.updated or any(deletion.state in (None, name) for deletion in self.deletions)
 
     def converts(self, name: str) -> bool:
         """Whether a state of the base is taken over in other bytes, for another Flink."""
@@ -336,3 +366,8 @@ class OperatorDraft:
             return mi.KeyedHeader(mi.KEYED_VERSION, False, base_header.key, tuple(metas))
         assert self.key is not None
         return keyed_header(self.key, metas)
+
+
+def _is_same(one: TypeSerializer, other: TypeSerializer) -> bool:
+    """Whether types are the same to the last byte of their snapshots: what is printed leaves out the fields of a POJO."""
+    return str(one) == str(other) and one.snapshot().to_bytes() == other.snapshot().to_bytes()

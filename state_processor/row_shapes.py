@@ -12,11 +12,13 @@ from state_processor.backends.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAME
 from state_processor.backends.shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.states import LIST, MAP, StateDescription
 from state_processor.column_checks import refuse_others, require
+from state_processor.same_keys import identity, quoted
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.undescribed import BYTES_FIELD
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
     from state_processor.write_tasks import Marks
 
@@ -39,11 +41,6 @@ def context_columns(state: StateDescription, schema: pa.Schema) -> Columns:
 def has_bytes(schema: pa.Schema) -> bool:
     """Whether values may be of classes that nothing describes: a column has the field that holds their bytes."""
     return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in schema)
-
-
-def quoted(column: str) -> str:
-    """The name of a column as Spark takes it, whatever is in it."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: str) -> tuple[DataFrame, Columns, Marks]:
@@ -156,9 +153,22 @@ def map_entries(df: DataFrame, columns: Mapping[str, str]) -> tuple[DataFrame, C
 def _gathered(df: DataFrame, columns: Columns) -> DataFrame:
     """One row per key from one row per element of its list; the places of the elements are checked when they are encoded."""
     element = [LIST_INDEX, LIST_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else [])]
-    by = [f.col(quoted(c)) for n, c in columns.items() if n != LAST_ACCESS]
-    lists = f.array_sort(f.collect_list(f.struct(*element))).alias("_elements")
+    by = {c: identity(df, c) for n, c in columns.items() if n != LAST_ACCESS}
+    lists = _sorted(f.collect_list(f.struct(*element)), df.schema[LIST_VALUE].dataType).alias("_elements")
     taken = [f.col("_elements").getField(n).alias(as_) for n, as_ in ((LIST_INDEX, LIST_INDEX), (LIST_VALUE, VALUE))]
     if LAST_ACCESS in columns:
         taken.append(f.col("_elements").getField(LAST_ACCESS).alias(LAST_ACCESS))
-    return df.groupBy(*by).agg(lists).select(*(c for n, c in columns.items() if n != LAST_ACCESS), *taken)
+    groups = df.groupBy(*(same.alias(f"_same_{i}") for i, same in enumerate(by.values())))
+    firsts = [f.first(quoted(c)).alias(c) for c in by]
+    return groups.agg(*firsts, lists).select(*map(quoted, by), *taken)
+
+
+def _sorted(elements: Column, type_: DataType) -> Column:
+    """Elements by their places. Spark sorts structs only where it can compare all of a struct, which maps rule out."""
+    if "map<" not in type_.simpleString():
+        return f.array_sort(elements)
+    return f.array_sort(elements, lambda one, other: f.signum(_place(one) - _place(other)).cast("int"))
+
+
+def _place(element: Column) -> Column:
+    return f.coalesce(element.getField(LIST_INDEX).cast("bigint"), f.lit(-1))

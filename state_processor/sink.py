@@ -94,7 +94,7 @@ class SinkOptions:
         text = self.text(name)
         if text is None:
             return None
-        if not text.strip().isdecimal():
+        if not (text.isascii() and text.strip().isdecimal()):
             raise OptionError(f"option {name}={text!r}: a number is wanted")
         return int(text)
 
@@ -188,7 +188,8 @@ def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
     frame: Any = rows
     session: Any = None  # neither this nor the frame is one of Spark's: no part of the write that comes after needs them
     if base is None:
-        writer = SavepointWriter.new(session, max_parallelism or 128, version or DEFAULT_VERSION, serializers=options.serializers)
+        size = 128 if max_parallelism is None else max_parallelism
+        writer = SavepointWriter.new(session, size, version or DEFAULT_VERSION, serializers=options.serializers)
     else:
         mapping = json.loads(options.text("pathMapping") or "{}")
         writer = SavepointWriter.from_existing(session, base, version, path_mapping=mapping, serializers=options.serializers)

@@ -15,8 +15,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from state_processor.row_batches import counted_batches
-from state_processor.row_shapes import quoted
 from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run, runs_of
+from state_processor.same_keys import quoted
 from state_processor.spark_versions import REPARTITIONS_BY_ID, spark_schema
 from state_processor.task_errors import failures_of_tasks
 from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, PlaceBlobs, SubtaskWriter

@@ -40,7 +40,8 @@ from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
 from state_processor.operator_job import OperatorJob, copy_unchanged
 from state_processor.options import import_serializers
 from state_processor.reader import SavepointReader
-from state_processor.row_shapes import context_columns, entry_columns, has_bytes, key_columns, map_entries, quoted, shaped_rows
+from state_processor.row_shapes import context_columns, entry_columns, has_bytes, key_columns, map_entries, shaped_rows
+from state_processor.same_keys import check_comparable, identity, quoted
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
@@ -255,6 +256,10 @@ class SavepointWriter:
                 encoded[name] = context | {KEY: key, VALUE: column}
                 names[name] = declared_names(state)
                 self._check_types(draft, state, schema, encoded[name])
+            if WINDOW in schema.names and key != WINDOW and not any(WINDOW in given.values() for given in encoded.values()):
+                raise InvalidRowError(
+                    f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
+                )
             if not encoded:
                 raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
             draft.sources.append(RowSource(df, encoded, names=names))
@@ -342,7 +347,7 @@ class SavepointWriter:
         keys_df
             The keys; with a column ``window`` or ``namespace``, of these only.
         state
-            The state to remove them from; ``None`` for all keyed states, timers included.
+            The state to remove them from; ``None`` for all keyed states, timers and what was added before included.
         key
             The column of the key; by default the only column, or ``key``.
         key_type
@@ -366,6 +371,10 @@ class SavepointWriter:
                 keys = {"key": names_in(key_type, draft.base.key, "key")}
             for name in names if state is None else [state]:
                 check_key_types(with_names(draft.keyed(name), keys), schema, columns)
+            if state is None:
+                for added in draft.added.values():
+                    check_key_types(added, schema, columns)
+                names = (*names, *draft.added)
             self._give_way(draft, names if state is None else [state], keys_df, columns)
             draft.deletions.append(Deletion(keys_df, columns, state, names=keys))
         return self
@@ -529,6 +538,8 @@ class SavepointWriter:
     ) -> SavepointWriter:
         """Timers from a table of the shape that reading timers gives.
 
+        Those that the base has are replaced where they are of a domain and service that the table has rows of; others stay.
+
         Parameters
         ----------
         uid, key, key_type, parallelism
@@ -539,6 +550,11 @@ class SavepointWriter:
             ``window`` or ``namespace``.
         namespace
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default there is none.
+
+        Raises
+        ------
+        OptionError
+            If there are no rows and the base has timers.
         """
         schema = arrow_schema_of(df.schema)
         with self._changing(uid) as draft:
@@ -548,7 +564,14 @@ class SavepointWriter:
             hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
             refuse_others(schema.names, (key, TIMESTAMP, DOMAIN, SERVICE, *spaces), hint)
             key_serializer = draft.take_key(key_type, None if key_type else _inferred_key(schema, key, draft))
-            for queue, rows in timer_rows(df, schema, key_serializer, namespace):
+            queues = list(timer_rows(df, schema, key_serializer, namespace))
+            held = [n for n, state in (draft.base.keyed_states if draft.base is not None else {}).items() if state.is_timer]
+            if held and not queues:
+                raise OptionError(
+                    f"there are no rows, which would leave the timers of the base as they are; to leave them out, call "
+                    f"remove_state for {' and '.join(map(repr, held))}"
+                )
+            for queue, rows in queues:
                 draft.add(queue)
                 columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
                 self._check_types(draft, queue, schema, columns)
@@ -569,14 +592,16 @@ class SavepointWriter:
         return self
 
     def remove_state(self, uid: Uid, name: str) -> SavepointWriter:
-        """Leave out one state of an operator of the base; its other states stay as they are, byte for byte.
+        """Leave out one state of an operator: one of the base, what was to change in it, or one that was added. Its other
+        states stay as they are, byte for byte.
 
         Raises
         ------
         NotFoundError
             There is no such operator or state.
         """
-        self._existing(uid).remove(name)
+        with self._changing(uid, existing=True) as draft:
+            draft.remove(name)
         return self
 
     def change_operator_identifier(self, old: Uid, new: Uid) -> SavepointWriter:
@@ -613,11 +638,18 @@ class SavepointWriter:
         ------
         NotFoundError
             The base has no such state.
+        OptionError
+            If rows were given for the state before, or keys to be deleted from it: they would be lost.
         StateMigrationError
             Flink would refuse to restore the state with this type; the message says why.
         """
         draft = self._existing(uid)
         old = draft.keyed(state)
+        if draft.changed_before(state):
+            raise OptionError(
+                f"{draft.label}, state {state!r} was to be changed before, which evolve_state would undo: it begins with the "
+                "values of the base. Call it before delete_keys; for other changes, write one savepoint after the other"
+            )
         assert self._snapshot is not None
         new = with_type(old, new_type)
         reader = SavepointReader.read(self._spark, self._snapshot.directory, self._path_mapping, serializers=self._serializers)
@@ -885,19 +917,19 @@ class SavepointWriter:
         """Of rows that were given before, take away those that later ones are about: what is said last counts."""
         names = [n for n in columns if n in (KEY, *NAMESPACES, MAP_KEY)]
         for i, source in enumerate(draft.sources):
-            if not source.marks or not set(source.columns) & set(states):
+            if not set(source.columns) & set(states):
                 continue
-            ((name, given),) = source.columns.items()
-            if MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
+            name, given = next(iter(source.columns.items()))  # of several states, which are new, the key is the same
+            if source.marks and MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
                 whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
                 draft.deletions.append(Deletion(source.frame, whole, name, names=source.names.get(name, {})))
                 rows, given = map_entries(source.frame, dict(given))
                 source = RowSource(rows, {name: given}, "entries", source.names)
             shared = [n for n in names if n in given]
             for n in shared:
-                _check_same_fields(source.frame, given[n], frame, columns[n])
-            later = frame.select(*(f.col(quoted(columns[n])).alias(f"_later_{n}") for n in shared))
-            same = [f.col(quoted(given[n])) == f.col(f"_later_{n}") for n in shared]
+                check_comparable(source.frame, given[n], frame, columns[n])
+            later = frame.select(*(identity(frame, columns[n]).alias(f"_later_{n}") for n in shared))
+            same = [identity(source.frame, given[n]) == f.col(f"_later_{n}") for n in shared]
             draft.sources[i] = replace(source, frame=source.frame.join(later, same, "left_anti"))
 
     @staticmethod
@@ -926,22 +958,6 @@ def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeS
         listed = " and ".join(map(repr, reserved))
         raise InvalidRowError(f"column {listed} says more of an entry and is no state: name the states by states=, or drop it")
     return {n: inferred_type(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}
-
-
-def _check_same_fields(earlier: DataFrame, given: str, later: DataFrame, column: str) -> None:
-    """Refuse structs with other fields, or in another order, than earlier rows have: Spark compares them by position."""
-    lists = [_field_names(arrow_schema_of(frame.schema).field(c).type) for frame, c in ((earlier, given), (later, column))]
-    if lists[0] != lists[1]:
-        raise InvalidRowError(
-            f"column {column!r}: the fields are ({', '.join(lists[1])}), in rows that were given before "
-            f"({', '.join(lists[0])}); give both in the same order"
-        )
-
-
-def _field_names(type_: pa.DataType) -> list[str]:
-    fields = [type_.field(i) for i in range(type_.num_fields)]
-    own = [field.name for field in fields] if pa.types.is_struct(type_) else []
-    return [*own, *(name for field in fields for name in _field_names(field.type))]
 
 
 def _inferred_key(schema: pa.Schema, key: str, draft: OperatorDraft) -> TypeSerializer | None:

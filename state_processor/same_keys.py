@@ -1,0 +1,86 @@
+"""Comparing keys in Spark as Java does: Spark takes some for equal that are different keys of Flink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, FloatType, IntegralType, StringType, StructType
+
+from state_processor.serializers.errors import InvalidRowError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def quoted(column: str) -> str:
+    """The name of a column as Spark takes it, whatever is in it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def identity(df: DataFrame, column: str) -> Column:
+    """What is equal in Spark only where values of a column are the same key.
+
+    To Spark ``-0.0`` is ``0.0``, ``1.0`` as a decimal is ``1.00``, and a collation may take no notice of case.
+    """
+    return _identity(f.col(quoted(column)), df.schema[column].dataType)
+
+
+def _identity(value: Column, type_: DataType) -> Column:
+    if isinstance(type_, DoubleType | FloatType):
+        return value.cast("double").cast("string")
+    if isinstance(type_, DecimalType):
+        return value.cast("string")
+    if isinstance(type_, StringType):
+        return f.collate(value, "UTF8_BINARY")
+    if isinstance(type_, StructType) and type_.fields:
+        fields = [_identity(value.getField(n.name), n.dataType).alias(f"_{i}") for i, n in enumerate(type_.fields)]
+        return f.when(value.isNotNull(), f.struct(*fields))
+    if isinstance(type_, ArrayType):
+        return f.transform(value, lambda element: _identity(element, type_.elementType))
+    return value
+
+
+def check_comparable(earlier: DataFrame, given: str, later: DataFrame, column: str) -> None:
+    """Refuse columns of keys that can't be compared: Spark would convert one of them, or compare structs by position.
+
+    Parameters
+    ----------
+    earlier, given
+        Rows that were given before, and their column.
+    later, column
+        Rows that may replace them, and their column.
+
+    Raises
+    ------
+    InvalidRowError
+        If one is of another type than the other, or structs have other fields, or in another order.
+    """
+    types = earlier.schema[given].dataType, later.schema[column].dataType
+    lists = [_field_names(type_) for type_ in types]
+    if lists[0] != lists[1]:
+        raise InvalidRowError(
+            f"column {column!r}: the fields are ({', '.join(lists[1])}), in rows that were given before "
+            f"({', '.join(lists[0])}); give both in the same order"
+        )
+    if _family(types[0]) != _family(types[1]):
+        raise InvalidRowError(
+            f"column {column!r} is {types[1].simpleString()}, in rows that were given before {types[0].simpleString()}: "
+            "whether keys are the same can't be told; give both in one type"
+        )
+
+
+def _field_names(type_: DataType) -> list[str]:
+    if isinstance(type_, StructType):
+        return [name for n in type_.fields for name in (n.name, *_field_names(n.dataType))]
+    return _field_names(type_.elementType) if isinstance(type_, ArrayType) else []
+
+
+def _family(type_: DataType) -> object:
+    """What types have in common whose identities can be compared."""
+    if isinstance(type_, StructType):
+        return tuple(_family(n.dataType) for n in type_.fields)
+    if isinstance(type_, ArrayType):
+        return "array", _family(type_.elementType)
+    families = {"whole": IntegralType, "text": StringType, "fraction": DoubleType | FloatType, "decimal": DecimalType}
+    return next((name for name, types in families.items() if isinstance(type_, types)), type_.typeName())
