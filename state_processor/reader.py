@@ -175,7 +175,8 @@ class SavepointReader:
         nanos
             ``error``, ``truncate`` or ``string``: what to do with nanoseconds, which Spark's microseconds can't hold.
         row_kind
-            Gives rows (``Row``, ``RowData``) a first field ``row_kind``.
+            Gives rows (``Row``, ``RowData``) a first field ``row_kind``. Rows that are written back without it are inserts
+            (``+I``), whatever they were.
         ttl, as_of
             Leave out values that were last accessed ``ttl`` (``timedelta``, or ISO-8601 such as ``PT1H``) or longer before
             ``as_of`` (``datetime``, ISO text, or epoch milliseconds), as Flink's ``NeverReturnExpired`` does.

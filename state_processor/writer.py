@@ -293,7 +293,9 @@ class SavepointWriter:
             entries of a map. Parts that Kryo wrote and that are as they were read (a ``List`` or ``Map`` in a POJO of Flink
             1.x, whose column is JSON) keep their bytes, whatever they hold; they are compared with what the base has for the
             same key. Changed ones are encoded, in the classes that they had. Values with ``_bytes``, as reading with
-            ``undescribed="bytes"`` gives them, are these bytes.
+            ``undescribed="bytes"`` gives them, are these bytes. A ``Row`` or ``RowData`` without a field ``row_kind`` is an
+            insert (``+I``): read with ``row_kind=True`` to keep other kinds. With TTL, a row without ``_last_access`` is
+            accessed at the time of writing: read with ``metadata=True`` to keep the time.
         key
             The column of the key.
         types
