@@ -99,7 +99,8 @@ def unpaired_replaced(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _same(value: Any) -> Any:
+def same(value: Any) -> Any:
+    """The value itself."""
     return value
 
 
@@ -112,9 +113,9 @@ class Scalar(Form):
     drawing: Drawing
     knows_null: bool = False
     is_key: bool = True
-    hold: Callable[[Any], Any] = _same
-    show: Callable[[Any], Any] = _same
-    order: Callable[[Any], Any] = _same
+    hold: Callable[[Any], Any] = same
+    show: Callable[[Any], Any] = same
+    order: Callable[[Any], Any] = same
 
     def serializer(self) -> TypeSerializer:
         return self.make()

@@ -11,13 +11,16 @@ from typing import Any
 from differential import draw as d
 from differential.draw import Draw
 from differential.forms import Mapped, Row, arguments, register_parser
-from differential.scalars import BYTES, SCALARS, Form, Scalar, canonical_of, column_of, drawn, printed_of
+from differential.scalars import BYTES, SCALARS, Form, Scalar, canonical_of, column_of, drawn, printed_of, same
 from state_processor.serializers.base import TypeSerializer
 from state_processor.types import Types
 
 _NO = "NOT NULL"
 _EPOCH = date(1970, 1, 1)
 _BY_NAME = {form.label: form for form in (*SCALARS, BYTES)}
+
+
+Change = Callable[[Any], Any]
 
 
 def _within(serializer: str) -> Callable[[], TypeSerializer]:
@@ -27,9 +30,8 @@ def _within(serializer: str) -> Callable[[], TypeSerializer]:
     return refuse
 
 
-def _atom(name: str, drawing: d.Drawing, hold: Any = None, show: Any = None) -> Scalar:
-    same = _BY_NAME["INT"].hold  # type: ignore[attr-defined]
-    return Scalar(name, _within(name), drawing, hold=hold or same, show=show or same)
+def _atom(name: str, drawing: d.Drawing, hold: Change = same, show: Change = same) -> Scalar:
+    return Scalar(name, _within(name), drawing, hold=hold, show=show)
 
 
 def _like(name: str, other: str) -> Scalar:
