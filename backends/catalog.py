@@ -19,13 +19,8 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.schema_text import schema_text
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import (
-    StateDescription,
-    leaf_keyed_handles,
-    raw_timers_header,
-    subtask_label,
-    survey,
-)
+from state_processor.backends.state_listing import leaf_keyed_handles, raw_timers_header, subtask_label, survey
+from state_processor.backends.states import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.unread import UnreadSerializer

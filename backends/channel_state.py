@@ -14,7 +14,7 @@ import pyarrow as pa
 from state_processor.backends import handles as h
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import subtask_label
+from state_processor.backends.state_listing import subtask_label
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
 

@@ -24,7 +24,8 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription, naming_state, operator_label
+from state_processor.backends.state_listing import naming_state, operator_label
+from state_processor.backends.states import LIST, MAP, TIMERS, StateDescription
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError, UnsupportedFormatError

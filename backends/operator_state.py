@@ -21,14 +21,8 @@ from state_processor.backends.metadata import OperatorState
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.rows import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import (
-    BROADCAST,
-    StateDescription,
-    describe_operator_state,
-    naming_state,
-    operator_header,
-    subtask_label,
-)
+from state_processor.backends.state_listing import naming_state, operator_header, subtask_label
+from state_processor.backends.states import BROADCAST, StateDescription, describe_operator_state
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError

@@ -15,7 +15,7 @@ from state_processor.backends import handles as h
 from state_processor.backends.metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.raw_timers import raw_blocks
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import operator_label, raw_timers_header, subtask_label
+from state_processor.backends.state_listing import operator_label, raw_timers_header, subtask_label
 from state_processor.backends.task_state import operator_for_tasks, snapshot_for_tasks
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 

@@ -13,14 +13,12 @@ from typing import Final
 
 from state_processor.backends import handles as h
 from state_processor.backends import meta_info as mi
+from state_processor.backends.states import EVENT_PREFIX, PROCESSING_PREFIX
 from state_processor.backends.stream import StateStream
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.streaming import TimerSerializer, VoidNamespaceSerializer
-
-EVENT_PREFIX: Final = "_timer_state/event_"
-PROCESSING_PREFIX: Final = "_timer_state/processing_"
 
 _MAGIC: Final = b"\xf1\xcd\x85\x9f"
 _VERSION: Final = 2

@@ -22,7 +22,7 @@ from state_processor.backends.metadata import OperatorState
 from state_processor.backends.operator_state import OperatorStateReader
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import operator_label, state_variants
+from state_processor.backends.state_listing import operator_label, state_variants
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
 

@@ -13,7 +13,7 @@ from state_processor.backends.metadata import OperatorState
 from state_processor.backends.raw_keyed import RawTimersSource
 from state_processor.backends.rocksdb import RocksDbSource
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import keyed_header, leaf_keyed_handles, raw_timers_header, subtask_label
+from state_processor.backends.state_listing import keyed_header, leaf_keyed_handles, raw_timers_header, subtask_label
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo import written_by_flink
 

@@ -16,6 +16,7 @@ from state_processor.backends.operator_state import OperatorStateReader
 from state_processor.backends.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot
+from state_processor.backends.state_listing import naming_state, operator_label, survey
 from state_processor.backends.states import (
     BROADCAST,
     OPERATOR_KINDS,
@@ -24,9 +25,6 @@ from state_processor.backends.states import (
     UNION_LIST,
     StateDescription,
     UnreadState,
-    naming_state,
-    operator_label,
-    survey,
 )
 from state_processor.serializers.errors import NotFoundError
 

@@ -24,7 +24,7 @@ from state_processor.backends.raw_state import RAW_KEYED
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.state_access import TIMER_KIND, StateReader
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
 from state_processor.kryo_inference import kryo_types

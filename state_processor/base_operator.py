@@ -9,14 +9,8 @@ from state_processor.backends import meta_info as mi
 from state_processor.backends.metadata import OperatorState
 from state_processor.backends.snapshot_dir import Snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import (
-    StateDescription,
-    describe_keyed,
-    describe_operator_state,
-    operator_header,
-    operator_label,
-    subtask_label,
-)
+from state_processor.backends.state_listing import operator_header, operator_label, subtask_label
+from state_processor.backends.states import StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 

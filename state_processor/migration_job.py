@@ -17,16 +17,17 @@ from state_processor.backends.migration import (
     migrate_operator_state,
 )
 from state_processor.backends.operator_state import OperatorSplit
-from state_processor.backends.states import describe_keyed, describe_operator_state, subtask_label
+from state_processor.backends.state_listing import subtask_label
+from state_processor.backends.states import describe_keyed, describe_operator_state
 from state_processor.backends.task_state import snapshot_for_tasks
 from state_processor.base_operator import BaseOperator
+from state_processor.engines import Engine
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
 from state_processor.migration_tasks import Scanned, ScanPart, ScanValues, portable
 from state_processor.options import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
-from state_processor.write_job import Engine
 
 if TYPE_CHECKING:
     from state_processor.operator_draft import OperatorDraft

@@ -23,7 +23,8 @@ from state_processor.backends.migration import (
 )
 from state_processor.backends.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.states import BROADCAST, describe_operator_state, operator_header
+from state_processor.backends.state_listing import operator_header
+from state_processor.backends.states import BROADCAST, describe_operator_state
 from state_processor.operator_state_tasks import CarryElements
 from state_processor.options import import_serializers
 from state_processor.serializers.errors import StateProcessorError

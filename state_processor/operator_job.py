@@ -23,9 +23,11 @@ from state_processor.backends.registration import operator_header, register
 from state_processor.backends.rows import KEY_GROUP_COLUMN
 from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles
 from state_processor.backends.staging import Staging
-from state_processor.backends.states import BROADCAST, StateDescription, subtask_label
+from state_processor.backends.state_listing import subtask_label
+from state_processor.backends.states import BROADCAST, StateDescription
 from state_processor.backends.task_state import snapshot_for_tasks
 from state_processor.base_operator import BaseOperator
+from state_processor.engines import Engine, Task, Written
 from state_processor.key_check import CheckKeys
 from state_processor.migration_tasks import MigrateElements, MigrateEntries, PortableTypes, portable
 from state_processor.operator_draft import OperatorDraft, RowSource
@@ -43,7 +45,6 @@ from state_processor.serializers.key_hashes import hash_codes
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.kryo.arguments import java_types
 from state_processor.serializers.options import DecodeOptions
-from state_processor.write_job import Engine, Task, Written
 from state_processor.write_tasks import (
     CarryEntries,
     CopyPart,

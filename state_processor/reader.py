@@ -15,15 +15,8 @@ from state_processor.arrow import arrow_schema, evolving_types
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.source_splits import read_source_splits
 from state_processor.backends.state_access import KEYED_KIND, TIMER_KIND
-from state_processor.backends.states import (
-    BROADCAST,
-    OPERATOR_LIST,
-    UNION_LIST,
-    StateDescription,
-    find_operator,
-    operator_label,
-    state_variants,
-)
+from state_processor.backends.state_listing import find_operator, operator_label, state_variants
+from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from state_processor.backends.entry_encoder import KEY, NAMESPACES, VALUE
 from state_processor.backends.staging import Staging
 from state_processor.column_checks import METADATA, check_distinct, naming, refuse_others, require
+from state_processor.engines import LocalEngine
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.option_names import check_option_names
@@ -33,7 +34,6 @@ from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.spark_versions import arrow_schema_of
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
-from state_processor.write_job import LocalEngine
 from state_processor.write_tasks import PlaceBlobs
 from state_processor.writer import DEFAULT_VERSION, SavepointWriter
 

@@ -13,7 +13,7 @@ from state_processor.backends.operator_state import OperatorStateReader
 from state_processor.backends.raw_state import RawStateReader
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import StateReader, open_state
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.options import SourceOptions
 from state_processor.projection import Projection
 from state_processor.serializers.errors import OptionError

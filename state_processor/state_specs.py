@@ -7,8 +7,7 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 from state_processor.backends import states as kinds
-from state_processor.backends.raw_timers import EVENT_PREFIX, PROCESSING_PREFIX
-from state_processor.backends.states import StateDescription
+from state_processor.backends.states import EVENT_PREFIX, PROCESSING_PREFIX, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import OptionError

@@ -31,6 +31,7 @@ from state_processor.backends.storage import Location
 from state_processor.base_operator import BaseOperator
 from state_processor.column_checks import METADATA, check_distinct, check_key_types, check_types, naming, refuse_others, require
 from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
+from state_processor.engines import Engine
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.kryo_inference import kryo_types
@@ -47,11 +48,11 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
 from state_processor.serializers.kernel.encode_input import bind
 from state_processor.serializers.key_hashes import require_hash_code
+from state_processor.spark_engine import SparkEngine
 from state_processor.spark_versions import arrow_schema_of
 from state_processor.state_specs import StateSpec, as_spec, whole_type, with_type
 from state_processor.task_errors import our_errors
 from state_processor.timer_rows import timer_rows
-from state_processor.write_job import Engine, SparkEngine
 from state_processor.write_summary import OperatorSummary, WriteSummary
 from state_processor.write_tasks import PlaceBlobs
 

@@ -14,7 +14,7 @@ from state_processor.backends.carry import captured
 from state_processor.backends.migration import entries
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.kryo import KryoValue
 

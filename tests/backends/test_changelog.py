@@ -19,7 +19,7 @@ from state_processor.backends.keyed_reader import read_state
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.collections import ListSerializer

@@ -9,7 +9,7 @@ import pytest
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from tests import corpus
 
 OPTIONS = ReadOptions(flatten=False, nanos="string", row_kind=True)

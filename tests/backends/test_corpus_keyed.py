@@ -11,7 +11,7 @@ import pytest
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
 from tests import corpus
 from tests.backends.test_corpus import CASES
 

@@ -20,7 +20,7 @@ from state_processor.backends.key_groups import key_group
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.io import DataInput
 from state_processor.types import Types

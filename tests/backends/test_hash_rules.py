@@ -15,7 +15,7 @@ from state_processor.backends.key_groups import key_group
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import operator_states
+from state_processor.backends.state_listing import operator_states
 from state_processor.serializers import hashing
 from state_processor.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from state_processor.serializers.basic import BigDecimalSerializer, CharSerializer, NumberSerializer, StringSerializer

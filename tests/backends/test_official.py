@@ -19,7 +19,7 @@ from state_processor.backends.metadata import OperatorState
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
 from state_processor.serializers.io import DataInput
 from tests.corpus import CORPUS, packed_cases
 

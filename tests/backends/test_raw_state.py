@@ -15,7 +15,7 @@ from state_processor.backends.raw_state import raw_keyed_state, raw_operator_sta
 from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import operator_states
+from state_processor.backends.state_listing import operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError

@@ -18,7 +18,7 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.scratch import LIMIT_VARIABLE
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.sources import KeyedHandle, keyed_handles
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError
 from tests.corpus import FIXTURES
 

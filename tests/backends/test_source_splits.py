@@ -17,7 +17,7 @@ from state_processor.backends.metadata import OperatorState
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.source_splits import CoordinatorState, SourceState, read_source_splits, source_state
 from state_processor.backends.splits_writer import WrittenSource, written_source
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer

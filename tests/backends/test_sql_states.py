@@ -16,7 +16,8 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import StateDescription, leaf_keyed_handles, operator_states
+from state_processor.backends.state_listing import leaf_keyed_handles, operator_states
+from state_processor.backends.states import StateDescription
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.logical_types import RowType

@@ -4,16 +4,8 @@ import pytest
 
 from state_processor.backends import meta_info as mi
 from state_processor.backends.operator_id import operator_id
-from state_processor.backends.states import (
-    describe_keyed,
-    describe_operator_state,
-    find_operator,
-    find_state,
-    keyed_header,
-    operator_header,
-    operator_states,
-    state_variants,
-)
+from state_processor.backends.state_listing import find_operator, keyed_header, operator_header, operator_states, state_variants
+from state_processor.backends.states import describe_keyed, describe_operator_state
 from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 from state_processor.serializers.io import DataInput
@@ -119,9 +111,7 @@ def test_the_union_of_what_subtasks_register() -> None:
     }
     states = operator_states(f.snapshot(found), found)
     assert list(states) == ["a", "b", "c"]
-    assert find_state(states, "b", found).name == "b"
-    with pytest.raises(NotFoundError, match=r"no state 'x' in operator 'op'\..*'a', 'b', 'c'"):
-        find_state(states, "x", found)
+    assert states["b"].name == "b"
 
 
 def test_operators_are_found_by_uid_or_hash() -> None:

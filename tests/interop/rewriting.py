@@ -29,7 +29,8 @@ from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import BROADCAST, StateDescription, operator_header, operator_states
+from state_processor.backends.state_listing import operator_header, operator_states
+from state_processor.backends.states import BROADCAST, StateDescription
 from state_processor.serializers.pojo import PojoSerializer
 
 

@@ -25,7 +25,8 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.savepoint_writer import metadata_version
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import StateDescription, find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
+from state_processor.backends.states import StateDescription
 from state_processor.serializers.errors import InvalidRowError
 from tests import corpus
 

@@ -17,8 +17,8 @@ import state_processor as sp
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
+from state_processor.engines import LocalEngine
 from state_processor.serializers import register_kryo_class
-from state_processor.write_job import LocalEngine
 from tests import corpus
 
 pytestmark = pytest.mark.interop

@@ -19,7 +19,7 @@ from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandle
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.serializers import pojo
 from state_processor.serializers.options import DecodeOptions
 from tests import hidden_subclasses as hidden

@@ -13,7 +13,8 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.states import StateDescription, find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
+from state_processor.backends.states import StateDescription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,7 +24,7 @@ from state_processor.backends.read_options import ReadOptions
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from tests import corpus
 
 if TYPE_CHECKING:

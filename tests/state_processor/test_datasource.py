@@ -27,7 +27,7 @@ from state_processor import register
 from state_processor.backends import metadata
 from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
 from state_processor.backends.state_access import open_state
-from state_processor.backends.states import find_operator
+from state_processor.backends.state_listing import find_operator
 from state_processor.datasource import (
     FlinkSavepointDataSource,
     FlinkSavepointMetadataDataSource,

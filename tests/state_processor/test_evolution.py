@@ -9,7 +9,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.states import find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.pojo import PojoSerializer

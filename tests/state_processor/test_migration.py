@@ -20,7 +20,9 @@ from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandle
 from state_processor.backends.snapshot_dir import open_snapshot
 from state_processor.backends.sources import keyed_handles
 from state_processor.backends.staging import Staging
-from state_processor.backends.states import StateDescription, find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
+from state_processor.backends.states import StateDescription
+from state_processor.engines import LocalEngine
 from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.cep import (
@@ -36,7 +38,6 @@ from state_processor.serializers.pojo import PojoValue
 from state_processor.serializers.scala import OptionSerializer
 from state_processor.serializers.streaming import VoidNamespaceSerializer
 from state_processor.serializers.temporal import LocalDate
-from state_processor.write_job import LocalEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

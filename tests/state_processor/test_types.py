@@ -8,7 +8,7 @@ import pytest
 
 from state_processor import Types
 from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.states import find_operator, operator_states
+from state_processor.backends.state_listing import find_operator, operator_states
 from state_processor.errors import OptionError
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.options import DecodeOptions

@@ -11,9 +11,9 @@ import pytest
 import state_processor as sp
 from state_processor.backends.registration import keyed_header, register
 from state_processor.backends.staging import Staging
+from state_processor.engines import LocalEngine
 from state_processor.runs import NotePlaces, by_subtask, runs_of
 from state_processor.task_errors import translated
-from state_processor.write_job import LocalEngine
 from state_processor.write_tasks import (
     PLACED_BLOBS,
     EncodeRows,

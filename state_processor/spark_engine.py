@@ -1,25 +1,24 @@
-"""What runs the two passes of a write: Spark, or this process alone."""
+"""The engine that runs the two passes of a write as jobs of Spark."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
-from typing import Any, Final, Protocol
+from functools import reduce
+from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from state_processor.engines import Task, Written
 from state_processor.row_batches import counted_batches
-from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run, runs_of
+from state_processor.runs import RUNS, GatherBlobs, NotePlaces, Run
 from state_processor.same_keys import quoted
 from state_processor.spark_versions import REPARTITIONS_BY_ID, spark_schema
 from state_processor.task_errors import failures_of_tasks
-from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, Batches, InSubtask, PlaceBlobs, SubtaskWriter
+from state_processor.write_tasks import MESSAGES, PLACED_BLOBS, InSubtask, PlaceBlobs, SubtaskWriter
 
 _BLOB_SCHEMA: Final = spark_schema(PLACED_BLOBS)
 _RUN_SCHEMA: Final = spark_schema(RUNS)
@@ -27,33 +26,6 @@ _MESSAGE_SCHEMA: Final = spark_schema(MESSAGES)
 _ORDER: Final = ("key_group", "state", "phase")
 _COPY_TASKS: Final = 256
 _PLACES: Final = RUNS.names[0]
-_LOCAL_THREADS: Final = 4
-_REMOTE_THREADS: Final = 16
-
-Task = Callable[[Batches], Iterator[pa.RecordBatch]]
-"""Maps the batches of a partition to others; it can be pickled."""
-Written = dict[int, tuple[Any, int]]
-"""By subtask: the handle of its file, and the number of entries."""
-
-
-class Engine(Protocol):
-    """Runs tasks. What it takes as rows, and hands from the first pass to the second, is its own business."""
-
-    shuffles: bool
-    """Whether large blobs may pass from the first pass to the second, not only their places in files."""
-
-    def encode_rows(self, rows: Any, columns: Sequence[str], task: PlaceBlobs) -> Any:
-        """Pass 1 over some columns of rows; ``task`` gives blobs."""
-
-    def encode_parts(self, count: int, task: PlaceBlobs) -> Any:
-        """Pass 1 over parts of a base: ``task`` is given their numbers."""
-
-    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
-        """What ``task`` has to tell of each part, by number."""
-
-    def write_subtasks(self, blobs: Sequence[Any], parallelism: int, write: SubtaskWriter) -> Written:
-        """Pass 2: each subtask's blobs, in order, into its file."""
-
 
 @dataclass(frozen=True)
 class FirstPass:
@@ -120,43 +92,3 @@ class SparkEngine:
         """A partition has the number of its subtask."""
         ordered = blobs.repartitionById(parallelism, "subtask").sortWithinPartitions(*_ORDER)
         return ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA)
-
-
-class LocalEngine:
-    """Runs tasks in threads of this process; rows are encoded already, by tasks elsewhere.
-
-    The work of tasks is done by compiled functions, and by waiting for files: neither keeps other threads from theirs.
-    """
-
-    shuffles = False
-
-    def encode_rows(self, rows: Sequence[Run], columns: Sequence[str], task: PlaceBlobs) -> Sequence[Run]:
-        """See :class:`Engine`."""
-        return rows
-
-    def encode_parts(self, count: int, task: PlaceBlobs) -> Sequence[Run]:
-        """See :class:`Engine`."""
-        shares = [range(i, count, _LOCAL_THREADS) for i in range(min(count, _LOCAL_THREADS))]
-        return runs_of(_in_threads(NotePlaces(task), shares, _LOCAL_THREADS))
-
-    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
-        """See :class:`Engine`."""
-        batches = _in_threads(task, [range(i, i + 1) for i in range(count)], _LOCAL_THREADS)
-        return {m["subtask"]: pickle.loads(m["handle"]) for b in batches for m in b.to_pylist()}
-
-    def write_subtasks(self, blobs: Sequence[Sequence[Run]], parallelism: int, write: SubtaskWriter) -> Written:
-        """See :class:`Engine`."""
-        gather = GatherBlobs(write, [run for runs in blobs for run in runs])
-        threads = _LOCAL_THREADS if write.staging.is_local else _REMOTE_THREADS
-        batches = _in_threads(gather, [range(i, i + 1) for i in range(parallelism)], threads)
-        return {m["subtask"]: (pickle.loads(m["handle"]), m["entries"]) for b in batches for m in b.to_pylist()}
-
-
-def _in_threads(task: Task, shares: Sequence[range], threads: int) -> list[pa.RecordBatch]:
-    """What a task gives for each share of numbers."""
-    with ThreadPoolExecutor(threads) as pool:
-        return [batch for batches in pool.map(partial(_run, task), shares) for batch in batches]
-
-
-def _run(task: Task, share: range) -> list[pa.RecordBatch]:
-    return list(task([pa.RecordBatch.from_pydict({"id": list(share)})]))
