@@ -13,7 +13,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, StateProces
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import decode as k
 from state_processor.serializers.kernel import ops
-from state_processor.serializers.kernel.columns import Arena, estimate_bytes
+from state_processor.serializers.kernel.arena import Arena, estimate_bytes
 from state_processor.serializers.kernel.program import CONTEXT, DecodeProgram
 from state_processor.serializers.kernel.slots import COUNT, VAR_SIZE
 

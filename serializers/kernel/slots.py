@@ -25,11 +25,6 @@ NULLS: Final = 7  # nulls written
 KIND: Final = 8
 FIELDS: Final = 9
 
-# Values of KIND: bytes of a fixed-width slot, or
-STRUCT: Final = 0
-OFFSETS: Final = -1  # text or bytes
-LIST: Final = -2
-
 _FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's timestamps begin
 _LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
 
