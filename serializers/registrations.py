@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from state_processor.serializers import pojo, registry
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.kryo.classes import KryoClass, set_user_class, user_classes
+from state_processor.serializers.kryo import classes
+from state_processor.serializers.kryo.classes import KryoClass, user_classes
 from state_processor.serializers.kryo.connectors import KAFKA_TOPIC_PARTITION
 from state_processor.serializers.registry import SnapshotReader
 
@@ -30,13 +33,31 @@ class Registrations:
         return bool(self.snapshots or self.kryo_classes or self.pojo_classes or self.primitive_fields)
 
     def apply(self) -> None:
-        """Register all of them here."""
-        for class_name, snapshot in self.snapshots.items():
-            registry.register_snapshot(class_name, snapshot)
-        for described in self.kryo_classes:
-            set_user_class(described)
-        for parent, classes in self.pojo_classes.items():
-            for class_name, fields in classes.items():
-                pojo.register_pojo_class(class_name, fields, parent)
-        for class_name, names in self.primitive_fields.items():
-            pojo.register_primitive_fields(class_name, names)
+        """Register those that nothing is registered for here, until :func:`withdraw_applied`."""
+        tables: tuple[tuple[dict[str, Any], Mapping[str, Any]], ...] = (
+            (registry._REGISTERED, self.snapshots),
+            (classes._USER_CLASSES, {c.name: c for c in self.kryo_classes}),
+            (pojo._PRIMITIVE_FIELDS, self.primitive_fields),
+            *((pojo._DESCRIBED.setdefault(parent, {}), described) for parent, described in self.pojo_classes.items()),
+        )
+        for table, entries in tables:
+            _apply(table, entries)
+
+
+_APPLIED: Final[list[tuple[dict[str, Any], str, Any]]] = []
+"""What :meth:`Registrations.apply` added: table, name and entry."""
+
+
+def _apply(table: dict[str, Any], entries: Mapping[str, Any]) -> None:
+    for name, entry in entries.items():
+        if name not in table:
+            table[name] = entry
+            _APPLIED.append((table, name, entry))
+
+
+def withdraw_applied() -> None:
+    """Take back what came from another process: Spark's Python workers run tasks of one session after those of another."""
+    while _APPLIED:
+        table, name, entry = _APPLIED.pop()
+        if table.get(name) is entry:
+            del table[name]

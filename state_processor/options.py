@@ -24,7 +24,7 @@ from state_processor.option_names import check_option_names
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.options import Nanos
-from state_processor.serializers.registrations import Registrations
+from state_processor.serializers.registrations import Registrations, withdraw_applied
 from state_processor.serializers.resolution import PortableType
 
 _REGISTERED: Final = "registered:"
@@ -170,6 +170,7 @@ def import_serializers(modules: Sequence[str]) -> None:
     OptionError
         If one can't be imported.
     """
+    withdraw_applied()
     for module in modules:
         if module.startswith(_REGISTERED):
             pickle.loads(b64decode(module.removeprefix(_REGISTERED))).apply()

@@ -75,8 +75,24 @@ _INSIDE: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Parts]], ...]] 
 
 
 def replaced(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer]) -> TypeSerializer:
-    """Return a copy of a type with other serializers in the place of some parts, which are given by their ``id``."""
-    return copy.deepcopy(type_, dict(stand_ins))
+    """Return a copy of a type with other serializers in the place of some parts, which are given by their ``id``.
+
+    Only what is around these parts is copied.
+    """
+    known: dict[int, Any] = dict(stand_ins)
+    _keep_others(type_, stand_ins, known)
+    return copy.deepcopy(type_, known)
+
+
+def _keep_others(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer], known: dict[int, Any]) -> bool:
+    """Enter the serializers that hold none of the parts as their own copies; return whether this one holds some."""
+    if id(type_) in stand_ins:
+        return True
+    inside = next((inside for kind, inside in _INSIDE if isinstance(type_, kind)), None)
+    parts = [] if inside is None else [_keep_others(part, stand_ins, known) for _, part in inside(type_)]
+    if not any(parts):
+        known[id(type_)] = type_
+    return any(parts)
 
 
 def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:

@@ -58,23 +58,25 @@ def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.usefixtures("nothing_registered")
-def test_tasks_know_what_the_driver_registered(spark: SparkSession) -> None:
+def test_tasks_know_what_the_driver_registered_and_nothing_else(spark: SparkSession) -> None:
+    def known(members: tuple[str, ...]) -> set[str]:
+        def names(batches):  # type: ignore[no-untyped-def]
+            import pyarrow as pa
+
+            from state_processor.options import import_serializers
+            from state_processor.serializers.registrations import Registrations
+
+            import_serializers(members)
+            current = Registrations.current()
+            found = [c.name for c in current.kryo_classes] + [c for classes in current.pojo_classes.values() for c in classes]
+            for _ in batches:
+                yield pa.RecordBatch.from_pydict({"name": pa.array(found, pa.string())})
+
+        return {row.name for row in spark.range(8, numPartitions=4).mapInArrow(names, "name string").collect()}
+
     register_classes()
-    members = portable_registrations()
-
-    def names(batches):  # type: ignore[no-untyped-def]
-        import pyarrow as pa
-
-        from state_processor.options import import_serializers
-        from state_processor.serializers.registrations import Registrations
-
-        import_serializers(members)
-        known = [c.name for c in Registrations.current().kryo_classes]
-        for _ in batches:
-            yield pa.RecordBatch.from_pydict({"name": known})
-
-    # A worker that earlier tasks have used may know other classes as well.
-    assert "com.acme.Point" in [row.name for row in spark.range(1).mapInArrow(names, "name string").collect()]
+    assert known(portable_registrations()) == {"com.acme.Point", "com.acme.Circle"}
+    assert known(()) == set()  # in workers that the first tasks have used
 
 
 def test_serializers_can_be_pickled() -> None:

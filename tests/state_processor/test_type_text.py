@@ -23,7 +23,7 @@ from state_processor.type_text import parse_type
         ("NULLABLE<LONG>", "NULLABLE<LONG>"),
         ("ROW_DATA<id BIGINT NOT NULL, name STRING>", "ROW<`id` BIGINT NOT NULL, `name` STRING>"),
         ("MAP<ROW_DATA<a INT, m MAP<STRING, ARRAY<INT>>>,LONG>", "MAP<ROW<`a` INT, `m` MAP<STRING, ARRAY<INT>>>,LONG>"),
-        ("LIST<KRYO<java.util.Map<java.lang.String, int[]>>>", "LIST<KRYO<java.util.Map<java.lang.String,[I>>>"),
+        ("LIST<KRYO<java.util.Map<java.lang.String, int[]>>>", "LIST<KRYO<java.util.Map<java.lang.String,int[]>>>"),
     ],
 )
 def test_types(text: str, name: str) -> None:
