@@ -41,6 +41,8 @@ VALUE: Final = "VALUE_SERIALIZER"
 
 _PROXY_VERSION: Final = 2
 _ROLES: Final = frozenset({KEY, NAMESPACE, USER_KEY, VALUE})
+_MOST_ATTEMPTS: Final = 500
+"""So often a header is read at most, to find where snapshots end that can't be read."""
 _MOST_OPTIONS: Final = 8
 _T = TypeVar("_T")
 
@@ -253,7 +255,7 @@ def _stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T]) -> 
     try:
         return read(source, {})
     except _EndUnknownError as problem:
-        found = _completions(source, start, read, {}, problem)
+        found = _completions(source, start, read, {}, problem, iter(range(_MOST_ATTEMPTS)))
         if len(found) != 1:
             raise UnknownSerializerError(str(problem)) from problem
         end, header = found[0]
@@ -262,18 +264,31 @@ def _stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T]) -> 
 
 
 def _completions(
-    source: DataInput, start: int, read: Callable[[DataInput, Ends], _T], ends: Ends, problem: _EndUnknownError
+    source: DataInput,
+    start: int,
+    read: Callable[[DataInput, Ends], _T],
+    ends: Ends,
+    problem: _EndUnknownError,
+    attempts: Iterator[int],
 ) -> list[tuple[int, _T]]:
-    """Up to two ways to read the header to its end, with where each ends."""
+    """Up to two ways to read the header to its end, with where each ends.
+
+    Raises
+    ------
+    UnknownSerializerError
+        If ``attempts`` are used up: with many snapshots that can't be read, the ways multiply.
+    """
     found: list[tuple[int, _T]] = []
     for end in _possible_ends(source, problem.start):
+        if next(attempts, None) is None:
+            raise UnknownSerializerError(str(problem))
         source.position = start
         more = {**ends, problem.start: (end, str(problem))}
         try:
             header = read(source, more)
         except _EndUnknownError as other:
             if other.start >= end:
-                found += _completions(source, start, read, more, other)
+                found += _completions(source, start, read, more, other, attempts)
         except (StateProcessorError, ValueError):
             continue
         else:

@@ -36,6 +36,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.kernel import encode_ops, ops
+from state_processor.serializers.kernel.map_keys import Distinct
 from state_processor.serializers.logical_types import (
     ArrayType,
     AtomicType,
@@ -53,7 +54,7 @@ from state_processor.serializers.logical_types import (
     TimeType,
     without_name_and_alias,
 )
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.options import WIDEST, DecodeOptions
 from state_processor.serializers.sql_limits import Limit, limits_of
 from state_processor.serializers.struct_fields import fields_in_order
 
@@ -415,6 +416,7 @@ class MapSlot(ContainerSlot):
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
         keys, values = region + 1, region + 1 + ArraySlot.encode_registers
+        builder.distinct(column, Distinct(self.keys.element.arrow_type(WIDEST), lambda key: self.keys.build([key])))
         builder.op(encode_ops.KEYS, None, region)
         self.keys.emit_encode_elements(builder, column, column.child(0), keys)
         builder.op(encode_ops.END_KEYS, None, region)

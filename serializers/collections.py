@@ -12,6 +12,7 @@ from state_processor.serializers.base import CompositeTypeSerializerSnapshot, Ty
 from state_processor.serializers.basic import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel import encode_ops, ops
+from state_processor.serializers.kernel.map_keys import distinct_values
 from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 
@@ -138,6 +139,7 @@ class MapSerializer(TypeSerializer):
             self.value.emit(builder, column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.distinct(column, distinct_values(self.key))
         with builder.elements(column, encode_ops.COUNTED):
             with builder.field("key"):
                 self.key.emit_encode(builder, column.child(0))
@@ -166,6 +168,10 @@ class SetSerializer(ListSerializer):
 
     def __str__(self) -> str:
         return f"SET<{self.element}>"
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.distinct(column, distinct_values(self.element, of_set=True))
+        super().emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         assert isinstance(self.element, NullFlagged)

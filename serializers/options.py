@@ -55,3 +55,7 @@ class DecodeOptions:
     def as_text(self) -> bool:
         """Whether dates and points in time become text."""
         return self.nanos == "string"
+
+
+WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True)
+"""How columns are typed that values are written from: with the kinds of rows, and numbers of any size told from text."""

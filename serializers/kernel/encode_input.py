@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +20,14 @@ from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, Stat
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode_program import EncodeProgram
 from state_processor.serializers.kernel.encode_types import is_timed, timed
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.kernel.map_keys import check_distinct_values
+from state_processor.serializers.options import WIDEST
 from state_processor.serializers.struct_fields import match_fields
 
 Rows = Callable[[int], int]
 """The row that a slot of a column belongs to."""
 Mask = npt.NDArray[np.bool_]
 
-_WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True)
 
 
 def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataType:
@@ -40,7 +40,7 @@ def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataTy
     InvalidRowError
         If such a column can't hold values of the serializer; the message names both types and the cast to write.
     """
-    wanted = serializer.arrow_type(_WIDEST)
+    wanted = serializer.arrow_type(WIDEST)
     try:
         return _bind(given, wanted, path)
     except _OtherTypeError as other:
@@ -222,6 +222,9 @@ def _lower_elements(
         _lower(program, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
         for child, (name, values) in zip(column.children, parts, strict=True)
     ]
+    distinct = program.distinct.get(column.index) if program is not None else None
+    if distinct is not None:
+        check_distinct_values(distinct, children[0], np.diff(offsets), inside, path, row_of)
     validity = None
     if array.null_count:
         validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))

@@ -17,6 +17,7 @@ from state_processor.serializers.kernel.columns import Column, ColumnTree
 
 if TYPE_CHECKING:
     from state_processor.serializers.base import TypeSerializer
+    from state_processor.serializers.kernel.map_keys import Distinct
     from state_processor.serializers.sql_limits import Limit
 
 
@@ -46,7 +47,8 @@ class EncodeProgram:
     """What the kernel runs: instructions, auxiliary table, constants, how many registers they use, and the columns.
 
     ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them,
-    ``limits`` what columns are held to before the kernel sees them.
+    ``limits`` what columns are held to before the kernel sees them, ``distinct`` what tells keys of maps and elements of sets
+    apart, by the column of the map or set.
     """
 
     instructions: npt.NDArray[np.int64]
@@ -57,6 +59,7 @@ class EncodeProgram:
     paths: tuple[str, ...]
     prepared: dict[int, PreparedColumn]
     limits: dict[int, tuple[Limit, ...]]
+    distinct: dict[int, Distinct]
 
 
 class EncodeBuilder(ProgramBuilder):
@@ -78,6 +81,7 @@ class EncodeBuilder(ProgramBuilder):
         self.last_access = None if last_access is None else self.columns.root(last_access)
         self._prepared: dict[int, PreparedColumn] = {}
         self._limits: dict[int, tuple[Limit, ...]] = {}
+        self._distinct: dict[int, Distinct] = {}
 
     def column(self, name: str) -> Column:
         """The column of a field of the schema."""
@@ -127,6 +131,10 @@ class EncodeBuilder(ProgramBuilder):
         else:
             self.op(ops.RAW, column, -1)
 
+    def distinct(self, column: Column, distinct: Distinct) -> None:
+        """Let the maps or sets of a column have each key or element once."""
+        self._distinct[column.index] = distinct
+
     def limit(self, column: Column, limits: tuple[Limit, ...]) -> None:
         """Hold the column's values to limits."""
         if limits:
@@ -156,6 +164,7 @@ class EncodeBuilder(ProgramBuilder):
             paths=tuple(self._paths),
             prepared={int(moved[index]): s for index, s in self._prepared.items()},
             limits={int(moved[index]): s for index, s in self._limits.items()},
+            distinct={int(moved[index]): s for index, s in self._distinct.items()},
         )
 
 

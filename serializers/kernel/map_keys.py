@@ -1,9 +1,10 @@
-"""Maps that users bring: Arrow lets a map have a key twice, Java does not, and the last entry would win without a word."""
+"""Maps and sets that users bring: Arrow lets a map have a key twice and a list an element, Java does not: one would be lost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +12,67 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.options import WIDEST
+
+if TYPE_CHECKING:
+    from state_processor.serializers.base import TypeSerializer
 
 Rows = Callable[[int], int]
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """What tells the keys of a map, or the elements of a set, from one another.
+
+    ``type`` is the column of values of which equal ones have equal bits; values that came as another (numbers and times as text,
+    ``"5"`` and ``"05"``) are compared by what ``to_bytes`` makes of each.
+    """
+
+    type: pa.DataType
+    to_bytes: Callable[[Any], bytes]
+    of_set: bool = False
+
+
+def distinct_values(serializer: TypeSerializer, *, of_set: bool = False) -> Distinct:
+    """Return what tells values of a serializer apart that are keys of a map, or elements of a set."""
+    return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.accept(value)), of_set)
+
+
+def check_distinct_values(
+    distinct: Distinct, values: pa.Array, lengths: Codes, inside: Mask, path: str, row_of: Rows
+) -> None:
+    """Refuse maps whose keys, or sets whose elements, are the same in Java though their columns differ.
+
+    Parameters
+    ----------
+    distinct
+        What tells values apart.
+    values
+        The keys or elements of all maps or sets, in the type that the kernel reads; as bytes where they are written in Python.
+    lengths
+        The size of each map or set.
+    inside
+        Which of the keys or elements are reachable.
+    path, row_of
+        The column, and the row of each key or element, for the message.
+
+    Raises
+    ------
+    InvalidRowError
+        If there are such; the message names row, column and value.
+    """
+    as_other = values.type != distinct.type
+    if lengths.max(initial=0) <= 1 or not (as_other or distinct.of_set):
+        return
+    compared = values
+    if as_other and not pa.types.is_binary(values.type):
+        written = [distinct.to_bytes(v) if v is not None and inside[i] else None for i, v in enumerate(values.to_pylist())]
+        compared = pa.array(written, pa.binary())
+    slot = _repeated(compared, np.repeat(np.arange(len(lengths)), lengths), inside)
+    if slot is not None:
+        raise _twice(path, row_of(slot), values[slot], "element" if distinct.of_set else "key")
 
 
 def holds_maps(type_: pa.DataType) -> bool:
@@ -95,9 +153,10 @@ def _present(array: pa.Array) -> Mask:
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _twice(path: str, row: int, key: Any) -> InvalidRowError:
-    text = repr(key.as_py())
+def _twice(path: str, row: int, value: Any, what: str = "key") -> InvalidRowError:
+    text = repr(value.as_py())
     shown = text if len(text) <= 120 else text[:117] + "..."
-    error = InvalidRowError(f"column {path} of row {row} has the key {shown} more than once; a map holds one value for it")
+    held = {"key": "a map holds one value for it", "element": "a set holds it once"}[what]
+    error = InvalidRowError(f"column {path} of row {row} has the {what} {shown} more than once; {held}")
     error.row = row
     return error

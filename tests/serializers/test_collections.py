@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -88,8 +89,11 @@ RANDOM: list[tuple[TypeSerializer, st.SearchStrategy[Any]]] = [
     (NullFlagged(INT), st.none() | ints),
     (ListSerializer(LIST), st.lists(st.lists(texts, max_size=4), max_size=6)),
     (ListSerializer(MAP), st.lists(maps, max_size=5)),
-    (MapSerializer(INT, LIST), st.lists(st.tuples(ints, st.none() | st.lists(texts, max_size=3)), max_size=5)),
-    (MapSerializer(INT, MAP), st.lists(st.tuples(ints, st.none() | maps), max_size=5)),
+    (
+        MapSerializer(INT, LIST),
+        st.lists(st.tuples(ints, st.none() | st.lists(texts, max_size=3)), max_size=5, unique_by=itemgetter(0)),
+    ),
+    (MapSerializer(INT, MAP), st.lists(st.tuples(ints, st.none() | maps), max_size=5, unique_by=itemgetter(0))),
     (ListSerializer(NULL_VALUE), st.integers(0, 40).map(lambda n: [None] * n)),
     (NullFlagged(ListSerializer(NullFlagged(LIST))), st.none() | st.lists(st.none() | st.lists(texts, max_size=3), max_size=5)),
 ]

@@ -53,6 +53,42 @@ ONCE = [("a", 1), ("b", 2)]
             [[([1, 2], 1), ([1], 2)], [([1, 2], 1), ([1, 2], 2)]],
             r"column value of row 1 has the key \[1, 2\]",
         ),
+        (
+            T.MAP(T.BIG_INT(), T.LONG()),
+            TEXT,
+            [[("5", 1), ("-5", 2)], [("5", 1), ("05", 2)]],
+            "column value of row 1 has the key '05' more than once",
+        ),
+        (
+            T.MAP(T.INSTANT(), T.LONG()),
+            TEXT,
+            [[("2024-02-29T12:00:00Z", 1)], [("2024-02-29T12:00:00Z", 1), ("2024-02-29T12:00:00.000Z", 2)]],
+            "column value of row 1 has the key '2024-02-29T12:00:00.000Z' more than once",
+        ),
+        (
+            T.MAP_DATA("TIMESTAMP(3)", "BIGINT"),
+            TEXT,
+            [[("2024-02-29T12:00:00", 1)], [("2024-02-29T12:00:00", 1), ("2024-02-29T12:00:00.0", 2)]],
+            "column value of row 1 has the key '2024-02-29T12:00:00.0' more than once",
+        ),
+        (
+            T.SET(T.LONG()),
+            pa.list_(pa.int64()),
+            [[1, 2], [1, 2, 1]],
+            "column value of row 1 has the element 1 more than once; a set holds it once",
+        ),
+        (
+            T.SET(T.BIG_INT()),
+            pa.list_(pa.string()),
+            [["1", "2"], ["1", "+1"]],
+            "column value of row 1 has the element",
+        ),
+        (
+            T.LIST(T.SET(T.STRING())),
+            pa.list_(pa.list_(pa.string())),
+            [[["a"], ["a"]], [["a", None], ["b", None, None]]],
+            "column value.element of row 1 has the element None more than once",
+        ),
     ],
 )
 def test_a_key_twice(serializer: Any, type_: pa.DataType, rows: list[Any], told: str) -> None:
@@ -67,3 +103,10 @@ def test_rows_before_the_slice_do_not_count() -> None:
     assert len(encode_column(MAP, rows.slice(1))) == 2
     with pytest.raises(InvalidRowError, match="column value of row 1 has"):
         encode_column(MAP, pa.array([ONCE, ONCE, TWICE], TEXT).slice(1))
+
+
+def test_numbers_that_differ_in_scale_are_two_keys() -> None:
+    """So they are for Java's ``BigDecimal.equals``."""
+    values = pa.array([[("1.0", 1), ("1.00", 2)]], TEXT)
+    assert len(encode_column(T.MAP(T.BIG_DEC(), T.LONG()), values)) == 1
+    assert len(encode_column(T.SET(T.BIG_DEC()), pa.array([["1.0", "1.00"]], pa.list_(pa.string())))) == 1
