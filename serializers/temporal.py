@@ -430,7 +430,10 @@ def _sql_timestamp(value: Instant) -> SqlTimestamp:
 
 
 class SqlTimestampSerializer(TemporalSerializer):
-    """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int."""
+    """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
+
+    A null is read and not written: Flink's serializer writes 12 bytes for it and reads 8, so that all after it is lost.
+    """
 
     snapshot_class = _snapshot_class("SqlTimestamp")
     length = smallest = 12
@@ -448,9 +451,14 @@ class SqlTimestampSerializer(TemporalSerializer):
         return value
 
     def write(self, value: SqlTimestamp | None, target: DataOutput) -> None:
-        millis, nano = value or (_NULL_LONG, 0)
-        target.write_long(millis)
-        target.write_int(nano)
+        if value is None:
+            raise ValueError("null, of which Flink's SqlTimestampSerializer does not read all the bytes that it writes")
+        target.write_long(value.millis)
+        target.write_int(value.nano)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        super().emit_encode(builder, column)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return _instant_type(options)

@@ -73,9 +73,9 @@ class SavepointWriter:
     - key, key of a map's entry: refused.
     - value, list or map of a row: there is no entry for the key; :meth:`update_keyed_state` removes the one that is there.
     - value of a map's entry, element of a list or array, field of a tuple: a null, where the type has one (``STRING``,
-      ``BIG_INT``, ``BIG_DEC``, dates and times, ``POJO``, ``NULLABLE``, ``KRYO``); where it has none (``LONG`` and other
-      primitives, ``TUPLE``, ``ROW``, ``LIST``, ``MAP``, arrays, ``ENUM``) the row is refused. Entries are removed by
-      :meth:`delete_map_entries`. With TTL, a null in a map has a time of last access as other values have.
+      ``BIG_INT``, ``BIG_DEC``, ``POJO``, ``NULLABLE``, ``KRYO``, dates and times but ``SQL_TIMESTAMP``); where it has none
+      (``LONG`` and other primitives, ``TUPLE``, ``ROW``, ``LIST``, ``MAP``, arrays, ``ENUM``) the row is refused. Entries are
+      removed by :meth:`delete_map_entries`. With TTL, a null in a map has a time of last access as other values have.
     - value of a ``MAP`` inside a value, element of a ``SET``, field of a ``ROW`` or ``POJO``: a null, whatever the type; but
       not of a POJO's field that :func:`~state_processor.serializers.register_primitive_fields` names.
 

@@ -13,7 +13,7 @@ from state_processor.serializers.streaming import TtlSerializer
 from state_processor.types import Types
 
 WITH_NULL = [
-    *(Types.STRING(), Types.BIG_INT(), Types.BIG_DEC(), Types.DATE(), Types.SQL_DATE(), Types.SQL_TIME(), Types.SQL_TIMESTAMP()),
+    *(Types.STRING(), Types.BIG_INT(), Types.BIG_DEC(), Types.DATE(), Types.SQL_DATE(), Types.SQL_TIME()),
     *(Types.INSTANT(), Types.LOCAL_DATE(), Types.LOCAL_TIME(), Types.LOCAL_DATE_TIME()),
     *(Types.POJO("com.acme.Point", {"x": Types.INT()}), Types.NULLABLE(Types.LONG()), Types.KRYO("java.util.Date").for_flink(2)),  # type: ignore[attr-defined]
 ]
@@ -43,7 +43,7 @@ WITHOUT_NULL = [
         Types.ENUM("com.acme.Status", ["OPEN"]),
         Types.ROW_DATA("a INT"),
     ),
-    *(Types.EITHER(Types.STRING(), Types.STRING()), Types.TIME_WINDOW(), TtlSerializer.of(Types.STRING())),
+    *(Types.SQL_TIMESTAMP(), Types.EITHER(Types.STRING(), Types.STRING()), Types.TIME_WINDOW(), TtlSerializer.of(Types.STRING())),
     Types.AVRO({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "int"]}]}),
 ]
 
