@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 from state_processor.backends import handles as h
@@ -13,6 +14,7 @@ from state_processor.backends.state_listing import operator_header, operator_lab
 from state_processor.backends.states import StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.joined import joined
 
 
 class BaseOperator:
@@ -40,7 +42,7 @@ class BaseOperator:
         Raises
         ------
         UnsupportedFormatError
-            If subtasks register a state differently: bytes of one can't move to the file of another.
+            If subtasks register a state differently, but for subclasses of POJOs: bytes of one can't move to the file of another.
         """
         key = None
         states: dict[str, mi.StateMetaInfo] = {}
@@ -50,9 +52,7 @@ class BaseOperator:
                 raise self._differs("keys", handle.context)
             key = key or header.key
             for meta in header.states:
-                if meta.name in states and _bytes(meta) != _bytes(states[meta.name]):
-                    raise self._differs(f"state {meta.name!r}", handle.context)
-                states.setdefault(meta.name, meta)
+                states[meta.name] = self._joined(states.get(meta.name, meta), meta, handle.context)
         return None if key is None else mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(states.values()))
 
     @cached_property
@@ -78,9 +78,7 @@ class BaseOperator:
             context = subtask_label(self.operator, subtask)
             header = operator_header(self.snapshot, handle, context)
             for meta in (*header.lists, *header.broadcasts):
-                if meta.name in states and _bytes(meta) != _bytes(states[meta.name]):
-                    raise self._differs(f"state {meta.name!r}", context)
-                states.setdefault(meta.name, meta)
+                states[meta.name] = self._joined(states.get(meta.name, meta), meta, context)
         return states
 
     @cached_property
@@ -103,12 +101,21 @@ class BaseOperator:
         """Whether all keyed state lies in canonical files, which can be copied."""
         return all(isinstance(k.handle, h.KeyGroupsStateHandle) and k.handle.is_savepoint and not k.raw for k in self.handles)
 
+    def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:
+        """Return the state as it is registered in all subtasks so far and in another."""
+        serializers = {
+            role: joined(snapshot, meta.serializers[role])
+            for role, snapshot in known.serializers.items()
+            if role in meta.serializers
+        }
+        found = {role: snapshot for role, snapshot in serializers.items() if snapshot is not None}
+        same = (known.backend_type, known.options) == (meta.backend_type, meta.options)
+        if not same or not found.keys() == known.serializers.keys() == meta.serializers.keys():
+            raise self._differs(f"state {meta.name!r}", context)
+        return replace(known, serializers=found)
+
     def _differs(self, what: str, context: str) -> UnsupportedFormatError:
         return UnsupportedFormatError(
             f"{context}: {what} registered with another serializer than in other subtasks; "
             f"the bytes of {operator_label(self.operator)} can't be moved between them"
         )
-
-
-def _bytes(meta: mi.StateMetaInfo) -> tuple[object, ...]:
-    return meta.backend_type, meta.options, {role: snapshot.to_bytes() for role, snapshot in meta.serializers.items()}

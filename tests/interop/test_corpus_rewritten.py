@@ -44,8 +44,6 @@ CARRIED_CASES = ("sql-", "cep-", "file-sink-", "pyflink-")
 FINISHED_CASES = ("finished-tasks-",)
 """Cases with a source that is through in some subtasks: our own keeps splits that no other job takes over."""
 
-SUBTASKS_DIFFER = "with RocksDB, subtasks that met different subclasses of a POJO register it differently, and are not joined"
-
 PYTHON_CASES = ("pyflink-",)
 """Of these, those with serializers of PyFlink, which is no part of Flink's libraries."""
 
@@ -84,14 +82,6 @@ def named(case: corpus.Case, prefixes: tuple[str, ...]) -> bool:
 
 def is_of_its_own_job(case: corpus.Case) -> bool:
     return named(case, CARRIED_CASES) or (named(case, FINISHED_CASES) and case.id == case.name)
-
-
-def differing(case: corpus.Case) -> Any:
-    """The case as a parameter, which fails where :data:`SUBTASKS_DIFFER`."""
-    marks = (
-        [pytest.mark.xfail(strict=True, reason=SUBTASKS_DIFFER)] if case.id.split("/")[1].startswith("keyed-all-rocksdb-") else []
-    )
-    return pytest.param(case, id=case.id, marks=marks if case.id == case.name and "changelog" not in case.name else [])
 
 
 CARRIED = [case for case in ALL if is_of_its_own_job(case)]
@@ -214,7 +204,7 @@ def test_bytes_are_those_that_flink_wrote(case: corpus.Case, tmp_path: Path) -> 
             assert anew[state] == flagged
 
 
-@pytest.mark.parametrize("case", [differing(case) for case in ALL if case.name in OTHER_KEY_GROUPS])
+@of_cases([case for case in ALL if case.name in OTHER_KEY_GROUPS])
 def test_everything_in_other_key_groups(case: corpus.Case, spark: SparkSession, tmp_path: Path) -> None:
     """Each key finds its new key group, whatever the value, and with what was registered about values in tasks as well."""
     sp.SavepointWriter.from_existing(spark, case.snapshot).with_max_parallelism(512).write(tmp_path / "savepoint")
