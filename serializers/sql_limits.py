@@ -139,9 +139,13 @@ class Fraction(Limit):
 
 
 def limits_of(type_: LogicalType) -> tuple[Limit, ...]:
-    """Return what a type asks of its own values; what is inside of them has types of its own."""
-    limits: list[Limit] = [] if type_.nullable else [NotNull(type_)]
+    """Return what a type asks of its own values; what is inside of them has types of its own.
+
+    A processing time attribute is ``NOT NULL`` and always null in state: Flink takes the time when it is read.
+    """
     held = without_name_and_alias(type_)
+    is_processing_time = isinstance(held, TimestampType) and held.kind == "PROCTIME"
+    limits: list[Limit] = [] if type_.nullable or is_processing_time else [NotNull(type_)]
     if isinstance(held, TextType | BytesType) and (held.length < MAX_LENGTH or held.name in ("CHAR", "BINARY")):
         limits.append(Length(held))
     elif isinstance(held, TimestampType | TimeType) and held.precision < _NANOS:

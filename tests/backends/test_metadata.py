@@ -316,7 +316,8 @@ def expected_of(file):
 def test_real_metadata_says_what_the_job_was(file):
     expected = expected_of(file)
     parsed = read_metadata(file.read_bytes(), str(file))
-    if (file.parent.name == "savepoint") or expected["snapshot_dir"].endswith(file.parent.name):
+    is_of_the_job = file.parent.name == "savepoint" or expected["snapshot_dir"].endswith(file.parent.name)
+    if is_of_the_job and "checkpoint_id" in expected:  # PyFlink does not tell it to the program that asks for a savepoint
         assert parsed.checkpoint_id == expected["checkpoint_id"]
     by_id = {operator.operator_id: operator for operator in parsed.operators}
     if expected.get("vertices"):

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, OptionError
 from state_processor.serializers.kernel.encoder import encode_column
+from state_processor.serializers.logical_types import AtomicType, RowField, RowType, TimestampType
+from state_processor.serializers.rowdata import RowDataSerializer
 from state_processor.types import Types as SqlTypes
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string")
@@ -201,3 +203,14 @@ def test_nanoseconds_in_text(precision: int, value: str) -> None:
     given_type = serializer.arrow_type(TEXT)
     assert _by_kernel(serializer, {"v": value}, given_type) == _by_python(serializer, {"v": value})
     assert (_by_python(serializer, {"v": value}) is not None) is fits
+
+
+def test_processing_time_is_null_in_state() -> None:
+    """It is ``NOT NULL`` by its type, and Flink takes the time only when it is read."""
+    fields = RowField("at", TimestampType(nullable=False, precision=3, local_zoned=True, kind="PROCTIME")), RowField("id", AtomicType(nullable=False, name="INT"))
+    serializer = RowDataSerializer(RowType(fields))
+    rows = pa.array([{"at": None, "id": 7}], pa.struct([("at", pa.timestamp("us", "UTC")), ("id", pa.int32())]))
+    (data,) = encode_column(serializer, rows)
+    assert data == serializer.serialize(serializer.accept({"at": None, "id": 7}))
+    with pytest.raises(InvalidRowError, match="NOT NULL"):
+        encode_column(serializer, pa.array([{"at": None, "id": None}], rows.type))
