@@ -207,8 +207,8 @@ def test_nanoseconds_in_text(precision: int, value: str) -> None:
 
 def test_processing_time_is_null_in_state() -> None:
     """It is ``NOT NULL`` by its type, and Flink takes the time only when it is read."""
-    fields = RowField("at", TimestampType(nullable=False, precision=3, local_zoned=True, kind="PROCTIME")), RowField("id", AtomicType(nullable=False, name="INT"))
-    serializer = RowDataSerializer(RowType(fields))
+    at = TimestampType(nullable=False, precision=3, local_zoned=True, kind="PROCTIME")
+    serializer = RowDataSerializer(RowType((RowField("at", at), RowField("id", AtomicType(nullable=False, name="INT")))))
     rows = pa.array([{"at": None, "id": 7}], pa.struct([("at", pa.timestamp("us", "UTC")), ("id", pa.int32())]))
     (data,) = encode_column(serializer, rows)
     assert data == serializer.serialize(serializer.accept({"at": None, "id": 7}))
