@@ -93,7 +93,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return found
 
 
-@pytest.mark.parametrize("case", [rewritten.differing(case) for case in RESTORED])
+@rewritten.of_cases(RESTORED)
 def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[str, Any]) -> None:
     answer = answers[case.id]
     assert "error" not in answer, answer["error"][:3000]
@@ -117,7 +117,7 @@ def test_avro_is_the_same(case: corpus.Case, tmp_path: Path) -> None:
 WRITTEN_BY_BOTH = [case for case in OLD if case.name in SAME_JOBS]
 
 
-@pytest.mark.parametrize("case", [rewritten.differing(case) for case in WRITTEN_BY_BOTH])
+@rewritten.of_cases(WRITTEN_BY_BOTH)
 def test_bytes_are_those_that_flink_2_writes(case: corpus.Case, tmp_path: Path) -> None:
     """The same job under both versions: migrated, all snapshots of serializers and all entries are the same, but for times."""
     other = corpus.Case(case.directory.parent.parent / VERSION / case.directory.name)
