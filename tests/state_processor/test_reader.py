@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -195,7 +196,8 @@ def test_mistakes_are_errors_before_anything_is_read(orders: SavepointReader, ca
 
 
 def test_scratch_is_where_the_user_says(spark: SparkSession, tmp_path: Path) -> None:
-    native = str(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint")
+    # A copy: workers of other tests may have the original open, and go on with that.
+    native = shutil.copytree(FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint", tmp_path / "savepoint")
     reader = SavepointReader.read(spark, native, scratch=tmp_path / "mine")
     rows = reader.read_keyed_state("orders", "total").collect()
     assert {r.key: r.value for r in rows} == expected_values(ORDERS, "orders", "total")
