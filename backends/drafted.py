@@ -54,7 +54,7 @@ class Drafts:
         self._replaced: dict[bytes, bytes] = {}
 
     def has(self, state_id: int) -> bool:
-        """Whether the new entries of a state have drafts."""
+        """Return whether the new entries of a state have drafts."""
         return state_id in self._entries
 
     def keep(self, key_group: int, state_id: int, entries: Bytes) -> None:
@@ -92,7 +92,7 @@ class Drafts:
 
 
 def _entries(state: StateDescription) -> DraftedEntries:
-    """What settles the values of entries, which are those of canonical savepoints."""
+    """Return what settles the values of entries, which are those of canonical savepoints."""
     assert state.value is not None
     if state.kind == LIST:
         return DraftedEntries(JoinedListSerializer(state.value), "value")

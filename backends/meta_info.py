@@ -300,7 +300,7 @@ def _completions(
 
 
 def _possible_ends(source: DataInput, start: int) -> Iterator[int]:
-    """Where a snapshot may end: at the end of the header, or where another serializer, a state, or a number of states begins."""
+    """Yield where a snapshot may end: at the header's end, or where another serializer, a state, or a number of states begins."""
     source.position = start + 4
     source.read_utf()
     source.read_int()

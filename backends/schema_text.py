@@ -7,21 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-_NAMES: Final = {
-    pa.bool_(): "boolean",
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.large_string(): "string",
-    pa.binary(): "binary",
-    pa.large_binary(): "binary",
-    pa.date32(): "date",
-    pa.null(): "void",
-}
+from state_processor.serializers.spark_names import SPARK_NAMES
+
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -38,8 +25,8 @@ def type_text(data_type: pa.DataType) -> str:
     TypeError
         If Spark has no such type.
     """
-    if data_type in _NAMES:
-        return _NAMES[data_type]
+    if data_type in SPARK_NAMES:
+        return SPARK_NAMES[data_type]
     if pa.types.is_timestamp(data_type):
         return "timestamp" if data_type.tz else "timestamp_ntz"
     if pa.types.is_decimal(data_type):

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.options import NUMBER, WHOLE
+from state_processor.serializers.spark_names import SPARK_NAMES
 
 Conversion = Literal["exact", "checked", "refused"]
 EXACT: Final = "exact"
@@ -52,23 +53,7 @@ CONVERSIONS: Final[dict[tuple[Family, Family], Conversion]] = {
 
 _TIMES: Final = frozenset({"date", "local", "instant"})
 _MANTISSA: Final = {16: 11, 32: 24, 64: 53}
-_SPARK: Final = {
-    pa.bool_(): "boolean",
-    pa.int8(): "tinyint",
-    pa.int16(): "smallint",
-    pa.int32(): "int",
-    pa.int64(): "bigint",
-    pa.float32(): "float",
-    pa.float64(): "double",
-    pa.string(): "string",
-    pa.large_string(): "string",
-    pa.binary(): "binary",
-    pa.large_binary(): "binary",
-    pa.date32(): "date",
-    pa.null(): "void",
-    WHOLE: "string",
-    NUMBER: "string",
-}
+_SPARK: Final = SPARK_NAMES | {WHOLE: "string", NUMBER: "string"}
 
 
 def family_of(type_: pa.DataType) -> Family:
