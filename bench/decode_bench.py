@@ -10,9 +10,9 @@ import pyarrow as pa
 from specimens import SPECIMENS
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.kernel import ops
-from state_processor.serializers.kernel.decoder import ColumnDecoder
-from state_processor.serializers.kernel.program import DecodeBuilder
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
+from state_processor.serializers.kernel.decode.program import DecodeBuilder
 
 ROWS, DISTINCT, REPEATS = 1_000_000, 1_000, 5
 OPTIONS = DecodeOptions()

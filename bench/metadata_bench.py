@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 
-from state_processor.backends import handles as h
-from state_processor.backends.metadata import (
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot_metadata import (
     CheckpointMetadata,
     OperatorState,
     OperatorSubtaskState,
     read_metadata,
     write_metadata,
 )
-from state_processor.backends.operator_id import operator_id
 
 OPERATORS, SUBTASKS, KEY_GROUPS = 20, 10_000, 3
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from state_processor.serializers import TypeSerializer
-from state_processor.serializers.avro import AvroSerializer
+from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.types import Types
 
 TRIP: Final = {

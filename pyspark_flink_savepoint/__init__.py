@@ -1,6 +1,6 @@
 """Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint``."""
 
-from state_processor.datasource import FlinkSavepointDataSource
+from state_processor.spark.datasource import FlinkSavepointDataSource
 
 
 class DefaultSource(FlinkSavepointDataSource):

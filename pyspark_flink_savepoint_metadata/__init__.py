@@ -1,6 +1,6 @@
 """Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint-metadata``."""
 
-from state_processor.datasource import FlinkSavepointMetadataDataSource
+from state_processor.spark.datasource import FlinkSavepointMetadataDataSource
 
 
 class DefaultSource(FlinkSavepointMetadataDataSource):

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import pyarrow as pa
 
 from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, NotCompilableError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.options import DecodeOptions
 from state_processor.serializers.registry import find_snapshot_class, register_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
-    from state_processor.serializers.kernel.encode_program import EncodeBuilder
-    from state_processor.serializers.kernel.program import DecodeBuilder
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
 VARIABLE: Final = -1
 """``length`` of serializers whose values differ in size."""

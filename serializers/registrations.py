@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state_processor.serializers import pojo, registry
+from state_processor.serializers import registry
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core import pojo
 from state_processor.serializers.kryo import classes
 from state_processor.serializers.kryo.classes import KryoClass, user_classes
 from state_processor.serializers.kryo.connectors import KAFKA_TOPIC_PARTITION

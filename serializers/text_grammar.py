@@ -1,7 +1,7 @@
 """How dates, times and numbers are written as text: ISO, in ASCII digits; nothing around them, no other signs.
 
-The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode_times`,
-:mod:`~state_processor.serializers.kernel.encode_numbers`), and Python's reading of text does by these patterns.
+The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.times`,
+:mod:`~state_processor.serializers.kernel.encode.numbers`), and Python's reading of text does by these patterns.
 
 =========== ==============================================================================================
 date        a year of 4 to 10 digits, month and day: ``2024-02-29``, ``-0044-03-15``, ``+12024-01-01``

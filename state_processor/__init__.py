@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from state_processor import arrow, errors, pyflink
-    from state_processor.backends.discovery import SnapshotInfo, list_snapshots
+    from state_processor.backends.metadata.discovery import SnapshotInfo, list_snapshots
     from state_processor.errors import (
         CorruptSnapshotError,
         InvalidRowError,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from state_processor.identifier import OperatorIdentifier
     from state_processor.migration_report import MigrationReport, StateReport
     from state_processor.reader import SavepointReader
-    from state_processor.registration import register
     from state_processor.serializers.compatibility import SchemaCompatibility
+    from state_processor.spark.registration import register
     from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
     from state_processor.types import Types
     from state_processor.write_summary import OperatorSummary, WriteSummary
@@ -92,12 +92,12 @@ _HOMES = {
     "SavepointReader": "state_processor.reader",
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
-    "SnapshotInfo": "state_processor.backends.discovery",
+    "SnapshotInfo": "state_processor.backends.metadata.discovery",
     "StateReport": "state_processor.migration_report",
     "Types": "state_processor.types",
     "WriteSummary": "state_processor.write_summary",
-    "list_snapshots": "state_processor.backends.discovery",
-    "register": "state_processor.registration",
+    "list_snapshots": "state_processor.backends.metadata.discovery",
+    "register": "state_processor.spark.registration",
 }
 
 

@@ -17,23 +17,23 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from state_processor.backends import catalog
-from state_processor.backends.channel_state import channel_table
-from state_processor.backends.discovery import list_snapshots
-from state_processor.backends.raw_state import RAW_KEYED
-from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
-from state_processor.backends.source_splits import read_source_splits as splits_of_source
-from state_processor.backends.state_access import TIMER_KIND, StateReader
-from state_processor.backends.state_listing import find_operator
+from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source
+from state_processor.backends.metadata.discovery import list_snapshots
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read import catalog
+from state_processor.backends.read.channel_state import channel_table
+from state_processor.backends.read.raw_state import RAW_KEYED
+from state_processor.backends.read.state_access import TIMER_KIND, StateReader
+from state_processor.backends.read.state_listing import find_operator
 from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
 from state_processor.kryo_inference import kryo_types
 from state_processor.options import SourceOptions, import_serializers, read_options
-from state_processor.projection import Projection, overridden
+from state_processor.read.projection import Projection, overridden
+from state_processor.read.sources import find_reader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.resolution import PortableType
-from state_processor.sources import find_reader
+from state_processor.serializers.evolution.resolution import PortableType
 
 Path: TypeAlias = str | PathLike[str]
 ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]

@@ -14,11 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor import arrow
-from state_processor.backends.state_access import TIMER_KIND
+from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
 
 BAD_INPUT: Final = 2
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from state_processor.backends.evolution import kryo_parts_of
-from state_processor.backends.states import StateDescription
+from state_processor.backends.state.column_types import kryo_parts_of
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.kryo import java_type_of

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from state_processor.backends.operator_id import operator_id
+from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.serializers.errors import OptionError
 
 _HASH: Final = re.compile(r"[0-9a-f]{32}")

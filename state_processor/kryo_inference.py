@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from state_processor.backends.kryo_inference import inferred_java_types
-from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.state_listing import find_operator, operator_states
-from state_processor.backends.states import StateDescription
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.kryo_inference import inferred_java_types
+from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.declared_types import DeclaredTypes, java_types_by_path
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.kryo.types import JavaType

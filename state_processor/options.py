@@ -16,16 +16,16 @@ from decimal import Decimal
 from importlib import import_module
 from typing import Any, Final, cast
 
-from state_processor.backends.evolution import UndescribedAsBytes
-from state_processor.backends.read_options import ReadOptions
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.state.column_types import UndescribedAsBytes
 from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.identifier import OperatorIdentifier
 from state_processor.option_names import check_option_names
+from state_processor.serializers.decode_options import Nanos
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.options import Nanos
 from state_processor.serializers.registrations import Registrations, withdraw_applied
-from state_processor.serializers.resolution import PortableType
 
 _REGISTERED: Final = "registered:"
 _NANOS: Final = ("error", "truncate", "string")
@@ -50,7 +50,9 @@ def read_options(
     types: Mapping[str, PortableType | JavaType] | None = None,
     undescribed: str = "error",
 ) -> ReadOptions:
-    """Keyword arguments of reading, checked; ``types`` as :data:`~state_processor.backends.evolution.WantedTypes` has them.
+    """Check keyword arguments of reading.
+
+    ``types`` are as :data:`~state_processor.backends.state.column_types.WantedTypes` has them.
 
     Raises
     ------

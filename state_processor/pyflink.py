@@ -21,12 +21,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.python_coders import python_coder
+from state_processor.serializers.table.python_coders import python_coder
 
 
 def state_name(name: str) -> str:

@@ -12,26 +12,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
 from state_processor.arrow import arrow_schema, evolving_types
-from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
-from state_processor.backends.source_splits import read_source_splits
-from state_processor.backends.state_access import KEYED_KIND, TIMER_KIND
-from state_processor.backends.state_listing import find_operator, operator_label, state_variants
-from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
-from state_processor.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.backends.connectors.source_splits import read_source_splits
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
+from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
+from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
 from state_processor.kryo_inference import kryo_types
 from state_processor.options import SourceOptions, import_serializers, option_strings, portable_registrations
-from state_processor.projection import Projection
-from state_processor.registration import register
+from state_processor.read.projection import Projection
+from state_processor.read.sources import find_reader
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.collections import ListSerializer, MapSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.streaming import TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.sources import find_reader
-from state_processor.spark_versions import arrow_schema_of, spark_schema
-from state_processor.task_errors import our_errors
+from state_processor.serializers.runtime.streaming import TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.spark.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.spark.registration import register
+from state_processor.spark.task_errors import our_errors
+from state_processor.spark.versions import arrow_schema_of, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.logical_type_text import parse_logical_type
-from state_processor.serializers.logical_types import (
+from state_processor.serializers.table.logical_type_text import parse_logical_type
+from state_processor.serializers.table.logical_types import (
     ArrayType,
     AtomicType,
     BytesType,

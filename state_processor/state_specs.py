@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, Final
 
-from state_processor.backends import states as kinds
-from state_processor.backends.states import EVENT_PREFIX, PROCESSING_PREFIX, StateDescription
+from state_processor.backends.state import descriptions as kinds
+from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.collections import ListSerializer, MapSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 
 EVENT_TIME: Final = "event_time"
 PROCESSING_TIME: Final = "processing_time"

@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from state_processor import sql_types
-from state_processor.backends.savepoint_writer import metadata_version
-from state_processor.serializers import arrays, avro, basic, collections, composite, kryo, pojo, rowdata, streaming, temporal
+from state_processor.backends.write.assembly import metadata_version
+from state_processor.serializers import kryo
+from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core import arrays, basic, collections, composite, pojo, temporal
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.logical_types import ArrayType, BytesType, MapType, TextType
-from state_processor.serializers.type_extractor import inferred_by_flink
+from state_processor.serializers.evolution.type_extractor import inferred_by_flink
+from state_processor.serializers.runtime import streaming
+from state_processor.serializers.table import rowdata
+from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
 
 _BOXED: Final = {
     "BOOLEAN": "java.lang.Boolean",

@@ -7,7 +7,7 @@ from typing import Final
 
 from state_processor.display import render_records
 from state_processor.migration_report import MigrationReport
-from state_processor.operator_job import WrittenOperator
+from state_processor.write.operator_job import WrittenOperator
 
 _SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
 

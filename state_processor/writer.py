@@ -14,47 +14,55 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from state_processor.backends.declared_names import DeclaredNames, declared_names, named_by, names_in, with_names
-from state_processor.backends.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
-from state_processor.backends.evolution import declared
-from state_processor.backends.hash_rules import HashRule
-from state_processor.backends.key_groups import check_parallelism
-from state_processor.backends.keyed_reader import DOMAIN, SERVICE, WINDOW
-from state_processor.backends.layouts import NAMESPACE
-from state_processor.backends.savepoint_writer import WIDEST_VERSION, commit_savepoint, metadata_version
-from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
-from state_processor.backends.source_splits import READER_STATE, source_state
-from state_processor.backends.splits_writer import written_source
-from state_processor.backends.staging import Staging
-from state_processor.backends.states import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
-from state_processor.backends.storage import Location
-from state_processor.base_operator import BaseOperator
-from state_processor.column_checks import METADATA, check_distinct, check_key_types, check_types, naming, refuse_others, require
+from state_processor.backends.connectors.source_splits import READER_STATE, source_state
+from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.files.storage import Location
+from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE, WINDOW
+from state_processor.backends.state.column_types import declared
+from state_processor.backends.state.declared_names import DeclaredNames, declared_names, named_by, names_in, with_names
+from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
+from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.key_groups import check_parallelism
+from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
+from state_processor.backends.write.staging import Staging
 from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
-from state_processor.engines import Engine
 from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.kryo_inference import kryo_types
-from state_processor.migration_job import TypesOfStates, plan_migrations, types_by_path
 from state_processor.migration_report import MigrationReport
-from state_processor.operator_draft import Deletion, OperatorDraft, RowSource
-from state_processor.operator_job import OperatorJob, copy_unchanged
 from state_processor.options import import_serializers
 from state_processor.reader import SavepointReader
-from state_processor.row_shapes import context_columns, entry_columns, has_bytes, key_columns, map_entries, shaped_rows
 from state_processor.same_keys import check_comparable, identity, quoted
-from state_processor.serializers.arrays import BytesSerializer
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError, StateMigrationError
-from state_processor.serializers.kernel.encode_input import bind
-from state_processor.serializers.key_hashes import require_hash_code
-from state_processor.spark_engine import SparkEngine
-from state_processor.spark_versions import arrow_schema_of
+from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.spark.engine import SparkEngine
+from state_processor.spark.task_errors import our_errors
+from state_processor.spark.timer_rows import timer_rows
+from state_processor.spark.update_rows import context_columns, entry_columns, has_bytes, key_columns, map_entries, shaped_rows
+from state_processor.spark.versions import arrow_schema_of
 from state_processor.state_specs import StateSpec, as_spec, whole_type, with_type
-from state_processor.task_errors import our_errors
-from state_processor.timer_rows import timer_rows
+from state_processor.write.column_checks import (
+    METADATA,
+    check_distinct,
+    check_key_types,
+    check_types,
+    naming,
+    refuse_others,
+    require,
+)
+from state_processor.write.draft import Deletion, OperatorDraft, RowSource
+from state_processor.write.engines import Engine
+from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
+from state_processor.write.operator_job import OperatorJob, copy_unchanged
+from state_processor.write.source_operator import BaseOperator
+from state_processor.write.tasks import PlaceBlobs
 from state_processor.write_summary import OperatorSummary, WriteSummary
-from state_processor.write_tasks import PlaceBlobs
 
 Uid = str | OperatorIdentifier
 _DEFAULT_MAX_PARALLELISM: Final = 128
@@ -221,8 +229,8 @@ class SavepointWriter:
             Number of subtasks, and files, of the operator. It does not bind the job that restores it.
         key_hash
             Java's ``hashCode`` of keys of a class whose own code computes it: a function from a ``pyarrow.Array`` of keys to
-            ``numpy.int32``, or a :class:`~state_processor.backends.hash_rules.HashRule`. An operator of the base needs none:
-            its keys tell.
+            ``numpy.int32``, or a :class:`~state_processor.backends.state.hash_inference.HashRule`. An operator of the base
+            needs none: its keys tell.
         columns
             Names of states that are not those of their columns: column to state.
 

@@ -18,9 +18,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from state_processor.serializers.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.pojo import register_pojo_class
 from state_processor.serializers.kryo import register_kryo_class
-from state_processor.serializers.pojo import register_pojo_class
 from tests.archives import unpacked
 
 ROOT = Path(__file__).parent.parent

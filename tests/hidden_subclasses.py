@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 import state_processor as sp
-from state_processor.backends.operator_id import operator_id
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.staging import Staging
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.decode_options import DecodeOptions
 from tests.interop.rewriting import write_keyed
 
 T = sp.Types

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.state_listing import operator_states
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.state_listing import operator_states
 from state_processor.serializers import registry
 from tests import corpus
 from tests.archives import unpacked

@@ -7,7 +7,7 @@ from typing import Any
 
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.nested import nested
+from state_processor.serializers.traversal import nested
 
 
 def java_types(*parts: Any) -> tuple[JavaType, ...]:

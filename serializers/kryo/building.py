@@ -10,12 +10,12 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
+from state_processor.serializers.core.temporal import Instant, LocalDate, LocalDateTime, LocalTime
 from state_processor.serializers.kryo import containers, contents, jdk, times
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
-from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime
 
 CLASS: Final = "@class"
 """Names the class of an object in JSON."""

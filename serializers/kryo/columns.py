@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers import basic, temporal
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core import basic, temporal
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.containers import is_collection, is_map
 from state_processor.serializers.kryo.json_form import to_json
 from state_processor.serializers.kryo.types import BOXES, JavaType
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
-from state_processor.serializers.options import DecodeOptions
 
 _COLUMNS: Final[dict[str, TypeSerializer]] = {
     **{BOXES[n.lower()]: basic.NumberSerializer(n) for n in ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")},

@@ -8,9 +8,10 @@ from decimal import Decimal
 from operator import index
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from state_processor.serializers.basic import unscaled_and_scale
+from state_processor.serializers.core.basic import unscaled_and_scale
+from state_processor.serializers.core.temporal import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
 from state_processor.serializers.io import encode_modified_utf8
-from state_processor.serializers.java_objects import read_java_object
+from state_processor.serializers.java.object_input import read_java_object
 from state_processor.serializers.kryo import times
 from state_processor.serializers.kryo.classes import unknown_class, user_class
 from state_processor.serializers.kryo.layouts import (
@@ -31,7 +32,6 @@ from state_processor.serializers.kryo.making import same, text
 from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, UNBOXED
 from state_processor.serializers.kryo.values import BigInteger
 from state_processor.serializers.kryo.wire import KRYO_5
-from state_processor.serializers.temporal import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
 
 if TYPE_CHECKING:
     from state_processor.serializers.kryo.reader import KryoReader

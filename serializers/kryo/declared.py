@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.serializers import basic
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core import basic
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.classes import register_kryo_class, user_class
 from state_processor.serializers.kryo.types import BOXES, JavaType
@@ -22,7 +22,7 @@ def java_type_of(serializer: TypeSerializer) -> JavaType:
 
 
 def _java_name(serializer: TypeSerializer) -> JavaType | None:
-    from state_processor.serializers import arrays, collections, composite, pojo
+    from state_processor.serializers.core import arrays, collections, composite, pojo
     from state_processor.serializers.kryo.serializer import KryoSerializer
 
     match serializer:

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import jdk
@@ -28,7 +29,6 @@ from state_processor.serializers.kryo.parts import kryo_parts, replaced
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.types import BOXES, JavaType
 from state_processor.serializers.kryo.values import BigInteger
-from state_processor.serializers.options import DecodeOptions
 
 _EXACT: Final = DecodeOptions(nanos="string")
 _SHOWN: Final = 120

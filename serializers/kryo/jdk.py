@@ -7,6 +7,16 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
+from state_processor.serializers.core.temporal import (
+    Instant,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    to_instant,
+    to_local_date,
+    to_local_date_time,
+    to_local_time,
+)
 from state_processor.serializers.kryo import containers, contents, making, times
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.layouts import (
@@ -30,16 +40,6 @@ from state_processor.serializers.kryo.layouts import (
 from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, JavaType
 from state_processor.serializers.kryo.values import KryoMap
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
-from state_processor.serializers.temporal import (
-    Instant,
-    LocalDate,
-    LocalDateTime,
-    LocalTime,
-    to_instant,
-    to_local_date,
-    to_local_date_time,
-    to_local_time,
-)
 
 
 @dataclass(frozen=True, slots=True)

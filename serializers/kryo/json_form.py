@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from state_processor.serializers.basic import without_lone_surrogates
+from state_processor.serializers.core.basic import without_lone_surrogates
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.java_objects import JavaClass, JavaEnum, JavaInstance, read_java_object
+from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, JavaType
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput

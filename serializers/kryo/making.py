@@ -10,8 +10,8 @@ from operator import index
 from typing import Any, Final
 from uuid import UUID
 
+from state_processor.serializers.core.temporal import Instant, LocalDate, exact_millis, to_instant, to_local_date, to_local_time
 from state_processor.serializers.kryo.values import BigInteger
-from state_processor.serializers.temporal import Instant, LocalDate, exact_millis, to_instant, to_local_date, to_local_time
 from state_processor.serializers.text_grammar import to_number
 
 _DAY_MS: Final = 86_400_000

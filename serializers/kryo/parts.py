@@ -6,23 +6,23 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from state_processor.serializers.arrays import GenericArraySerializer
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.collections import (
+from state_processor.serializers.core.arrays import GenericArraySerializer
+from state_processor.serializers.core.collections import (
     JoinedListSerializer,
     ListSerializer,
     MapSerializer,
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.composite import EitherSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.core.composite import EitherSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.pojo import PojoSerializer
-from state_processor.serializers.streaming import TtlSerializer
-from state_processor.serializers.undescribed import UndescribedClassesSerializer
+from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
 
 Parts = Iterator[tuple[str, TypeSerializer]]
 

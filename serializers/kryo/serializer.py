@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.opaque import OpaqueSerializer
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.building import FROM_COLUMNS
@@ -34,8 +36,6 @@ from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.opaque import OpaqueSerializer
-from state_processor.serializers.options import DecodeOptions
 
 if TYPE_CHECKING:
     pass

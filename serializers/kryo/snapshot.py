@@ -9,9 +9,9 @@ from typing import Final
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.optional_map import OptionalEntry, read_optional_map, write_optional_map
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.optional_map import OptionalEntry, read_optional_map, write_optional_map
 from state_processor.serializers.registry import register_snapshot
 
 KRYO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from state_processor.backends import handles as h
+from state_processor.backends.metadata import handles as h
 from tests.archives import unpacked
 from tests.corpus import CORPUS, FIXTURES
 

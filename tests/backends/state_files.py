@@ -10,17 +10,17 @@ from typing import Any
 
 import cramjam
 
-from state_processor.backends import handles as h
-from state_processor.backends.key_groups import key_group
-from state_processor.backends.metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
-from state_processor.backends.read_options import ReadOptions
-from state_processor.backends.relocation import Relocation
-from state_processor.backends.snapshot_dir import Snapshot
-from state_processor.backends.state_access import open_state
-from state_processor.backends.storage import Storage
+from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.streaming import TimerSerializer, VoidNamespaceSerializer
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.runtime.streaming import TimerSerializer, VoidNamespaceSerializer
 
 LONG = NumberSerializer("LONG")
 INT = NumberSerializer("INT")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from state_processor.backends import handles as h
-from state_processor.backends import metadata as m
-from state_processor.backends.properties import CheckpointProperties, savepoint_properties
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata import snapshot_metadata as m
+from state_processor.backends.metadata.properties import CheckpointProperties, savepoint_properties
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 LONGS = st.integers(-(2**63), 2**63 - 1)

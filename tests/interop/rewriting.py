@@ -10,28 +10,28 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.canonical_writer import KeyedStateFileWriter
-from state_processor.backends.carry import KeyedCarrier, copy_stream
-from state_processor.backends.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
-from state_processor.backends.handles import OperatorStreamStateHandle
-from state_processor.backends.hash_rules import learn_hash_rule
-from state_processor.backends.key_groups import range_of_subtask
-from state_processor.backends.keyed import CanonicalSource
-from state_processor.backends.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
-from state_processor.backends.metadata import OperatorState
-from state_processor.backends.operator_state import raw_elements
-from state_processor.backends.operator_writer import OperatorStateFileWriter
-from state_processor.backends.read_options import ReadOptions
-from state_processor.backends.registration import keyed_header, register
-from state_processor.backends.rows import KEY_GROUP_COLUMN
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
-from state_processor.backends.sources import keyed_handles
-from state_processor.backends.staging import Staging
-from state_processor.backends.state_access import open_state
-from state_processor.backends.state_listing import operator_header, operator_states
-from state_processor.backends.states import BROADCAST, StateDescription
-from state_processor.serializers.pojo import PojoSerializer
+from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
+from state_processor.backends.formats.keyed_files import CanonicalSource
+from state_processor.backends.metadata.handles import OperatorStreamStateHandle
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.operator_state import raw_elements
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import operator_header, operator_states
+from state_processor.backends.state.descriptions import BROADCAST, StateDescription
+from state_processor.backends.state.hash_inference import learn_hash_rule
+from state_processor.backends.state.key_groups import range_of_subtask
+from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
+from state_processor.backends.state.new_headers import keyed_header, register
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
+from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.pass_through import KeyedCarrier, copy_stream
+from state_processor.backends.write.staging import Staging
+from state_processor.serializers.core.pojo import PojoSerializer
 
 
 def write_keyed(

@@ -19,17 +19,17 @@ from rewriting import write_keyed
 from selection import asking
 from type_specimens import ARRAYS, AS_USERS_HAVE_THEM, COMPOSITES, NULLABLES, SCALARS, VALUES, Specimen, pojo, specimen
 
-from state_processor.backends.entry_encoder import KeyHash
-from state_processor.backends.hash_rules import HashRule, LearnedHash
-from state_processor.backends.operator_id import operator_id
-from state_processor.backends.operator_writer import OperatorStateFileWriter
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.staging import Staging
-from state_processor.backends.states import BROADCAST, LIST, MAP, OPERATOR_KINDS, StateDescription
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, OPERATOR_KINDS, StateDescription
+from state_processor.backends.state.hash_inference import HashRule, LearnedHash
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.entry_encoder import KeyHash
+from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.pojo import PojoSerializer
-from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 from state_processor.types import Types
 
 pytestmark = pytest.mark.interop

@@ -21,12 +21,12 @@ from rewriting import entry_bytes, rewrite
 from selection import asking
 
 import state_processor as sp
-from state_processor.backends.read_options import ReadOptions
-from state_processor.backends.savepoint_writer import metadata_version
-from state_processor.backends.snapshot_dir import Snapshot, open_snapshot
-from state_processor.backends.state_access import open_state
-from state_processor.backends.state_listing import find_operator, operator_states
-from state_processor.backends.states import StateDescription
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers.errors import InvalidRowError
 from tests import corpus
 

@@ -18,15 +18,15 @@ from rewriting import write_keyed
 from selection import asking
 from type_specimens import Specimen, specimen
 
-from state_processor.backends.operator_id import operator_id
-from state_processor.backends.operator_writer import OperatorStateFileWriter
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.staging import Staging
-from state_processor.backends.states import LIST, MAP, OPERATOR_LIST, StateDescription
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.state.descriptions import LIST, MAP, OPERATOR_LIST, StateDescription
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
 from state_processor.types import Types
 
 pytestmark = pytest.mark.interop

@@ -14,11 +14,11 @@ import pytest
 import test_corpus_rewritten as rewritten
 
 import state_processor as sp
-from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.sources import keyed_handles
-from state_processor.backends.staging import Staging
-from state_processor.engines import LocalEngine
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
+from state_processor.write.engines import LocalEngine
 from tests import corpus
 
 pytestmark = pytest.mark.interop
@@ -103,7 +103,7 @@ def test_flink_2_restores_what_was_migrated(case: corpus.Case, answers: Mapping[
     assert [rewritten.first_difference(state, found[state], expected[state]) for state in different] == []
 
 
-@pytest.mark.corpus(instead="tests/serializers/test_avro.py::test_types")
+@pytest.mark.corpus(instead="tests/serializers/avro/test_avro.py::test_types")
 @rewritten.of_cases([case for case in OLD if rewritten.named(case, rewritten.OUR_READER_CASES)])
 def test_avro_is_the_same(case: corpus.Case, tmp_path: Path) -> None:
     """Real Flink is not asked: its package has no Avro."""

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 from rewriting import write_keyed
 
-from state_processor.backends.operator_id import operator_id
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.staging import Staging
-from state_processor.backends.states import StateDescription
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 from state_processor.types import Types
 
 pytestmark = pytest.mark.interop

@@ -13,15 +13,15 @@ from pyspark.sql import functions as f
 from rewriting import write_keyed
 
 import state_processor as sp
-from state_processor.backends.meta_info import VALUE
-from state_processor.backends.operator_id import operator_id
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.sources import keyed_handles
-from state_processor.backends.staging import Staging
-from state_processor.backends.state_listing import find_operator
-from state_processor.serializers import pojo
-from state_processor.serializers.options import DecodeOptions
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.state.meta_info import VALUE
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.staging import Staging
+from state_processor.serializers.core import pojo
+from state_processor.serializers.decode_options import DecodeOptions
 from tests import hidden_subclasses as hidden
 
 pytestmark = pytest.mark.interop

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from rewriting import carry, rewrite, write_keyed
 
-from state_processor.backends.operator_id import operator_id
-from state_processor.backends.operator_writer import OperatorStateFileWriter
-from state_processor.backends.savepoint_writer import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
-from state_processor.backends.staging import Staging
-from state_processor.backends.states import StateDescription
-from state_processor.serializers.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.composite import TupleSerializer
-from state_processor.serializers.options import DecodeOptions
-from state_processor.serializers.pojo import PojoSerializer
-from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
+from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.staging import Staging
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.composite import TupleSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 ADDRESS = "io.stateprocessor.interop.Address"

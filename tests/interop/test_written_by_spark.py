@@ -12,9 +12,9 @@ import flink
 import pytest
 
 import state_processor as sp
-from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.state_listing import find_operator, operator_states
-from state_processor.backends.states import StateDescription
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.state.descriptions import StateDescription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,14 +17,14 @@ from expectations import repeated
 from selection import asking
 from written_cases import CASES, Workshop, Written, all_of
 
-from state_processor.backends.changelog import ChangelogSource
-from state_processor.backends.handles import KeyGroupRange
-from state_processor.backends.keyed import Block
-from state_processor.backends.read_options import ReadOptions
-from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.sources import keyed_handles
-from state_processor.backends.state_access import open_state
-from state_processor.backends.state_listing import find_operator
+from state_processor.backends.formats.changelog import ChangelogSource
+from state_processor.backends.formats.keyed_files import Block
+from state_processor.backends.metadata.handles import KeyGroupRange
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import find_operator
 from tests import corpus
 
 if TYPE_CHECKING:

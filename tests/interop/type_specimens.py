@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.types import Types
 
 LOSSLESS = DecodeOptions(nanos="string", row_kind=True)

@@ -13,11 +13,11 @@ import pytest
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
 from state_processor.serializers.errors import InvalidRowError, NotCompilableError
-from state_processor.serializers.kernel import ops
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.decoder import ColumnDecoder
-from state_processor.serializers.kernel.encoder import encode_column
-from state_processor.serializers.kernel.program import DecodeBuilder
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
+from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.encode.encoder import encode_column
 from tests.archives import unpacked
 from tests.corpus import CORPUS
 

@@ -6,8 +6,8 @@ import struct
 from collections.abc import Mapping, Sequence
 
 from state_processor.serializers.io import encode_modified_utf8
-from state_processor.serializers.java_objects import STREAM_HEADER
-from state_processor.serializers.logical_types import PACKAGE
+from state_processor.serializers.java.object_input import STREAM_HEADER
+from state_processor.serializers.table.logical_types import PACKAGE
 
 NULL = b"\x70"
 ROOT = f"{PACKAGE}LogicalTypeRoot"

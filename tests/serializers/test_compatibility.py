@@ -12,10 +12,10 @@ import pytest
 from compatibility_table import GONE, TABLE, TTL, UNNOTICED, UNREADABLE, UNTYPED
 
 from state_processor.serializers import read_serializer_snapshot
-from state_processor.serializers.avro import AvroSerializer
+from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.streaming import TtlAwareSerializerSnapshot
+from state_processor.serializers.runtime.streaming import TtlAwareSerializerSnapshot
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "compatibility"
 VERSIONS = ("1.18.1", "1.20.5", "2.3.0")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import TypeSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
-from state_processor.serializers.kernel.encoder import encode_column
+from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.text_grammar import CLOCK, DATE, INSTANT, LOCAL, NUMBER
 from state_processor.types import Types
 

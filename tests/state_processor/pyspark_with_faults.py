@@ -20,9 +20,9 @@ from typing import Any, Final
 from pyspark import TaskContext
 from pyspark.worker import main
 
-from state_processor import write_tasks
-from state_processor.backends.canonical_writer import KeyedStateFileWriter
-from state_processor.backends.staging import Staging
+from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.staging import Staging
+from state_processor.write import tasks as write_tasks
 
 __all__ = ["main"]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.key_groups import key_group
-from state_processor.serializers.hashing import of_string
+from state_processor.backends.state.key_groups import key_group
+from state_processor.serializers.java.hashing import of_string
 from tests.state_processor.samples import (
     ORDERS,
     ORDERS_PATH,

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from state_processor.options import import_serializers, portable_registrations
-from state_processor.serializers import pojo, registry
+from state_processor.serializers import registry
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
-from state_processor.serializers.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core import pojo
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.kryo import classes
 from state_processor.serializers.registrations import Registrations
 

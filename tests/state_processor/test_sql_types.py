@@ -9,12 +9,12 @@ import pyspark.sql.types as st
 import pytest
 
 import state_processor as sp
-from state_processor.backends.declared_names import declared_names, with_names
-from state_processor.backends.states import StateDescription
+from state_processor.backends.state.declared_names import declared_names, with_names
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.row_names import row_names, with_row_names
-from state_processor.serializers.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.sql_types import row_type, sql_type
 
 if TYPE_CHECKING:

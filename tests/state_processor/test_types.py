@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from state_processor import Types
-from state_processor.backends.snapshot_dir import open_snapshot
-from state_processor.backends.state_listing import find_operator, operator_states
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.errors import OptionError
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.options import DecodeOptions
+from state_processor.serializers.decode_options import DecodeOptions
 from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
 
 ADDRESS = Types.POJO("io.stateprocessor.interop.Address", {"street": Types.STRING(), "city": Types.STRING(), "zip": Types.INT()})

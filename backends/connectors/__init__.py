@@ -1,0 +1,1 @@
+"""Splits of sources: Kafka, files, sequences, hybrid sources."""

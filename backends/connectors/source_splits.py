@@ -1,0 +1,295 @@
+"""The splits of a source as a table: what its readers work on, and what its enumerator still has.
+
+Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (``SourceCoordinatorSerdeUtils``), and for the
+``FlinkKafkaConsumer`` of older versions ``FlinkKafkaConsumerBase``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.backends.connectors import codec as c
+from state_processor.backends.connectors.codec import Connector, EnumeratedSplit, Values, Versioned
+from state_processor.backends.connectors.file import FILE
+from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
+from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
+from state_processor.backends.connectors.sequence import SEQUENCE
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import operator_label, state_variants
+from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError, StateProcessorError
+from state_processor.serializers.io import DataInput, DataOutput
+
+READER_STATE: Final = "SourceReaderState"
+"""The list state of a source's readers."""
+
+CONNECTORS: Final = {connector.name: connector for connector in (SEQUENCE, KAFKA, FILE, HYBRID)}
+KAFKA_CONSUMER: Final = "kafka-consumer"
+RAW: Final = "raw"
+
+SUBTASK: Final = "subtask"
+ASSIGNMENT: Final = "assignment"
+VERSION: Final = "version"
+RAW_BYTES: Final = "raw"
+
+_FIRST_SERDE: Final = 0
+_SERDE: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorState:
+    """What the coordinator of a source has: the enumerator's state, and how it was framed.
+
+    ``rest`` is what Flink 1.11 wrote behind it, and what later versions of Flink leave unread.
+    """
+
+    enumerator: Versioned
+    serde: int = _SERDE
+    rest: bytes = field(default=b"", repr=False)
+
+    @classmethod
+    def read(cls, data: bytes, where: str) -> CoordinatorState:
+        """Decode the state of a coordinator.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            It is not that of a source.
+        """
+        source = DataInput(data, where)
+        serde = source.read_int()
+        if serde not in (_FIRST_SERDE, _SERDE):
+            raise source.corrupt(f"version {serde} of a source coordinator's state", 0)
+        enumerator = Versioned.read(source)
+        if serde != _FIRST_SERDE and not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the enumerator's state")
+        return cls(enumerator, serde, source.read_bytes(source.remaining))
+
+    def to_bytes(self) -> bytes:
+        """The inverse of :meth:`read`."""
+        target = DataOutput()
+        target.write_int(self.serde)
+        self.enumerator.write(target)
+        target.write_bytes(self.rest)
+        return target.to_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """The bytes of a source's state: each split of each reader, and what the coordinator has."""
+
+    label: str
+    splits: tuple[tuple[int, Versioned], ...]
+    coordinator: CoordinatorState | None
+
+
+def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
+    """The state of a source with readers and an enumerator.
+
+    Raises
+    ------
+    NotFoundError
+        The operator is no such source, or has no state.
+    """
+    label = operator_label(operator)
+    has_readers = READER_STATE in state_variants(snapshot, operator)
+    if not has_readers and operator.coordinator_state is None:
+        raise NotFoundError(f"{label} has no splits: it has neither a state {READER_STATE!r} nor that of a coordinator")
+    coordinator = None
+    if operator.coordinator_state is not None:
+        where = f"{label}, state of the coordinator"
+        coordinator = CoordinatorState.read(operator.coordinator_state.data, where)
+    splits = tuple(_reader_splits(snapshot, operator)) if has_readers else ()
+    return SourceState(label, splits, coordinator)
+
+
+def _elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
+    """The elements of an operator's list state, each with its subtask."""
+    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadOptions())
+    for split in reader.splits():
+        for batch in reader.read(split):
+            for element in batch.column("value").to_pylist():
+                yield split.subtask, element
+
+
+def _reader_splits(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[int, Versioned]]:
+    for subtask, element in _elements(snapshot, operator, READER_STATE):
+        source = DataInput(element, f"{operator_label(operator)}, subtask {subtask}, state {READER_STATE!r}")
+        split = Versioned.read(source)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind a split")
+        yield subtask, split
+
+
+def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: str | None = None) -> pa.Table:
+    """The splits of a source.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the source is.
+    connector
+        ``sequence`` (also generated data), ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` (the ``FlinkKafkaConsumer`` of
+        older versions), ``raw`` for bytes; ``None`` to find out which of them the bytes fit, and ``raw`` where none does.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``subtask`` (null for a split that no reader has), ``split_id``, the connector's columns, ``assignment``, and the split's
+        bytes ``raw`` with the ``version`` of the serializer, null where the enumerator keeps no bytes.
+
+    Raises
+    ------
+    NotFoundError
+        The operator is no source, or has no state.
+    OptionError
+        There is no such connector, or it has to be named because the bytes fit more than one.
+    CorruptSnapshotError
+        The bytes are not those of the connector that was named.
+    """
+    if connector not in (None, RAW, KAFKA_CONSUMER, *CONNECTORS):
+        known = ", ".join(map(repr, (*CONNECTORS, KAFKA_CONSUMER, RAW)))
+        raise OptionError(f"connector={connector!r}: one of {known} is wanted")
+    states = state_variants(snapshot, operator)
+    if connector == KAFKA_CONSUMER or (connector is None and CONSUMER_STATE in states and READER_STATE not in states):
+        return _consumer_table(snapshot, operator)
+    state = source_state(snapshot, operator)
+    if connector == RAW:
+        return _table(_raw_rows(state), ())
+    chosen = CONNECTORS[connector] if connector is not None else recognized(state)
+    if chosen is None:
+        return _table(_raw_rows(state), ())
+    rows = decoded(state, chosen)
+    fields = chosen.fields
+    if chosen is HYBRID:
+        rows, inner = _unwrapped(state, rows)
+        fields = (*fields, *inner)
+    return _table(rows, fields)
+
+
+def recognized(state: SourceState) -> Connector | None:
+    """The connector whose formats all bytes of a source's state have, to their last byte; ``None`` where there is none.
+
+    Raises
+    ------
+    OptionError
+        There are several.
+    """
+    fitting = _fitting(state)
+    if len(fitting) > 1:
+        names = " and ".join(repr(connector.name) for connector in fitting)
+        raise OptionError(f"{state.label}: the bytes of its splits fit the connectors {names}; name one by connector=…")
+    return fitting[0] if fitting else None
+
+
+def _fitting(state: SourceState) -> list[Connector]:
+    return [connector for connector in CONNECTORS.values() if _fits(state, connector)]
+
+
+def _fits(state: SourceState, connector: Connector) -> bool:
+    try:
+        decoded(state, connector)
+    except StateProcessorError:
+        return False
+    return True
+
+
+def decoded(state: SourceState, connector: Connector) -> list[Values]:
+    """The splits of a source as rows: those of the readers, then those that only the enumerator has.
+
+    Raises
+    ------
+    StateProcessorError
+        The bytes are not those of the connector.
+    """
+    rows = []
+    for subtask, split in state.splits:
+        values = connector.splits.read(split, f"{state.label}, subtask {subtask}, split")
+        rows.append(_row(values, subtask, c.ASSIGNED, split))
+    if state.coordinator is None:
+        return rows
+    enumerator = connector.enumerator.read(state.coordinator.enumerator, f"{state.label}, state of the enumerator")
+    return rows + _without_reader(rows, enumerator.splits)
+
+
+def _without_reader(rows: Sequence[Values], splits: Iterable[EnumeratedSplit]) -> list[Values]:
+    held = {row[c.SPLIT_ID] for row in rows}
+    return [
+        _row(split.values, split.subtask, split.assignment, split.split)
+        for split in splits
+        if split.values[c.SPLIT_ID] is None or split.values[c.SPLIT_ID] not in held
+    ]
+
+
+def _row(values: Values, subtask: int | None, assignment: str | None, split: Versioned | None) -> Values:
+    raw, version = (split.data, split.version) if split is not None else (None, None)
+    return values | {SUBTASK: subtask, ASSIGNMENT: assignment, VERSION: version, RAW_BYTES: raw}
+
+
+def _raw_rows(state: SourceState) -> list[Values]:
+    """Undecoded splits, and in a row without subtask what the enumerator has."""
+    rows = [_row({c.SPLIT_ID: None}, subtask, c.ASSIGNED, split) for subtask, split in state.splits]
+    if state.coordinator is not None:
+        rows.append(_row({c.SPLIT_ID: None}, None, None, state.coordinator.enumerator))
+    return rows
+
+
+def _unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values], list[pa.Field]]:
+    """Rows of a hybrid source with the columns of the sources in it, as far as their splits are known."""
+    current = None
+    if state.coordinator is not None:
+        current = HYBRID.enumerator.read(state.coordinator.enumerator, state.label).details
+    indices = {row[SOURCE_INDEX] for row in rows} | ({current[SOURCE_INDEX]} if current else set())
+    found: list[Values] = []
+    fields: dict[str, pa.Field] = {}
+    for index in sorted(indices):
+        outer = [row for row in rows if row[SOURCE_INDEX] == index]
+        coordinator = CoordinatorState(current[WRAPPED]) if current and current[SOURCE_INDEX] == index else None
+        splits = tuple((row[SUBTASK], Versioned(row[WRAPPED_VERSION], row[WRAPPED])) for row in outer)
+        inner = SourceState(f"{state.label}, source {index}", splits, coordinator)
+        fitting = _fitting(inner)
+        if len(fitting) != 1:
+            found += outer
+            continue
+        fields |= {f.name: f for f in fitting[0].fields}
+        rows_inside = decoded(inner, fitting[0])
+        found += [inside | row for row, inside in zip(outer, rows_inside, strict=False)]
+        of_enumerator = {SOURCE_INDEX: index, VERSION: None, RAW_BYTES: None}
+        found += [inside | of_enumerator for inside in rows_inside[len(outer) :]]
+    return found, list(fields.values())
+
+
+def _consumer_table(snapshot: Snapshot, operator: OperatorState) -> pa.Table:
+    if CONSUMER_STATE not in state_variants(snapshot, operator):
+        raise NotFoundError(f"{operator_label(operator)} has no state {CONSUMER_STATE!r}, so it is no FlinkKafkaConsumer")
+    rows = []
+    for subtask, element in _elements(snapshot, operator, CONSUMER_STATE):
+        if element is None or not isinstance(element.get("f0"), dict):
+            raise CorruptSnapshotError(f"{operator_label(operator)}: state {CONSUMER_STATE!r} holds {element!r}, no partition")
+        rows.append(_row(consumer_values(element), subtask, c.ASSIGNED, None))
+    return _table(rows, KAFKA.fields)
+
+
+def splits_schema(fields: Sequence[pa.Field]) -> pa.Schema:
+    """The columns of a table of splits with a connector's columns."""
+    return pa.schema(
+        [
+            pa.field(SUBTASK, pa.int32()),
+            pa.field(c.SPLIT_ID, pa.string()),
+            *fields,
+            pa.field(ASSIGNMENT, pa.string()),
+            pa.field(VERSION, pa.int32()),
+            pa.field(RAW_BYTES, pa.binary()),
+        ]
+    )
+
+
+def _table(rows: Sequence[Values], fields: Sequence[pa.Field]) -> pa.Table:
+    ordered = sorted(rows, key=lambda row: (row[SUBTASK] is None, row[SUBTASK] or 0, row[c.SPLIT_ID] or ""))
+    return pa.Table.from_pylist(ordered, splits_schema(fields))

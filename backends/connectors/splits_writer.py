@@ -1,0 +1,157 @@
+"""From a table of splits back to a source's state: the readers' list and the coordinator's bytes.
+
+The inverse of :mod:`~state_processor.backends.connectors.source_splits`. What a row does not change is written as the bytes it
+had.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from state_processor.backends.connectors import codec as c
+from state_processor.backends.connectors.codec import Connector, EnumeratedSplit, EnumeratorState, Values, Versioned
+from state_processor.backends.connectors.hybrid import HYBRID
+from state_processor.backends.connectors.source_splits import (
+    ASSIGNMENT,
+    CONNECTORS,
+    RAW_BYTES,
+    SUBTASK,
+    VERSION,
+    CoordinatorState,
+    SourceState,
+    recognized,
+)
+from state_processor.serializers.errors import InvalidRowError, OptionError
+
+_NO_VALUE = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+
+
+@dataclass(frozen=True)
+class WrittenSource:
+    """A source's state: elements of ``SourceReaderState`` in the order of their subtasks, and the coordinator's bytes."""
+
+    elements: list[bytes]
+    coordinator: bytes | None
+
+
+def written_source(rows: Sequence[Values], base: SourceState | None = None, connector: str | None = None) -> WrittenSource:
+    """The state of a source that has these splits.
+
+    Parameters
+    ----------
+    rows
+        The splits, in columns as :func:`~state_processor.backends.connectors.source_splits.read_source_splits` gives them.
+        Where there is no column ``subtask``, all are the readers'. ``assignment``, ``version`` and ``raw`` may be missing.
+    base
+        The state that they take the place of, if there is one.
+    connector
+        ``sequence``, ``kafka``, ``file`` or ``hybrid``; by default the one that the base's bytes fit.
+
+    Raises
+    ------
+    OptionError
+        The connector has to be named, or is not one whose splits can be written.
+    InvalidRowError
+        A row lacks a value, or has one that is none, or two rows are the same split.
+    """
+    chosen = _connector(base, connector)
+    splits = [_complete(chosen, row, number) for number, row in enumerate(rows)]
+    _check_unique(splits)
+    held = sorted((row for row in splits if row[SUBTASK] is not None), key=lambda row: int(row[SUBTASK]))
+    elements = [_checked(row, lambda row=row: _reader_split(chosen, row)).to_bytes() for row in held]
+    return WrittenSource(elements, _coordinator(chosen, splits, base))
+
+
+def _connector(base: SourceState | None, name: str | None) -> Connector:
+    if name is not None and name not in CONNECTORS:
+        raise OptionError(f"connector={name!r}: one of {', '.join(map(repr, CONNECTORS))} is wanted to write splits")
+    if name is not None:
+        return CONNECTORS[name]
+    found = recognized(base) if base is not None else None
+    if found is None:
+        raise OptionError(f"name the connector of these splits: connector= one of {', '.join(map(repr, CONNECTORS))}")
+    return found
+
+
+def _complete(connector: Connector, row: Values, number: int) -> Values:
+    """A row with all columns."""
+    held = row.get(SUBTASK, 0) is not None
+    needed = (*connector.required, *(connector.required_of_readers if held else ()))
+    missing = [n for n in needed if row.get(n) is None]
+    if missing:
+        raise InvalidRowError(f"row {number}: a split of the connector {connector.name!r} needs {', '.join(map(repr, missing))}")
+    blank: Values = dict.fromkeys((c.SPLIT_ID, *(f.name for f in connector.fields)))
+    whole = connector.complete(blank | {n: v for n, v in row.items() if n in blank})
+    whole[SUBTASK] = row.get(SUBTASK, 0)
+    return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}
+
+
+def _check_unique(rows: Iterable[Values]) -> None:
+    seen: set[str] = set()
+    for number, row in enumerate(rows):
+        split_id = row[c.SPLIT_ID]
+        if split_id is None and row[ASSIGNMENT] != c.PROCESSED:
+            raise InvalidRowError(f"row {number}: a split needs a 'split_id'")
+        if split_id in seen:
+            raise InvalidRowError(f"row {number}: split {split_id!r} occurs more than once")
+        if split_id is not None:
+            seen.add(split_id)
+
+
+def _checked(row: Values, write: Any) -> Any:
+    try:
+        return write()
+    except _NO_VALUE as error:
+        shown = {n: v for n, v in row.items() if n not in (RAW_BYTES, VERSION)}
+        raise InvalidRowError(f"split {row[c.SPLIT_ID]!r} can't be written ({error}): {shown}") from None
+
+
+def _reader_split(connector: Connector, row: Values) -> Versioned:
+    version, raw = row[VERSION], row[RAW_BYTES]
+    if version is not None and raw is not None:
+        same = Versioned(version, bytes(raw))
+        values = connector.splits.read(same, f"split {row[c.SPLIT_ID]!r}, raw")
+        if all(row[name] == value for name, value in values.items()):
+            return same
+    written = connector.splits.write(row, version)
+    connector.splits.read(written, f"split {row[c.SPLIT_ID]!r}")  # what Flink could not read is an error here
+    return written
+
+
+def _coordinator(connector: Connector, rows: Sequence[Values], base: SourceState | None) -> bytes | None:
+    before = base.coordinator if base is not None else None
+    if connector is HYBRID or (base is not None and before is None):
+        return before.to_bytes() if before is not None else None
+    old = connector.enumerator.read(before.enumerator, "the enumerator's state") if before is not None else EnumeratorState(())
+    new = EnumeratorState(_enumerated(connector, rows, old), old.details)
+    version = before.enumerator.version if before is not None else None
+    written: Versioned = _checked(rows[0] if rows else {c.SPLIT_ID: None}, lambda: connector.enumerator.write(new, version))
+    if before is None:
+        return CoordinatorState(written).to_bytes()
+    if written == connector.enumerator.write(old, version):  # the same, whichever of a version's formats it had
+        return before.to_bytes()
+    return CoordinatorState(written, before.serde, before.rest).to_bytes()
+
+
+def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorState) -> tuple[EnumeratedSplit, ...]:
+    """What the enumerator has to remember, in its old order; new splits at the end."""
+    known = {_identity(s.values): (place, s) for place, s in enumerate(old.splits)}
+    found: list[tuple[int, EnumeratedSplit]] = []
+    for row in rows:
+        held = row[SUBTASK] is not None
+        place, before = known.get(_identity(row), (len(known), None))
+        if held and not connector.keeps_assigned:
+            continue
+        assignment = c.ASSIGNED if held else row[ASSIGNMENT] or c.UNASSIGNED
+        # Where a reader has a split, the enumerator keeps what it had handed out: the offset at the time.
+        values = before.values if before is not None and held else row
+        subtask = row[SUBTASK] if before is None or before.subtask is not None else None
+        found.append((place, EnumeratedSplit(values, assignment, subtask)))
+    return tuple(split for _, split in sorted(found, key=lambda pair: pair[0]))
+
+
+def _identity(values: Values) -> tuple[Any, Any]:
+    return values[c.SPLIT_ID], values.get("path") if values[c.SPLIT_ID] is None else None

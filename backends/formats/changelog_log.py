@@ -1,0 +1,204 @@
+"""The log of a changelog checkpoint: which changes were made since the materialized part.
+
+Formats: ``StateChangeFormat``, ``AbstractStateChangeLogger``, ``StateMetaInfoSnapshotReadersWriters``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from state_processor.backends.files import snappy
+from state_processor.backends.formats.changelog_keys import deduce_key, no_key_type
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.state import meta_info as mi
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.runtime.streaming import TimerSerializer, VoidNamespaceSerializer
+
+CLEAR: Final = 0
+SET: Final = 1
+SET_INTERNAL: Final = 2
+ADD: Final = 3
+MERGE_NAMESPACES: Final = 4
+ADD_ELEMENT: Final = 5
+ADD_OR_UPDATE_ELEMENT: Final = 6
+REMOVE_ELEMENT: Final = 7
+OPERATIONS: Final = ("CLEAR", "SET", "SET_INTERNAL", "ADD", "MERGE_NS", "ADD_ELEMENT", "ADD_OR_UPDATE_ELEMENT", "REMOVE_ELEMENT")
+"""Flink's ``StateChangeOperation`` by code; metadata has a key group of its own."""
+
+_METADATA_GROUP: Final = -1
+_META_VERSIONS: Final = (6, 7)
+_ID_AND_TYPE: Final = 3
+_COMPRESSED: Final = {0: False, 1: True}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a state: what was done, and to what."""
+
+    operation: int
+    payload: memoryview
+    where: str
+
+
+@dataclass(slots=True)
+class ChangeLog:
+    """The changes of a handle in the order in which they apply: by state, then by key group."""
+
+    states: dict[str, mi.StateMetaInfo] = field(default_factory=dict)
+    changes: dict[str, dict[int, list[Change]]] = field(default_factory=dict)
+
+    def of(self, name: str) -> dict[int, list[Change]]:
+        """The changes of one state by key group."""
+        return self.changes.get(name, {})
+
+    def key(self, max_parallelism: int) -> TypeSerializerSnapshot | None:
+        """The keys' serializer: from timers, or else deduced; ``None`` where neither tells."""
+        for meta in self.states.values():
+            if meta.backend_type == "PRIORITY_QUEUE":
+                timer = meta.restore(mi.VALUE)
+                if isinstance(timer, TimerSerializer):
+                    return timer.key.snapshot()
+        key = deduce_key(self._keyed_changes(), max_parallelism)
+        return None if key is None else key.snapshot()
+
+    def _keyed_changes(self) -> Iterator[tuple[int, memoryview, TypeSerializer]]:
+        for name, by_group in self.changes.items():
+            meta = self.states[name]
+            if mi.NAMESPACE in meta.serializers and not isinstance(meta.serializers[mi.NAMESPACE], UnreadSnapshot):
+                namespace = meta.restore(mi.NAMESPACE)
+                yield from ((group, c.payload, namespace) for group, changes in by_group.items() for c in changes)
+
+
+def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str) -> ChangeLog:
+    """The log of a handle; changes of key groups that the handle does not cover are left out.
+
+    Raises
+    ------
+    MissingFileError
+        If a file of the log is not there.
+    CorruptSnapshotError
+        If a file of the log is damaged.
+    """
+    log = ChangeLog()
+    for part in handle.changes:
+        names: dict[int, str] = {}  # state ids are the writer's, and announced anew in each part
+        for change, where in _state_changes(snapshot, part, context):
+            source = DataInput(change.data, where)
+            operation = source.read_byte()
+            if change.key_group == _METADATA_GROUP:
+                with written_by_flink(snapshot.flink_major):
+                    _announce(source, log, names)
+            elif change.key_group in handle.key_groups:
+                state_id = source.read_short()
+                if state_id not in names:
+                    raise source.corrupt(f"a change of state {state_id}, which was not announced")
+                by_group = log.changes.setdefault(names[state_id], {})
+                payload = source.data[source.position :]
+                by_group.setdefault(change.key_group, []).append(Change(operation, payload, where))
+    return log
+
+
+def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str, max_parallelism: int) -> mi.KeyedHeader:
+    """The states of the materialized parts and of the log, as one header.
+
+    Where nothing tells the type of the keys, or a state has changed its type since it was materialized, the serializers are
+    :class:`~state_processor.serializers.core.unread.UnreadSnapshot`.
+    """
+    metas = {meta.name: meta for header in materialized for meta in header.states}
+    for name, meta in log.states.items():
+        try:
+            if name in metas:
+                _check_same_type(metas[name], meta, context)
+        except UnsupportedFormatError as problem:
+            meta = _unread(meta, str(problem))
+        metas[name] = meta
+    key = materialized[0].key if materialized else log.key(max_parallelism)
+    if key is None and not log.changes:  # states without entries: other subtasks tell more
+        return mi.KeyedHeader(mi.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
+    if key is None:
+        key = UnreadSnapshot("", 0, None, str(no_key_type(context)))
+    return mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(metas.values()))
+
+
+def _unread(meta: mi.StateMetaInfo, reason: str) -> mi.StateMetaInfo:
+    left: dict[str, TypeSerializerSnapshot] = {
+        role: UnreadSnapshot(s.class_name, s.version, None, reason) for role, s in meta.serializers.items()
+    }
+    return replace(meta, serializers=left)
+
+
+def _check_same_type(old: mi.StateMetaInfo, new: mi.StateMetaInfo, context: str) -> None:
+    for role in (mi.NAMESPACE, mi.VALUE):
+        if role not in old.serializers or role not in new.serializers:
+            continue
+        verdict = old.serializers[role].resolve_schema_compatibility(new.restore(role))
+        if verdict.verdict >= Verdict.COMPATIBLE_AFTER_MIGRATION:
+            raise UnsupportedFormatError(
+                f"{context}, state {new.name!r}: its serializer changed between the materialized part and the log. "
+                "Take a savepoint, or a checkpoint after the next materialization"
+            )
+
+
+def _announce(source: DataInput, log: ChangeLog, names: dict[int, str]) -> None:
+    """Metadata of a state; of what follows it (time-to-live, default value) only the id at the end matters."""
+    start = source.position
+    version = source.read_int()
+    if version not in _META_VERSIONS:
+        raise source.corrupt(f"metadata of a state in version {version}, which no Flink writes", start)
+    begin = source.position
+    try:
+        meta = mi.StateMetaInfo.read(source)
+    except UnknownSerializerError as problem:
+        source.position = begin
+        meta = mi.StateMetaInfo.read_without_serializers(source, str(problem))
+    source.position = max(source.position, source.end - _ID_AND_TYPE)
+    names[source.read_short()] = meta.name
+    log.states[meta.name] = meta
+
+
+def _state_changes(snapshot: Snapshot, part: h.ChangelogStateHandle, context: str) -> Iterator[tuple[h.StateChange, str]]:
+    if isinstance(part, h.InMemoryChangelogStateHandle):
+        yield from ((change, f"{context}, changes {part.handle_id}") for change in part.changes)
+        return
+    plain: dict[h.StreamStateHandle, tuple[memoryview, str]] = {}
+    for offset, stream in part.streams:
+        if stream not in plain:
+            plain[stream] = _file_content(snapshot, stream, context)
+        data, where = plain[stream]
+        yield from _change_set(DataInput(data, where, offset))
+
+
+def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str) -> tuple[memoryview, str]:
+    """What follows the flag byte of a file of the log, decompressed; the recorded length does not count that byte."""
+    stream = snapshot.open(handle, f"{context}, changelog")
+    where = f"{context}, {stream.describe()}"
+    if isinstance(handle, (h.FileStateHandle, h.RelativeFileStateHandle)):
+        assert stream.path is not None
+        data = snapshot.storage.read_all(stream.path, context)
+        if len(data) < stream.size:
+            raise MissingFileError(f"{where} has {len(data)} bytes, the snapshot says {stream.size}; it was copied incompletely")
+    else:
+        data = stream.read()
+    source = DataInput(data, where)
+    flag = source.read_unsigned_byte()
+    if flag not in _COMPRESSED:
+        raise source.corrupt(f"a flag for compression is expected, found {flag}", 0)
+    return (snappy.decompress(data[1:], where).data if _COMPRESSED[flag] else data[1:]), where
+
+
+def _change_set(source: DataInput) -> Iterator[tuple[h.StateChange, str]]:
+    for _ in range(source.read_count("key groups of changes", 8)):
+        count = source.read_count("changes", 4)
+        key_group = source.read_int()
+        for _ in range(count):
+            where = f"{source.source}, change at {source.position}"
+            size = source.read_count("bytes of a change")
+            yield h.StateChange(key_group, source.read_bytes(size, "change")), where

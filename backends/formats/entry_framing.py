@@ -1,0 +1,235 @@
+"""Kernels over framed entries of canonical files: checking them, finding the last one, telling duplicates, framing raw ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.encode.loop import BEGIN, END, ROW
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32, store_i64
+
+# Fields of the result of a check
+STATUS: Final = 0
+POSITION: Final = 1
+COUNT: Final = 2
+LAST: Final = 3
+SEEN: Final = 4
+CHECK_FIELDS: Final = 5
+
+# Values of STATUS
+OK: Final = 0
+BAD_FRAME: Final = 1
+FOREIGN: Final = 2
+DUPLICATE: Final = 3
+CROWDED: Final = 4
+
+_FIRST_SLOTS: Final = 1 << 10
+
+
+@kernel
+def _mixed(x):  # type: ignore[no-untyped-def]
+    x ^= x >> np.uint64(32)
+    x *= np.uint64(0xD6E8FEB86659FD93)
+    x ^= x >> np.uint64(32)
+    x *= np.uint64(0xD6E8FEB86659FD93)
+    return x ^ (x >> np.uint64(32))
+
+
+@kernel
+def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
+    """128 bits of a key: two keys of one state with the same ones are taken to be the same key."""
+    one = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - begin)
+    two = np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(end - begin)
+    i = begin
+    while i < end:
+        word = np.uint64(0)
+        if i + 8 <= end:
+            word = np.uint64(load_i64(data, i))
+        else:
+            for j in range(i, end):
+                word = (word << np.uint64(8)) | np.uint64(data[j])
+        one = _mixed(one ^ word) + np.uint64(0x165667B19E3779F9)
+        two = _mixed(two + word * np.uint64(0x27D4EB2F165667C5)) ^ one
+        i += 8
+    return one | np.uint64(1), two
+
+
+@kernel
+def insert(seen, one, two):  # type: ignore[no-untyped-def]
+    """Whether a fingerprint was new; an empty slot holds two zeros, which no fingerprint does."""
+    mask = len(seen) - 1
+    slot = np.int64(two & np.uint64(mask))
+    while seen[slot, 0] != 0:
+        if seen[slot, 0] == one and seen[slot, 1] == two:
+            return False
+        slot = (slot + 1) & mask
+    seen[slot, 0] = one
+    seen[slot, 1] = two
+    return True
+
+
+@kernel
+def rehash(old, new):  # type: ignore[no-untyped-def]
+    """Move all fingerprints into a larger table."""
+    for i in range(len(old)):
+        if old[i, 0] != 0:
+            insert(new, old[i, 0], old[i, 1])
+
+
+@kernel
+def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-untyped-def]
+    """Step through framed entries from ``result[POSITION]`` on, up to the end or to the first that is wrong.
+
+    Each key has to begin with ``key_group`` in ``prefix`` bytes, and must not be in ``seen``, which it goes into.
+    """
+    pos = result[POSITION]
+    count = result[COUNT]
+    last = result[LAST]
+    used = result[SEEN]
+    status = OK
+    end = len(data)
+    while pos < end:
+        if pos + 4 > end:
+            status = BAD_FRAME
+            break
+        size = load_be_i32(data, pos)
+        key = pos + 4
+        if size < prefix or size > end - key - 4:
+            status = BAD_FRAME
+            break
+        value_size = load_be_i32(data, key + size)
+        after = key + size + 4 + value_size
+        if value_size < 0 or after > end:
+            status = BAD_FRAME
+            break
+        group = load_be_u16(data, key) if prefix == 2 else np.int64(data[key])
+        if group != key_group:
+            status = FOREIGN
+            break
+        if 2 * (used + 1) > len(seen):
+            status = CROWDED
+            break
+        one, two = fingerprint(data, key, key + size)
+        if not insert(seen, one, two):
+            status = DUPLICATE
+            break
+        used += 1
+        count += 1
+        last = pos
+        pos = after
+    result[STATUS] = status
+    result[POSITION] = pos
+    result[COUNT] = count
+    result[LAST] = last
+    result[SEEN] = used
+
+
+@kernel
+def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped-def]
+    """Copy framed entries into ``out``, those of each key group together and in the order they came in.
+
+    ``entries`` has lines as the encode kernel leaves them, ``groups`` the key group of each row. ``spans`` has a line of zeros
+    for each key group, and gets begin and end in ``out`` and the number of entries.
+    """
+    for e in range(len(entries)):
+        group = groups[entries[e, ROW]]
+        spans[group, 1] += entries[e, END] - entries[e, BEGIN]
+        spans[group, 2] += 1
+    pos = 0
+    for group in range(len(spans)):
+        size = spans[group, 1]
+        spans[group, 0] = pos
+        spans[group, 1] = pos
+        pos += size
+    for e in range(len(entries)):
+        group = groups[entries[e, ROW]]
+        source = entries[e, BEGIN]
+        size = entries[e, END] - source
+        target = spans[group, 1]
+        spans[group, 1] = target + size
+        for i in range(0, size - 7, 8):
+            store_i64(out, target + i, load_i64(data, source + i))
+        # An entry has two lengths of four bytes; the last eight bytes may overlap those before.
+        store_i64(out, target + size - 8, load_i64(data, source + size - 8))
+
+
+@allocating_kernel
+def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no-untyped-def]
+    """Frame raw entries (lines of key begin, key end, value begin, value end) into ``out``, which has room for all.
+
+    Returns where each entry begins in ``out``, and the end of the last.
+    """
+    starts = np.empty(len(order) + 1, np.int64)
+    pos = 0
+    for i in range(len(order)):
+        e = order[i]
+        starts[i] = pos
+        key = entries[e, 0]
+        size = entries[e, 1] - key
+        store_be_i32(out, pos, size + prefix)
+        pos += 4
+        if prefix == 2:
+            store_be_i16(out, pos, groups[i])
+        else:
+            out[pos] = groups[i]
+        pos += prefix
+        for j in range(size):
+            out[pos + j] = data[key + j]
+        pos += size
+        value = entries[e, 2]
+        size = entries[e, 3] - value
+        store_be_i32(out, pos, size)
+        pos += 4
+        for j in range(size):
+            out[pos + j] = data[value + j]
+        pos += size
+    starts[len(order)] = pos
+    return starts
+
+
+class KeyFilter:
+    """The keys of one state in one key group that were seen so far."""
+
+    def __init__(self) -> None:
+        self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
+        self._used = 0
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        if self._used:
+            self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
+            self._used = 0
+
+    def check(self, data: npt.NDArray[np.uint8], key_group: int, prefix: int) -> npt.NDArray[np.int64]:
+        """See :func:`check_entries`; the result is never ``CROWDED``."""
+        result = np.zeros(CHECK_FIELDS, dtype=np.int64)
+        result[SEEN] = self._used
+        self._make_room(self._used + _estimated_entries(data))
+        while True:
+            check_entries(data, key_group, prefix, self._seen, result)
+            if result[STATUS] != CROWDED:
+                self._used = int(result[SEEN])
+                return result
+            self._make_room(2 * len(self._seen))
+
+    def _make_room(self, entries: int) -> None:
+        """A table that is not more than half full with so many keys."""
+        slots = len(self._seen)
+        while slots < 2 * entries:
+            slots *= 4
+        if slots > len(self._seen):
+            larger = np.zeros((slots, 2), dtype=np.uint64)
+            rehash(self._seen, larger)
+            self._seen = larger
+
+
+def _estimated_entries(data: npt.NDArray[np.uint8]) -> int:
+    """How many entries there are, if they are like the first."""
+    if len(data) < 8:
+        return 0
+    key = int.from_bytes(data[:4].tobytes(), "big")
+    value = int.from_bytes(data[4 + key : 8 + key].tobytes(), "big")
+    return len(data) // (8 + key + value)

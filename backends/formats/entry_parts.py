@@ -1,0 +1,257 @@
+"""What an entry is made of, told once and carried out twice: by the kernel, and in plain Python as its reference.
+
+A row layout is a list of parts. In framed formats (canonical files, RocksDB) a part is a byte range that must be used up;
+in the heap format there is one part without an end.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    NotCompilableError,
+    StateProcessorError,
+    UndecodableValueError,
+)
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.kernel.columns import DISCARD
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
+from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
+
+KEY_GROUP_COLUMN: Final = "_key_group"
+KEY_BYTES_COLUMN: Final = "_key_bytes"
+_REFERENCE_BATCH_ROWS: Final = 4096
+_ROW: Final = "row"
+_PLACED: Final = re.compile(rf"{_ROW}, offset (\d+): (.*)", re.DOTALL)
+_DAMAGE: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, struct.error)
+"""What reading damaged bytes in plain Python may raise beside our own errors."""
+_Where = Callable[[int], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A value inside an entry.
+
+    ``name`` is its column, ``None`` to step over it. With ``suffixed``, its length follows it in base 256, as Flink's
+    ``CompositeKeySerializationUtils`` writes it between key and namespace of variable length.
+    """
+
+    name: str | None
+    serializer: TypeSerializer
+    suffixed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Fields that lie together.
+
+    ``slot`` is the part of a framed entry that they use up, ``None`` where nothing frames them. The bytes of the fields
+    from ``captured[0]`` to before ``captured[1]`` go into :data:`KEY_BYTES_COLUMN`.
+    """
+
+    slot: int | None
+    fields: tuple[Field, ...]
+    captured: tuple[int, int] | None = None
+
+
+class RowDecoder(Protocol):
+    """What turns entries into record batches; see :class:`ColumnDecoder`."""
+
+    position: int
+
+    def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
+        """One row per entry of a framed block."""
+
+    def rows(
+        self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows that lie back to back."""
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The rows that no batch has been made of yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLayout:
+    """All parts of one kind of entry, in the order of their bytes, and the columns that are wanted of them."""
+
+    parts: tuple[Part, ...]
+    columns: frozenset[str]
+
+    def schema(self, options: DecodeOptions) -> pa.Schema:
+        """The columns that decoding gives, in the order of the bytes, then the key group and the key's bytes."""
+        fields = [
+            pa.field(f.name, f.serializer.arrow_type(options))
+            for part in self.parts
+            for f in part.fields
+            if f.name is not None and f.name in self.columns
+        ]
+        extra = {KEY_GROUP_COLUMN: pa.int32(), KEY_BYTES_COLUMN: pa.binary()}
+        return pa.schema(fields + [pa.field(n, t) for n, t in extra.items() if n in self.columns])
+
+    def decoder(self, options: DecodeOptions) -> RowDecoder:
+        """The kernel, or its reference where a serializer's values can be decoded in Python only."""
+        try:
+            return ColumnDecoder(self.compile(options))
+        except NotCompilableError:
+            return ReferenceDecoder(self, options)
+
+    def compile(self, options: DecodeOptions) -> DecodeProgram:
+        """The kernel program of a row.
+
+        Raises
+        ------
+        NotCompilableError
+            If a serializer has no kernel form.
+        """
+        builder = DecodeBuilder(self.schema(options), options)
+        framed = False
+        for part in self.parts:
+            if part.slot is not None:
+                framed = True
+                builder.op(ops.SEEK, DISCARD, part.slot)
+            self._compile_fields(builder, part)
+            if part.slot is not None:
+                builder.op(ops.END)
+        key_group = builder.column(KEY_GROUP_COLUMN)
+        if framed:
+            builder.op(ops.ENTRY, key_group, KEY_GROUP)
+        else:
+            builder.op(ops.REGISTER, key_group, CONTEXT)
+        builder.op(ops.ROW_END)
+        return builder.build()
+
+    def _compile_fields(self, builder: DecodeBuilder, part: Part) -> None:
+        first, last = part.captured if part.captured and KEY_BYTES_COLUMN in self.columns else (-1, -1)
+        captured = builder.register()
+        for i, field in enumerate(part.fields):
+            if i == first:
+                builder.op(ops.MARK, DISCARD, captured)
+            start = builder.register()
+            if field.suffixed:
+                builder.op(ops.MARK, DISCARD, start)
+            with builder.field(field.name or str(field.serializer)):
+                field.serializer.emit(builder, builder.column(field.name))
+            if field.suffixed:
+                builder.op(ops.SKIP_SUFFIX, DISCARD, start)
+            if i + 1 == last:
+                builder.op(ops.CAPTURE, builder.column(KEY_BYTES_COLUMN), captured)
+
+    def read(self, source: DataInput, part: Part, row: dict[str, Any], options: DecodeOptions) -> None:
+        """The fields of one part in plain Python, into ``row``."""
+        first, last = part.captured or (-1, -1)
+        begin = source.position
+        for i, field in enumerate(part.fields):
+            if i == first:
+                begin = source.position
+            start = source.position
+            if field.name in self.columns:
+                value = field.serializer.read(source)
+                row[str(field.name)] = None if value is None else field.serializer.present(value, options)
+            else:
+                field.serializer.skip(source)
+            if field.suffixed:
+                source.skip(suffix_size(source.position - start), "length suffix")
+            if i + 1 == last:
+                row[KEY_BYTES_COLUMN] = bytes(source.data[begin : source.position])
+
+
+def suffix_size(length: int) -> int:
+    """Bytes of a length written in base 256, little-endian, at least one."""
+    return max(1, (length.bit_length() + 7) // 8)
+
+
+def _place(locate: Locate, entry: int, row_start: int) -> _Where:
+    return lambda position: locate(position, entry, row_start)
+
+
+class ReferenceDecoder:
+    """Decodes a row layout value by value in Python: the kernel's reference, and its stand-in for exotic serializers."""
+
+    def __init__(self, layout: RowLayout, options: DecodeOptions, batch_rows: int = _REFERENCE_BATCH_ROWS) -> None:
+        self._layout = layout
+        self._options = options
+        self._schema = layout.schema(options)
+        self._batch_rows = batch_rows
+        self._rows: list[tuple[dict[str, Any], _Where]] = []
+        self.position = 0
+
+    def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
+        """See :meth:`ColumnDecoder.entries`."""
+        data = buffer.data
+        for i, entry in enumerate(entries.tolist()):
+            row: dict[str, Any] = {KEY_GROUP_COLUMN: entry[KEY_GROUP]}
+            where = _place(locate, i, entry[0])
+            for part in self._layout.parts:
+                assert part.slot is not None
+                begin, end = entry[2 * part.slot], entry[2 * part.slot + 1]
+                source = DataInput(data, _ROW, begin, end)
+                self._read(source, part, row, where)
+                if not source.at_end():
+                    raise CorruptSnapshotError(f"{where(source.position)}: {ops.MESSAGES[ops.TRAILING]}")
+            yield from self._add(row, where)
+
+    def rows(
+        self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """See :meth:`ColumnDecoder.rows`."""
+        source = DataInput(buffer.data, _ROW, position)
+        for _ in range(count):
+            row: dict[str, Any] = {KEY_GROUP_COLUMN: context}
+            where = _place(locate, -1, source.position)
+            for part in self._layout.parts:
+                self._read(source, part, row, where)
+            yield from self._add(row, where)
+        self.position = source.position
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """See :meth:`ColumnDecoder.finish`."""
+        if self._rows:
+            yield self._batch()
+
+    def _read(self, source: DataInput, part: Part, row: dict[str, Any], where: _Where) -> None:
+        """One part; errors say ``where`` only now, since finding words for a row means to read it again."""
+        try:
+            self._layout.read(source, part, row, self._options)
+        except StateProcessorError as e:
+            placed = _PLACED.fullmatch(str(e))
+            position, problem = (int(placed[1]), placed[2]) if placed else (source.position, str(e))
+            raise type(e)(f"{where(position)}: {problem}") from None
+        except _DAMAGE as e:
+            raise CorruptSnapshotError(f"{where(source.position)}: {type(e).__name__}: {e}") from e
+
+    def _add(self, row: dict[str, Any], where: _Where) -> Iterator[pa.RecordBatch]:
+        self._rows.append((row, where))
+        if len(self._rows) >= self._batch_rows:
+            yield self._batch()
+
+    def _batch(self) -> pa.RecordBatch:
+        rows, self._rows = self._rows, []
+        try:
+            arrays = [pa.array([row.get(f.name) for row, _ in rows], f.type) for f in self._schema]
+        except _DAMAGE:
+            self._find_unfit(rows)
+            raise
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _find_unfit(self, rows: list[tuple[dict[str, Any], _Where]]) -> None:
+        """Raise the error of the first value that its column can't hold."""
+        for row, where in rows:
+            for f in self._schema:
+                try:
+                    pa.array([row.get(f.name)], f.type)
+                except _DAMAGE as e:
+                    raise UndecodableValueError(f"{where(0)}: the column {f.name!r} of type {f.type} can't hold it: {e}") from e

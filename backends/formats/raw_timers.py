@@ -1,0 +1,133 @@
+"""Timers that Flink keeps in raw keyed state: those on the heap beside RocksDB or ForSt.
+
+Format: ``InternalTimerServiceSerializationProxy``, ``InternalTimersSnapshotReaderWriters``. Each key group has a block of its
+own that lists all timer services with their serializers and timers. Unlike timers elsewhere, these start with the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX
+from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.runtime.streaming import TimerSerializer, VoidNamespaceSerializer
+
+_MAGIC: Final = b"\xf1\xcd\x85\x9f"
+_VERSION: Final = 2
+_TIMESTAMP_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RawBlock:
+    """A key group's bytes: ``offset`` up to ``end`` in the stream."""
+
+    key_group: int
+    offset: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RawTimers:
+    """The timers of one state in one block: where they lie and how many they are."""
+
+    name: str
+    key: TypeSerializer
+    namespace: TypeSerializer
+    position: int
+    count: int
+
+
+def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str) -> list[RawBlock]:
+    """The blocks of raw keyed state, in the order of the key groups; an offset of -1 means that there is none.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If an offset is behind the end.
+    """
+    starts = [(k, handle.offset_of(k)) for k in handle.key_groups if handle.offset_of(k) >= 0]
+    bounds = sorted({offset for _, offset in starts} | {stream.size})
+    following = dict(pairwise(bounds))
+    blocks = []
+    for key_group, offset in starts:
+        if offset >= stream.size:
+            at_end = DataInput(b"", f"{context}, {stream.describe()}")
+            raise at_end.corrupt(f"key group {key_group} starts behind the end of the file", offset)
+        blocks.append(RawBlock(key_group, offset, following[offset]))
+    return blocks
+
+
+def holds_timers(stream: StateStream, blocks: list[RawBlock]) -> bool:
+    """Whether raw keyed state is Flink's timers rather than an operator's own bytes."""
+    return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == _MAGIC
+
+
+def timers_header(stream: StateStream, blocks: list[RawBlock], context: str) -> mi.KeyedHeader:
+    """The timer states as a header would register them; every block lists all services, so the smallest one is read."""
+    smallest = min(blocks, key=lambda b: b.end - b.offset)
+    source = block_input(stream, smallest, context)
+    states = list(read_block(source, _step_over(source)))
+    metas = [
+        mi.StateMetaInfo(s.name, "PRIORITY_QUEUE", {}, {mi.VALUE: TimerSerializer(s.key, s.namespace).snapshot()}) for s in states
+    ]
+    key = states[0].key if states else VoidNamespaceSerializer()  # without states nobody asks for it
+    return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(metas))
+
+
+def block_input(stream: StateStream, block: RawBlock, context: str) -> DataInput:
+    """The bytes of a block; offsets in errors count from its begin."""
+    where = f"{context}, {stream.describe()}, key group {block.key_group} at offset {block.offset}"
+    return DataInput(stream.read(block.offset, block.end - block.offset), where)
+
+
+def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawTimers]:
+    """The timers of a block by state.
+
+    Parameters
+    ----------
+    source
+        The block.
+    step
+        Gives the position behind the timers of a state: they have no lengths.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If Flink 1.3 or older wrote it.
+    """
+    start = source.position
+    if source.read_bytes(4) != _MAGIC:
+        raise UnsupportedFormatError(f"{source.source}, offset {start}: timers without version, as Flink 1.3 wrote them")
+    version = source.read_int()
+    if version != _VERSION:
+        raise UnsupportedFormatError(f"{source.source}, offset {start + 4}: timers of version {version}, {_VERSION} is read")
+    found = []
+    for _ in range(source.read_count("timer services", 10)):
+        service = source.read_utf()
+        key = read_versioned_snapshot(source).restore_serializer()
+        namespace = read_versioned_snapshot(source).restore_serializer()
+        for prefix in (EVENT_PREFIX, PROCESSING_PREFIX):
+            count = source.read_count("timers", _TIMESTAMP_BYTES)
+            timers = RawTimers(prefix + service, key, namespace, source.position, count)
+            source.position = step(timers)
+            found.append(timers)
+    return found
+
+
+def _step_over(source: DataInput) -> Callable[[RawTimers], int]:
+    def step(timers: RawTimers) -> int:
+        for _ in range(timers.count):
+            timers.key.skip(source)
+            timers.namespace.skip(source)
+            source.skip(_TIMESTAMP_BYTES, "timestamp")
+        return source.position
+
+    return step

@@ -1,0 +1,330 @@
+"""Opening the files of an embedded store (RocksDB, ForSt) with RocksDB.
+
+A handle's files are brought together under the names they had in Flink: local files as links, others as copies that all
+processes of the host share (:mod:`~state_processor.backends.files.scratch`). What was taken out of the handle is compared with
+what RocksDB finds: a manifest that was cut off still opens, but with fewer files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.fs as pafs
+import rocksdict
+
+from state_processor.backends.files.scratch import Scratch, scratch_space
+from state_processor.backends.files.storage import Location
+from state_processor.backends.formats import framing
+from state_processor.backends.formats.keyed_files import Block, view
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError, StateProcessorError
+
+_CHUNK_BYTES: Final = 4 << 20
+_FIRST_ROWS: Final = 1024
+_MOST_ROWS: Final = 1 << 13
+_OPEN_STORES: Final = 4
+_OPEN_FILES: Final = 512
+_FETCHES: Final = 8
+
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_OPTIONS_NAME: Final = re.compile(r"OPTIONS-\d+")
+_SCRATCH_PATH: Final = re.compile(r"\S*/(?=(\d+\.sst|MANIFEST-\d+|OPTIONS-\d+|CURRENT)\b)")
+_PLAIN_OPTIONS: Final = """\
+[Version]
+  rocksdb_version=8.10.0
+  options_file_version=1.1
+[DBOptions]
+[CFOptions "default"]
+  merge_operator={id=StringAppendTESTOperator;delimiter=,;}
+[TableOptions/BlockBasedTable "default"]
+"""
+"""What Flink sets for every column family that matters to a reader: list states are joined with commas."""
+
+
+class Store:
+    """An open store.
+
+    Parameters
+    ----------
+    directory
+        Where its files are.
+    handle
+        The handle they belong to.
+    context
+        Operator and subtask, for messages.
+    origins
+        Local name to a description of the file in the snapshot.
+    """
+
+    def __init__(
+        self, directory: Path, handle: h.IncrementalRemoteKeyedStateHandle, context: str, origins: dict[str, str]
+    ) -> None:
+        self._context = context
+        self._origins = origins
+        self._handle = handle
+        try:
+            self.families = frozenset(rocksdict.Rdict.list_cf(str(directory)))
+            named = _family_options(directory)
+            families = {name: named.get(name) or _plain_options() for name in self.families}
+            options = rocksdict.Options(raw_mode=True)
+            options.set_max_open_files(_OPEN_FILES)
+            self._db = rocksdict.Rdict(str(directory), options, families, rocksdict.AccessType.read_only(False))
+            live = {os.path.basename(f["name"]) for f in self._db.live_files()}
+        except Exception as e:
+            raise self._translated(e) from None
+        unknown = sorted(f.local_name for f in handle.files if f.local_name.endswith(".sst") and f.local_name not in live)
+        if unknown:
+            raise CorruptSnapshotError(
+                f"{self._where()}: its manifest ({self._origin('MANIFEST')}) does not know {', '.join(unknown[:5])}"
+                f"{' and more' if len(unknown) > 5 else ''}; the manifest is cut off or belongs to another store"
+            )
+
+    @property
+    def description(self) -> str:
+        """What it is, for messages."""
+        return f"store {self._handle.backend_id} of checkpoint {self._handle.checkpoint_id}"
+
+    def blocks(self, family: str, lower: bytes, upper: bytes, prefix: int) -> Iterator[Block]:
+        """The entries of a column family from ``lower`` to before ``upper``, a few megabytes at a time.
+
+        Parameters
+        ----------
+        family
+            The column family, which is the state's name.
+        lower, upper
+            Bounds of the keys.
+        prefix
+            Bytes of the key group in front of each key.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the store has no such column family, or a file is damaged.
+        """
+        if family not in self.families:
+            raise CorruptSnapshotError(
+                f"{self._where()}: state {family!r} is registered, but the store has no column family for it"
+            )
+        try:
+            yield from self._blocks(self._db.get_column_family(family), family, lower, upper, prefix)
+        except StateProcessorError:
+            raise
+        except Exception as e:
+            raise self._translated(e, f", state {family!r}") from None
+
+    def _blocks(self, family: Any, name: str, lower: bytes, upper: bytes, prefix: int) -> Iterator[Block]:
+        items = family.items(from_key=lower, read_opt=_read_options(upper))
+        rows, last = _FIRST_ROWS, None
+        while flat := list(chain.from_iterable(islice(items, rows))):
+            last = flat[-2]
+            buffer, bounds = _joined(flat)
+            yield buffer, None, self._entries(bounds, buffer, name, prefix)
+            rows = max(1, min(_MOST_ROWS, int(_CHUNK_BYTES / max(1.0, 2 * len(buffer) / len(flat)))))
+        # The iteration above ends at a damaged block as it does at the last entry; this one tells them apart.
+        check = family.iter(_read_options(upper))
+        check.seek(last or lower)
+        if last is not None and check.valid():
+            check.next()
+        check.status()
+        if check.valid():
+            raise CorruptSnapshotError(f"{self._where()}, state {name!r}: reading ended before entry {check.key().hex()}")
+
+    def _entries(
+        self, bounds: npt.NDArray[np.int64], buffer: npt.NDArray[np.uint8], name: str, prefix: int
+    ) -> npt.NDArray[np.int64]:
+        begins, ends = bounds[:-1:2], bounds[1::2]
+        if (ends - begins < prefix).any():
+            raise CorruptSnapshotError(f"{self._where()}, state {name!r}: a key is shorter than its key group prefix")
+        entries = np.empty((len(begins), framing.ENTRY_FIELDS), dtype=np.int64)
+        entries[:, 0] = begins + prefix
+        entries[:, 1] = ends
+        entries[:, 2] = ends
+        entries[:, 3] = bounds[2::2]
+        entries[:, framing.KEY_GROUP] = buffer[begins]
+        for i in range(1, prefix):
+            entries[:, framing.KEY_GROUP] = (entries[:, framing.KEY_GROUP] << 8) + buffer[begins + i]
+        return entries
+
+    def _where(self) -> str:
+        return f"{self._context}, {self.description}"
+
+    def _origin(self, name: str) -> str:
+        return next((o for n, o in self._origins.items() if n.startswith(name)), "which is not in the snapshot")
+
+    def _translated(self, error: Exception, what: str = "") -> StateProcessorError:
+        """An error of RocksDB with the snapshot's names of files, where RocksDB says those in the scratch space."""
+        message = " ".join(_SCRATCH_PATH.sub("", str(error)).split())
+        files = [f"{n} is {self._origins[n]}" for n in dict.fromkeys(_mentioned(message)) if n in self._origins]
+        told = f"{self._where()}{what}: RocksDB reports: {message}{'; ' if files else ''}{', '.join(files)}"
+        kind = MissingFileError if "No such file" in message else CorruptSnapshotError
+        return kind(f"{told}. A file of the snapshot is missing, damaged or not the one that was written")
+
+
+def _joined(parts: list[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """All parts back to back, and where each begins and the last one ends. Arrow is several times as fast at it as Python."""
+    _, bounds, data = pa.array(parts, pa.large_binary()).buffers()
+    return view(data or b""), np.frombuffer(bounds, dtype=np.int64, count=len(parts) + 1)
+
+
+def _mentioned(message: str) -> list[str]:
+    return re.findall(r"\d+\.sst|MANIFEST-\d+|OPTIONS-\d+|CURRENT", message)
+
+
+_stores: OrderedDict[tuple[int, str, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
+_stores_lock = threading.Lock()
+
+
+def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
+    """The store of a handle. The last few stay open, since tasks of one process read neighbouring key groups.
+
+    Parameters
+    ----------
+    snapshot
+        Gives access to the files.
+    handle
+        The files of the store.
+    context
+        Operator and subtask, for messages.
+
+    Raises
+    ------
+    MissingFileError
+        If a file is not there, or has another length than recorded.
+    CorruptSnapshotError
+        If RocksDB can't open the files.
+    ScratchSpaceError
+        If there is no room for copies.
+    """
+    key = (os.getpid(), snapshot.directory, handle)
+    with _stores_lock:
+        store = _stores.pop(key, None)
+        if store is None:
+            for other in [k for k in _stores if k[0] != os.getpid()]:
+                del _stores[other]  # a fork must not use its parent's
+            store = _open(snapshot, handle, context)
+        _stores[key] = store
+        while len(_stores) > _OPEN_STORES:
+            _stores.popitem(last=False)
+        return store
+
+
+def close_stores() -> None:
+    """Close the stores that are kept open and remove their directories, as far as nobody reads them."""
+    with _stores_lock:
+        _stores.clear()
+
+
+def _open(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
+    scratch = scratch_space(snapshot.scratch)
+    directory = scratch.directory()
+    try:
+        store = Store(directory, handle, context, _materialize(snapshot, handle, scratch, directory, context))
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    weakref.finalize(store, _remove, directory, os.getpid())
+    return store
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _materialize(
+    snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, scratch: Scratch, directory: Path, context: str
+) -> dict[str, str]:
+    """Bring the files together in ``directory``; what each is in the snapshot, by local name."""
+    streams: dict[str, StateStream] = {}
+    for file in handle.files:
+        if not _FILE_NAME.fullmatch(file.local_name) or file.local_name.startswith("."):
+            raise CorruptSnapshotError(f"{context}: {file.local_name!r} is no name of a file of RocksDB")
+        streams[file.local_name] = snapshot.open(file.stream, f"{context}, {file.local_name}")
+    with ThreadPoolExecutor(_FETCHES) as pool:
+        sliced = {f.local_name for f in handle.files if isinstance(f.stream, h.SegmentFileStateHandle)}
+        tasks = [
+            pool.submit(_place, snapshot, stream, name not in sliced, scratch, directory / name, f"{context}, {name}")
+            for name, stream in streams.items()
+        ]
+        for task in tasks:
+            task.result()
+    return {name: stream.describe() for name, stream in streams.items()}
+
+
+def _place(snapshot: Snapshot, stream: StateStream, whole: bool, scratch: Scratch, target: Path, context: str) -> None:
+    """Put one file, or a slice of one, under its local name."""
+    try:
+        if stream.path is None:
+            scratch.write(target, stream.read())
+        else:
+            _place_file(snapshot, stream, stream.path, whole, scratch, target, context)
+    except ScratchSpaceError as error:
+        raise ScratchSpaceError(f"{context}: {error}") from error
+
+
+def _place_file(
+    snapshot: Snapshot, stream: StateStream, path: str, whole: bool, scratch: Scratch, target: Path, context: str
+) -> None:
+    filesystem, inner = snapshot.storage.filesystem(path)
+    info = filesystem.get_file_info(inner)
+    if info.type is not pafs.FileType.File:
+        raise MissingFileError(f"{context}: {path} does not exist")
+    if whole and info.size != stream.size:
+        raise MissingFileError(
+            f"{context}: {path} has {info.size} bytes, the snapshot says {stream.size}; "
+            "it was copied incompletely or is another file"
+        )
+    location = Location.parse(path)
+    if whole and location.is_local:
+        target.symlink_to(os.path.abspath(location.path))
+        return
+    key = f"{path}\0{stream.start}\0{stream.size}\0{info.mtime_ns}"
+    scratch.link_copy(key, stream.size, stream.read, target)
+
+
+def _family_options(directory: Path) -> dict[str, Any]:
+    """Options of the column families from Flink's OPTIONS file; none where there is no such file, or it can't be parsed.
+
+    What reading needs of them is the same in every Flink, so they may be done without.
+    """
+    if not any(_OPTIONS_NAME.fullmatch(name) for name in os.listdir(directory)):
+        return {}
+    try:
+        _, families = rocksdict.Options.load_latest(str(directory), ignore_unknown_options=True)
+    except Exception:
+        return {}
+    return dict(families)
+
+
+@cache
+def _plain_options() -> Any:
+    """Options of a column family as Flink sets them by default, merge operator included."""
+    directory = scratch_space().directory()
+    try:
+        (directory / "OPTIONS-000001").write_text(_PLAIN_OPTIONS)
+        return rocksdict.Options.load_latest(str(directory))[1]["default"]
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _read_options(upper: bytes) -> Any:
+    options = rocksdict.ReadOptions()
+    options.set_iterate_upper_bound(upper)
+    options.fill_cache(False)  # type: ignore[call-arg]  # each block is read once
+    return options

@@ -1,0 +1,175 @@
+"""From the columns that decoding gives to the shapes that users get: flattened or nested, with or without metadata.
+
+Everything here works on whole Arrow columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
+from state_processor.serializers.errors import UndecodableValueError
+
+LIST_INDEX: Final = "list_index"
+LIST_VALUE: Final = "list_value"
+LAST_ACCESS: Final = "_last_access"
+SUBTASK: Final = "_subtask"
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.int32()), pa.field(LAST_ACCESS, TIMESTAMP))
+"""The columns that reading with metadata adds."""
+
+
+def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
+    """The batch with columns replaced, added at the end, or dropped where the new one is ``None``."""
+    merged = {name: batch.column(i) for i, name in enumerate(batch.schema.names)} | columns
+    kept = {name: array for name, array in merged.items() if array is not None}
+    return pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
+
+
+def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] = ()) -> dict[str, pa.Array]:
+    """The columns of selected rows, by name."""
+    return {n: batch.column(i).take(indices) for i, n in enumerate(batch.schema.names) if n not in without}
+
+
+def explode_list(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
+    """One row per element of a list column, with its index and value in place of the list."""
+    lists = batch.column(column)
+    parents = pc.list_parent_indices(lists)
+    values = pc.list_flatten(lists)
+    starts = lists.offsets.to_numpy()[:-1]
+    rows = parents.to_numpy()
+    index = np.arange(len(values), dtype=np.int64) - (starts - starts[:1].sum())[rows]
+    columns = take(batch, parents, without=(column,))
+    columns |= {LIST_INDEX: pa.array(index, pa.int32()), LIST_VALUE: values}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> pa.RecordBatch:
+    """One row per entry of a map column, with its key and value in place of the map."""
+    maps = batch.column(column)
+    offsets = maps.offsets.to_numpy()
+    parents = pa.array(np.repeat(np.arange(len(maps), dtype=np.int64), np.diff(offsets)))
+    first, last = int(offsets[0]), int(offsets[-1])
+    columns = take(batch, parents, without=(column,))
+    columns |= {key: maps.keys.slice(first, last - first), value: maps.items.slice(first, last - first)}
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: str, into: str) -> Iterator[pa.RecordBatch]:
+    """One row per run of equal ``group`` values, its keys and values as a map: the inverse of :func:`explode_map`.
+
+    Only the last run of a batch is held back, since the next batch may continue it.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        starts = _run_starts(batch.column(group))
+        joined = held and held[0].column(group)[0] == batch.column(group)[0]
+        first = int(starts[1]) if joined and len(starts) > 1 else (batch.num_rows if joined else 0)
+        if joined:
+            held.append(batch.slice(0, first))
+        if first == batch.num_rows:
+            continue
+        if held:
+            yield _as_maps(_concat(held), group, key, value, into)
+        last = int(starts[-1])
+        if last > first:
+            yield _as_maps(batch.slice(first, last - first), group, key, value, into)
+        held = [batch.slice(last)]
+    if held:
+        yield _as_maps(_concat(held), group, key, value, into)
+
+
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _run_starts(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    if len(column) < 2:
+        return np.zeros(len(column), dtype=np.int64)
+    changes = pc.not_equal(column.slice(1), column.slice(0, len(column) - 1)).to_numpy(zero_copy_only=False)
+    return np.concatenate(([0], np.flatnonzero(changes) + 1))
+
+
+def _as_maps(batch: pa.RecordBatch, group: str, key: str, value: str, into: str) -> pa.RecordBatch:
+    starts = _run_starts(batch.column(group))
+    offsets = pa.array(np.append(starts, batch.num_rows), pa.int32())
+    columns = take(batch, pa.array(starts), without=(key, value))
+    keys, values = batch.column(key), batch.column(value)
+    if keys.null_count:
+        raise UndecodableValueError(f"a map in {into!r} has a null key, which Spark's map type can't hold; read it flattened")
+    columns[into] = pa.MapArray.from_arrays(offsets, keys, values)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def split_ttl(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
+    """Take the time of the last access out of a column of ``struct<_last_access, value>``."""
+    wrapped = batch.column(column)
+    return with_columns(batch, {column: pc.struct_field(wrapped, 1), LAST_ACCESS: pc.struct_field(wrapped, 0)})
+
+
+def constant(value: int, rows: int) -> pa.Array:
+    """An int column with the same number in each row."""
+    return pa.array(np.full(rows, value, dtype=np.int32))
+
+
+def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A column in a wider type: fields that it lacks are null, others are matched by name.
+
+    Subtasks may describe one state differently, for instance after each met other subclasses of a POJO.
+    """
+    if array.type.equals(wanted):
+        return array
+    if array.null_count == len(array):
+        return pa.nulls(len(array), wanted)
+    if array.offset:
+        array = array.take(pa.array(np.arange(len(array))))
+    if pa.types.is_struct(wanted) and pa.types.is_struct(array.type):
+        names = {f.name: i for i, f in enumerate(array.type)}
+        children = [
+            conform(pc.struct_field(array, names[f.name]), f.type) if f.name in names else pa.nulls(len(array), f.type)
+            for f in wanted
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())
+    if pa.types.is_list(wanted) and pa.types.is_list(array.type):
+        return pa.ListArray.from_arrays(array.offsets, conform(array.values, wanted.value_type), wanted, mask=array.is_null())
+    if pa.types.is_map(wanted) and pa.types.is_map(array.type):
+        keys, items = conform(array.keys, wanted.key_type), conform(array.items, wanted.item_type)
+        return pa.MapArray.from_arrays(array.offsets, keys, items, wanted, mask=array.is_null())
+    try:
+        return array.cast(wanted)
+    except pa.ArrowException as e:
+        raise UndecodableValueError(f"values of type {array.type} do not fit the column's type {wanted}: {e}") from e
+
+
+def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type that holds values of both: structs get the fields of both, in the order they come."""
+    if one.equals(other) or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        theirs = {f.name: f.type for f in other}
+        fields = [pa.field(f.name, wider(f.type, theirs.pop(f.name)) if f.name in theirs else f.type) for f in one]
+        return pa.struct(fields + [pa.field(n, t) for n, t in theirs.items()])
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return pa.list_(wider(one.value_type, other.value_type))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        return pa.map_(wider(one.key_type, other.key_type), wider(one.item_type, other.item_type))
+    return one
+
+
+def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The schema that holds the rows of all: the columns of each, in the order they come."""
+    types: dict[str, list[pa.DataType]] = {}
+    for schema in schemas:
+        for field in schema:
+            types.setdefault(field.name, []).append(field.type)
+    return pa.schema([(name, reduce(wider, found)) for name, found in types.items()])

@@ -1,0 +1,1 @@
+"""``_metadata``, state handles, the directory of a snapshot, operator ids."""

@@ -1,0 +1,125 @@
+"""Which snapshots there are below a directory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from state_processor.backends.files.storage import Entry, Location, Storage
+from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
+from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import read_metadata
+from state_processor.serializers.errors import NotASnapshotError, StateProcessorError
+
+_DEPTH: Final = 4
+_CHECKPOINT_NAME: Final = re.compile(r"chk-(\d+)")
+_SAVEPOINT_NAME: Final = re.compile(r"savepoint-([0-9a-f]{6})-[0-9a-f]{12}")
+_JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
+_WITHOUT_SNAPSHOTS: Final = frozenset({"shared", "taskowned", "dstl"})
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInfo:
+    """A snapshot as its directory shows it.
+
+    Parameters
+    ----------
+    path
+        The directory.
+    kind
+        ``savepoint`` or ``checkpoint``.
+    job_id
+        32 hexadecimal digits of a checkpoint's job, the first six of a savepoint's; ``None`` where the path does not tell.
+    checkpoint_id
+        Its number; ``None`` where neither ``_metadata`` nor the path tells.
+    time
+        When ``_metadata`` was written, the directory's newest file where there is none.
+    size
+        Bytes of all state that it refers to, shared files included; of the files there, where it is not complete.
+    is_complete
+        Whether there is a ``_metadata`` that can be read: Flink writes it last.
+    """
+
+    path: str
+    kind: str
+    job_id: str | None
+    checkpoint_id: int | None
+    time: datetime | None
+    size: int
+    is_complete: bool
+
+
+def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = None) -> list[SnapshotInfo]:
+    """Snapshots in a directory and up to four levels below, by path.
+
+    Parameters
+    ----------
+    directory
+        Where to look: a directory of checkpoints, savepoints, jobs, or a single snapshot.
+    storage
+        Access to files; by default one without settings.
+
+    Raises
+    ------
+    NotASnapshotError
+        If the directory does not exist.
+    """
+    storage = storage or Storage()
+    root = Location.parse(directory)
+    if not storage.is_directory(str(root)):
+        raise NotASnapshotError(f"{directory} is no directory")
+    return sorted(_walk(storage, root, _DEPTH), key=lambda s: s.path)
+
+
+def _walk(storage: Storage, directory: Location, depth: int) -> Iterator[SnapshotInfo]:
+    entries = storage.list(str(directory))
+    names = {entry.name for entry in entries if not entry.is_directory}
+    if METADATA_FILE in names or _is_named_like_one(directory.name):
+        yield _info(storage, directory, entries)
+        return
+    if not depth:
+        return
+    for entry in entries:
+        if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
+            yield from _walk(storage, Location.parse(entry.path), depth - 1)
+
+
+def _is_named_like_one(name: str) -> bool:
+    return bool(_CHECKPOINT_NAME.fullmatch(name) or _SAVEPOINT_NAME.fullmatch(name))
+
+
+def _info(storage: Storage, directory: Location, entries: list[Entry]) -> SnapshotInfo:
+    checkpoint, savepoint = _CHECKPOINT_NAME.fullmatch(directory.name), _SAVEPOINT_NAME.fullmatch(directory.name)
+    parent = directory.parent.name
+    job_id = parent if checkpoint and _JOB_ID.fullmatch(parent) else None
+    files = [entry for entry in entries if not entry.is_directory]
+    kind = CHECKPOINT if checkpoint else SAVEPOINT
+    checkpoint_id = int(checkpoint[1]) if checkpoint else None
+    size, complete = sum(file.size for file in files), False
+    metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
+    if metadata_file is not None:
+        try:
+            metadata = read_metadata(storage.read_all(metadata_file.path), metadata_file.path)
+        except StateProcessorError:
+            pass
+        else:
+            complete, checkpoint_id = True, metadata.checkpoint_id
+            size = sum(operator.state_size for operator in metadata.operators)
+            if metadata.properties is not None and metadata.properties.kind is not None:
+                kind = metadata.properties.kind
+    time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
+    return SnapshotInfo(str(directory), kind, savepoint[1] if savepoint else job_id, checkpoint_id, time, size, complete)
+
+
+def _modified(storage: Storage, paths: list[str]) -> datetime | None:
+    times = []
+    for path in paths:
+        filesystem, inner = storage.filesystem(path)
+        nanos = filesystem.get_file_info(inner).mtime_ns
+        if nanos is not None:
+            times.append(nanos)
+    return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None

@@ -1,0 +1,135 @@
+"""Finding and opening a snapshot by the path a user gives."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.storage import Location, Storage
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
+from state_processor.backends.metadata.state_stream import StateStream, open_stream
+from state_processor.serializers.errors import NotASnapshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from state_processor.backends.metadata.handles import StreamStateHandle
+
+METADATA_FILE: Final = "_metadata"
+_DEPTH: Final = 3
+_SHOWN: Final = 10
+_LISTED: Final = 200
+
+
+def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None) -> str:
+    """The ``_metadata`` file of a snapshot.
+
+    Parameters
+    ----------
+    path
+        The snapshot's directory or its ``_metadata`` file, as a path or URL.
+    storage
+        Access to files; by default one without settings.
+
+    Raises
+    ------
+    NotASnapshotError
+        There is none. Snapshots up to three levels below are named in the message.
+    """
+    storage = storage or Storage()
+    location = Location.parse(path)
+    if location.is_local:  # tasks elsewhere have another working directory
+        location = location._replace(path=os.path.abspath(location.path))
+    if location.name == METADATA_FILE and storage.is_file(str(location)):
+        return str(location)
+    inside = str(location.joined(METADATA_FILE))
+    if storage.is_file(inside):
+        return inside
+    if storage.is_file(str(location)):
+        raise NotASnapshotError(f"{path} is a file; a snapshot is a directory with a file {METADATA_FILE}")
+    if not storage.is_directory(str(location)):
+        raise NotASnapshotError(f"{path} does not exist; a snapshot is a directory with a file {METADATA_FILE}")
+    below = _snapshots_below(storage, str(location))
+    hint = f" Snapshots below it: {', '.join(below[:_SHOWN])}{', …' if len(below) > _SHOWN else ''}" if below else ""
+    raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is no snapshot.{hint}")
+
+
+def _snapshots_below(storage: Storage, root: str) -> list[str]:
+    """Directories with ``_metadata`` below ``root``, breadth first, looking into a bounded number of directories."""
+    found: list[str] = []
+    level, listed = [root], 0
+    for _ in range(_DEPTH):
+        following: list[str] = []
+        for directory in level:
+            if listed >= _LISTED:
+                return found
+            listed += 1
+            for entry in storage.list(directory):
+                if not entry.is_directory:
+                    continue
+                if storage.is_file(str(Location.parse(entry.path).joined(METADATA_FILE))):
+                    found.append(entry.path)
+                else:
+                    following.append(entry.path)
+        level = following
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot with access to its files; it can be pickled.
+
+    ``directory`` holds ``_metadata``; ``scratch`` is where files are copied that have to be on this machine, by default
+    what :mod:`~state_processor.backends.files.scratch` takes from the environment.
+    """
+
+    directory: str
+    metadata: CheckpointMetadata
+    storage: Storage
+    relocation: Relocation
+    scratch: str | None = None
+
+    @property
+    def flink_major(self) -> int:
+        """The major version of the Flink that wrote it, which tells one Kryo from another: 2 began with version 5."""
+        return 2 if self.metadata.version >= 5 else 1
+
+    def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
+        """The stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
+        return open_stream(handle, self.storage, self.relocation, context)
+
+
+def open_snapshot(
+    path: str | os.PathLike[str],
+    path_mapping: Mapping[str, str] | None = None,
+    storage: Storage | None = None,
+    scratch: str | None = None,
+) -> Snapshot:
+    """Read ``_metadata`` of a snapshot.
+
+    Parameters
+    ----------
+    path
+        The snapshot's directory or its ``_metadata`` file, as a path or URL.
+    path_mapping
+        Recorded prefix to present prefix, where moved files are not found by themselves.
+    storage
+        Access to files; by default one without settings.
+    scratch
+        A directory for copies of files that have to be on this machine, by default ``STATE_PROCESSOR_SCRATCH`` or the
+        system's directory for temporary files.
+
+    Raises
+    ------
+    NotASnapshotError
+        There is no snapshot.
+    CorruptSnapshotError
+        ``_metadata`` is damaged.
+    """
+    storage = storage or Storage()
+    file = locate_metadata(path, storage)
+    directory = str(Location.parse(file).parent)
+    metadata = read_metadata(storage.read_all(file), file)
+    return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping), scratch)

@@ -1,0 +1,171 @@
+"""The bytes behind a stream handle: inline, a file, or a slice of one, all read alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from state_processor.backends.metadata import handles as h
+from state_processor.serializers.errors import CorruptSnapshotError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from state_processor.backends.files.relocation import Relocation
+    from state_processor.backends.files.storage import Storage, StoredFile
+
+
+_KEPT_READS: Final = 4
+_LARGEST_KEPT: Final = 4 << 20
+
+
+class _Source(Protocol):
+    def read(self, offset: int, length: int) -> memoryview: ...
+
+
+class _Inline:
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)
+
+    def __reduce__(self) -> tuple[type[_Inline], tuple[bytes]]:
+        return _Inline, (bytes(self._data),)
+
+    def read(self, offset: int, length: int) -> memoryview:
+        return self._data[offset : offset + length]
+
+
+class StateStream:
+    """The content of one state handle. It can be pickled; a file is opened at the first read.
+
+    Attributes
+    ----------
+    size
+        Its length in bytes, as the snapshot records it.
+    path
+        The file it is in, ``None`` for inline state.
+    """
+
+    def __init__(self, source: _Source, start: int, size: int, description: str, path: str | None) -> None:
+        self._source = source
+        self._start = start
+        self._description = description
+        self.size = size
+        self.path = path
+
+    @property
+    def start(self) -> int:
+        """Where in the file it starts, in bytes (not 0 for a segment of a merged file)."""
+        return self._start
+
+    def read(self, offset: int = 0, length: int | None = None) -> memoryview:
+        """``length`` bytes from ``offset`` on, by default to the end; numpy views them without a copy.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            The range is not within the stream.
+        MissingFileError
+            The file is not there, cannot be read, or is shorter than recorded.
+        """
+        wanted = self.size - offset if length is None else length
+        if offset < 0 or wanted < 0 or offset + wanted > self.size:
+            raise CorruptSnapshotError(
+                f"{self.describe()}: bytes {offset} to {offset + wanted} are referred to, it has {self.size}"
+            )
+        return self._source.read(self._start + offset, wanted)
+
+    def describe(self) -> str:
+        """What it is, for messages: the file's path, or ``inline state NAME``."""
+        return self._description
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"StateStream({self._description!r}, {self.size} bytes)"
+
+
+class RecentReads:
+    """Reads of a stream, the last few of which are kept: one state after the other is looked for in the same key groups.
+
+    Parameters
+    ----------
+    stream
+        The stream.
+    """
+
+    def __init__(self, stream: StateStream) -> None:
+        self._stream = stream
+        self._kept: dict[tuple[int, int], memoryview] = {}
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """See :meth:`StateStream.read`."""
+        place = (offset, length)
+        data = self._kept.pop(place, None)
+        if data is None:
+            data = self._stream.read(offset, length)
+        if length <= _LARGEST_KEPT:
+            self._kept[place] = data
+            if len(self._kept) > _KEPT_READS:
+                del self._kept[next(iter(self._kept))]
+        return data
+
+
+def open_stream(
+    handle: h.StreamStateHandle, storage: Storage, relocation: Relocation, context: str = ""
+) -> StateStream:
+    """The stream that a handle stands for.
+
+    Parameters
+    ----------
+    handle
+        Any stream handle.
+    storage, relocation
+        Access to the files and where they are; ``relocation`` knows the directory of the snapshot.
+    context
+        What it belongs to (operator, state), for error messages.
+
+    Raises
+    ------
+    MissingFileError
+        The file is nowhere.
+    """
+    return _OPENERS[type(handle)](handle, storage, relocation, context)
+
+
+def _inline(handle: h.ByteStreamStateHandle, *_: object) -> StateStream:
+    return StateStream(_Inline(handle.data), 0, len(handle.data), f"inline state {handle.name}", None)
+
+
+def _file(handle: h.FileStateHandle, storage: Storage, relocation: Relocation, context: str) -> StateStream:
+    path = relocation.locate(handle.path, handle.size, context)
+    return StateStream(storage.open(path, context, handle.size), 0, handle.size, path, path)
+
+
+def _relative(handle: h.RelativeFileStateHandle, storage: Storage, relocation: Relocation, context: str) -> StateStream:
+    path = relocation.relative(handle.path)
+    return StateStream(storage.open(path, context, handle.size), 0, handle.size, path, path)
+
+
+def _segment(handle: h.SegmentFileStateHandle, storage: Storage, relocation: Relocation, context: str) -> StateStream:
+    end = handle.start + handle.size
+    path = relocation.locate(handle.path, end, context)
+    file: StoredFile = storage.open(path, context, end)
+    return StateStream(file, handle.start, handle.size, f"{path} [{handle.start}:{end}]", path)
+
+
+def _empty(*_: object) -> StateStream:
+    return StateStream(_Inline(b""), 0, 0, "empty segment", None)
+
+
+def _key_groups(handle: h.KeyGroupsStateHandle, storage: Storage, relocation: Relocation, context: str) -> StateStream:
+    return open_stream(handle.stream, storage, relocation, context)
+
+
+_OPENERS: Final[dict[type, Callable[..., StateStream]]] = {
+    h.ByteStreamStateHandle: _inline,
+    h.FileStateHandle: _file,
+    h.RelativeFileStateHandle: _relative,
+    h.SegmentFileStateHandle: _segment,
+    h.EmptySegmentFileStateHandle: _empty,
+    h.KeyGroupsStateHandle: _key_groups,
+}

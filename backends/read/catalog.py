@@ -1,0 +1,235 @@
+"""What a snapshot holds, as tables: its operators, their states, and every stored piece.
+
+``operators`` and ``handles`` need ``_metadata`` alone; ``states`` reads the headers of state files too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
+from state_processor.backends.read.catalog_schemas import HANDLES_SCHEMA, OPERATORS_SCHEMA, STATES_SCHEMA
+from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.schema_text import schema_text
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import leaf_keyed_handles, raw_timers_header, subtask_label, survey
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.unread import UnreadSerializer
+from state_processor.serializers.errors import UnsupportedFormatError
+
+_FLINK_NAMES: Final = {
+    h.KEY_GROUPS: "KeyGroupsStateHandle",
+    h.KEY_GROUPS_V2: "KeyGroupsStateHandle",
+    h.SAVEPOINT_KEY_GROUPS: "KeyGroupsSavepointStateHandle",
+    h.INCREMENTAL: "IncrementalRemoteKeyedStateHandle",
+    h.INCREMENTAL_V2: "IncrementalRemoteKeyedStateHandle",
+    h.CHANGELOG: "ChangelogStateBackendHandleImpl",
+    h.CHANGELOG_V2: "ChangelogStateBackendHandleImpl",
+    h.CHANGELOG_FILE: "ChangelogStateHandleStreamImpl",
+    h.CHANGELOG_FILE_V2: "ChangelogStateHandleStreamImpl",
+}
+"""Flink's class by the code that handles carry; other handles are named as Flink's class is."""
+
+Row = dict[str, Any]
+
+
+def operators(snapshot: Snapshot) -> pa.Table:
+    """One row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores."""
+    return pa.Table.from_pylist([_operator_row(snapshot.metadata, o) for o in snapshot.metadata.operators], OPERATORS_SCHEMA)
+
+
+def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
+    coordinator = operator.coordinator_state
+    return {
+        "checkpoint_id": metadata.checkpoint_id,
+        "operator_name": operator.name,
+        "operator_uid": operator.uid,
+        "operator_uid_hash": operator.operator_id,
+        "operator_parallelism": operator.parallelism,
+        "operator_max_parallelism": operator.max_parallelism,
+        "operator_subtask_state_count": len(operator.subtasks),
+        "operator_coordinator_state_size_in_bytes": coordinator.state_size if coordinator else 0,
+        "operator_total_size_in_bytes": operator.state_size,
+    }
+
+
+def states(snapshot: Snapshot) -> pa.Table:
+    """One row per state of every operator, the union over all subtasks.
+
+    ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
+    through would tell. ``spark_schema`` is the schema in which the state is read by default. Raw state has no name. A state that
+    can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read.
+    """
+    rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator)]
+    return pa.Table.from_pylist(rows, STATES_SCHEMA)
+
+
+def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
+    identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
+    variants, unread = survey(snapshot, operator)
+    found = {name: states_[0] for name, states_ in variants.items()}
+    keyed = sum(state.is_keyed for state in found.values())
+    for state in found.values():
+        size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
+        yield identity | {
+            "state_name": state.name,
+            "state_kind": state.kind,
+            "key_type": _type_name(state.key),
+            "namespace_type": _type_name(state.namespace),
+            "value_type": None if state.is_timer else _value_type(state),
+            "map_key_type": _type_name(state.map_key),
+            "ttl": state.has_ttl,
+            "backend": state.backend,
+            "size_in_bytes": size,
+            "spark_schema": _spark_schema(snapshot, operator, state),
+        }
+    for left in unread:
+        known = {"state_name": left.name, "state_kind": left.kind, "backend": left.backend or None}
+        yield identity | known | {"value_type": f"not readable: {left.error}"}
+    for kind, size in _raw_sizes(snapshot, operator):
+        yield identity | {"state_kind": kind, "ttl": False, "backend": "raw", "size_in_bytes": size}
+
+
+def _type_name(serializer: TypeSerializer | None) -> str | None:
+    return None if serializer is None else str(serializer)
+
+
+def _value_type(state: StateDescription) -> str | None:
+    name = _type_name(state.value)
+    return f"{name}, read as bytes: {state.value.reason}" if isinstance(state.value, UnreadSerializer) else name
+
+
+def _spark_schema(snapshot: Snapshot, operator: OperatorState, state: StateDescription) -> str | None:
+    try:
+        return schema_text(open_state(snapshot, operator, state.name, options=ReadOptions()).schema)
+    except UnsupportedFormatError:
+        return None
+
+
+def _keyed_size(operator: OperatorState) -> int:
+    return sum(handle.state_size for s in operator.subtasks for handle in leaf_keyed_handles(s.managed_keyed))
+
+
+def _operator_state_size(operator: OperatorState, state: StateDescription) -> int | None:
+    """Bytes between this state's offsets and those that follow them; ``None`` for keyed state."""
+    if state.is_keyed:
+        return None
+    total = 0
+    for subtask in operator.subtasks:
+        handle = subtask.managed_operator
+        if handle is None:
+            continue
+        own = [s.offsets.to_numpy() for s in handle.states if s.name == state.name]
+        if not own:
+            continue
+        bounds = np.unique(np.concatenate([s.offsets.to_numpy() for s in handle.states] + [np.array([handle.state_size])]))
+        starts = np.concatenate(own)
+        ends = bounds[np.minimum(np.searchsorted(bounds, starts, side="right"), len(bounds) - 1)]
+        total += int((ends - starts).sum())
+    return total
+
+
+def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[str, int]]:
+    """Kind and size of what operators wrote themselves; timers in raw keyed state are states of their own."""
+    keyed = [
+        s.raw_keyed.state_size
+        for s in operator.subtasks
+        if s.raw_keyed is not None and raw_timers_header(snapshot, s.raw_keyed, subtask_label(operator, s)) is None
+    ]
+    written = [s.raw_operator.state_size for s in operator.subtasks if s.raw_operator is not None]
+    for kind, sizes in ((RAW_KEYED, keyed), (RAW_OPERATOR, written)):
+        if sizes:
+            yield kind, sum(sizes)
+
+
+def handles(snapshot: Snapshot) -> pa.Table:
+    """One row per stored piece: a file, a part of one, or bytes kept inside ``_metadata``; sizes add up to the snapshot's.
+
+    ``slot`` says what of a subtask it belongs to, ``handle_type`` the class of Flink's handle, ``part`` its role in a handle of
+    several pieces (``metadata``, ``shared``, ``private``, ``materialized``, ``change``), ``path`` where ``_metadata`` says it is.
+    """
+    metadata = snapshot.metadata
+    columns: dict[str, list[Any]] = {name: [] for name in HANDLES_SCHEMA.names}
+    for row in _handle_rows(metadata):
+        for name, column in columns.items():
+            column.append(row.get(name))
+    return pa.Table.from_pydict(columns, HANDLES_SCHEMA)
+
+
+def _handle_rows(metadata: CheckpointMetadata) -> Iterator[Row]:
+    for master in metadata.master_states:
+        piece = {"handle_type": "MasterState", "handle_id": master.name, "inline": True, "size_in_bytes": len(master.data)}
+        yield {"slot": "master state"} | piece
+    for operator in metadata.operators:
+        identity = {"operator_name": operator.name, "operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
+        if operator.coordinator_state is not None:
+            handle_type = {"slot": "coordinator", "handle_type": "ByteStreamStateHandle"}
+            yield identity | handle_type | _stream(operator.coordinator_state)
+        for subtask in operator.subtasks:
+            for row in _subtask_rows(subtask):
+                yield identity | {"subtask": subtask.index} | row
+
+
+def _subtask_rows(subtask: OperatorSubtaskState) -> Iterator[Row]:
+    for slot, keyed in (("managed keyed", subtask.managed_keyed), ("raw keyed", subtask.raw_keyed)):
+        if keyed is not None:
+            yield from ({"slot": slot} | row for row in _keyed(keyed))
+    for slot, operator in (("managed operator", subtask.managed_operator), ("raw operator", subtask.raw_operator)):
+        if operator is not None:
+            names = {"state_names": [s.name for s in operator.states]}
+            yield {"slot": slot, "handle_type": _flink_name(operator)} | names | _stream(operator.stream)
+    for slot, channels in (("input channel", subtask.input_channels), ("result subpartition", subtask.result_subpartitions)):
+        for channel in channels:
+            own = {"slot": slot, "handle_type": _flink_name(channel), "size_in_bytes": channel.state_size}
+            yield _stream(channel.stream) | own
+
+
+def _keyed(handle: h.KeyedStateHandle) -> Iterator[Row]:
+    common: Row = {
+        "handle_type": _flink_name(handle),
+        "key_group_start": handle.key_groups.start,
+        "key_group_end": handle.key_groups.end_inclusive,
+        "handle_id": handle.handle_id,
+    }
+    if isinstance(handle, h.KeyGroupsStateHandle):
+        yield common | _stream(handle.stream)
+    elif isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+        common |= {"checkpoint_id": handle.checkpoint_id, "backend_id": handle.backend_id}
+        yield common | {"part": "metadata"} | _stream(handle.meta)
+        for part, files in (("shared", handle.shared), ("private", handle.private)):
+            for file in files:
+                yield common | {"part": part, "local_name": file.local_name} | _stream(file.stream)
+    elif isinstance(handle, h.ChangelogStateBackendHandle):
+        for materialized in handle.materialized:
+            yield from ({"part": "materialized"} | row for row in _keyed(materialized))
+        for change in handle.changes:
+            yield from ({"part": "change"} | row for row in _keyed(change))
+    elif isinstance(handle, h.InMemoryChangelogStateHandle):
+        yield common | {"inline": True, "size_in_bytes": handle.state_size}
+    else:
+        for offset, stream in handle.streams:
+            yield common | _stream(stream) | {"offset": offset}
+
+
+def _flink_name(handle: h.StateHandle) -> str:
+    return _FLINK_NAMES.get(getattr(handle, "code", h.NULL), type(handle).__name__)
+
+
+def _stream(stream: h.StreamStateHandle) -> Row:
+    if isinstance(stream, h.KeyGroupsStateHandle):  # a stream inside a stream
+        return _stream(stream.stream)
+    row: Row = {"stream_type": type(stream).__name__, "inline": False, "size_in_bytes": stream.state_size}
+    if isinstance(stream, h.ByteStreamStateHandle):
+        return row | {"inline": True}
+    if isinstance(stream, h.SegmentFileStateHandle):
+        return row | {"path": stream.path, "offset": stream.start}
+    return row | {"path": getattr(stream, "path", None)}
+

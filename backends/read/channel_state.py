@@ -1,0 +1,168 @@
+"""In-flight data of unaligned checkpoints: network buffers that waited at inputs and outputs.
+
+Flink: ``ChannelStateSerializer``. It is no state of any operator, and belongs to records that were not processed yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.state_listing import subtask_label
+from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.io import DataInput
+
+INPUT: Final = "input"
+OUTPUT: Final = "output"
+_VERSION: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelState:
+    """The buffers of one channel of a subtask.
+
+    Parameters
+    ----------
+    kind
+        ``input`` (an input channel) or ``output`` (a result subpartition).
+    subtask
+        The subtask's index.
+    gate
+        The input gate or result partition.
+    channel
+        The input channel or subpartition.
+    size
+        Bytes of all buffers as Flink recorded them, lengths included.
+    offsets
+        Where in the stream the pieces are.
+    stream
+        The file.
+    context
+        Operator and subtask, for messages.
+    """
+
+    kind: str
+    subtask: int
+    gate: int
+    channel: int
+    size: int
+    offsets: h.Offsets
+    stream: h.StreamStateHandle
+    context: str
+
+    def read(self, snapshot: Snapshot) -> Iterator[bytes]:
+        """The bytes of each piece, in the order in which they were sent.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the file is not one of channel state.
+        """
+        stream = snapshot.open(self.stream, self.context)
+        where = f"{self.context}, {self.kind} {self.gate}/{self.channel}, {stream.describe()}"
+        version = DataInput(stream.read(0, 4), where).read_int()
+        if version != _VERSION:
+            raise CorruptSnapshotError(f"{where}: channel state of version {version}, {_VERSION} is the one known")
+        for offset in self.offsets:
+            length = DataInput(stream.read(offset, 4), f"{where} at {offset}").read_int()
+            if length < 0 or offset + 4 + length > stream.size:
+                raise CorruptSnapshotError(f"{where}, offset {offset}: {length} bytes announced, {stream.size - offset - 4} left")
+            yield bytes(stream.read(offset + 4, length))
+
+    def record_count(self, snapshot: Snapshot) -> int | None:
+        """How many whole records there are; ``None`` where the bytes do not begin with one.
+
+        A record is a length and as many bytes, and may go on in the next buffer; the last one may be cut off.
+        """
+        return _count_records(b"".join(self.read(snapshot)))
+
+
+def channel_states(operator: OperatorState) -> Iterator[ChannelState]:
+    """The channels of an operator that have in-flight data."""
+    for subtask in operator.subtasks:
+        context = subtask_label(operator, subtask)
+        yield from _of_subtask(subtask, context)
+
+
+def _of_subtask(subtask: OperatorSubtaskState, context: str) -> Iterator[ChannelState]:
+    handles = [(INPUT, handle) for handle in subtask.input_channels]
+    handles_out = [(OUTPUT, handle) for handle in subtask.result_subpartitions]
+    for kind, handle in (*handles, *handles_out):
+        if isinstance(handle, h.MergedChannelStateHandle):
+            for gate, channel, size, offsets in _channels(handle, context):
+                yield ChannelState(kind, subtask.index, gate, channel, size, offsets, handle.stream, context)
+        else:
+            yield ChannelState(
+                kind, subtask.index, handle.group, handle.channel, handle.size, handle.offsets, handle.stream, context
+            )
+
+
+def _channels(handle: h.MergedChannelStateHandle, context: str) -> Iterator[tuple[int, int, int, h.Offsets]]:
+    """What a merged handle says of each channel."""
+    source = DataInput(handle.serialized_offsets, f"{context}, offsets of merged channel state")
+    for _ in range(source.read_count("channels", 20)):
+        gate, channel, size = source.read_int(), source.read_int(), source.read_long()
+        count = source.read_count("offsets", 8)
+        yield gate, channel, size, h.Offsets(source.read_bytes(8 * count))
+    if not source.at_end():
+        raise source.corrupt(f"{source.remaining} bytes too many")
+
+
+def _count_records(data: bytes) -> int | None:
+    position = count = 0
+    while position + 4 <= len(data):
+        length = int.from_bytes(data[position : position + 4], "big", signed=True)
+        if length <= 0:
+            return None
+        position += 4 + length
+        count += position <= len(data)
+    return count if count or not data else None
+
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("operator_uid", pa.string()),
+        ("operator_uid_hash", pa.string()),
+        ("subtask", pa.int32()),
+        ("direction", pa.string()),
+        ("gate", pa.int32()),
+        ("channel", pa.int32()),
+        ("size_in_bytes", pa.int64()),
+        ("record_count", pa.int64()),
+    ]
+)
+_BUFFERS: Final = pa.field("buffers", pa.list_(pa.binary()))
+
+
+def channel_table(snapshot: Snapshot, operators: Sequence[OperatorState], *, raw: bool = False) -> pa.Table:
+    """One row per channel with in-flight data: whose it is, its size, and how many whole records it has.
+
+    Parameters
+    ----------
+    snapshot, operators
+        Where the channels are.
+    raw
+        Adds the bytes of each buffer.
+    """
+    rows = []
+    for operator in operators:
+        for channel in channel_states(operator):
+            buffers = list(channel.read(snapshot))
+            row = {
+                "operator_uid": operator.uid,
+                "operator_uid_hash": operator.operator_id,
+                "subtask": channel.subtask,
+                "direction": channel.kind,
+                "gate": channel.gate,
+                "channel": channel.channel,
+                "size_in_bytes": channel.size,
+                "record_count": _count_records(b"".join(buffers)),
+            }
+            rows.append(row | {_BUFFERS.name: buffers} if raw else row)
+    return pa.Table.from_pylist(rows, _SCHEMA.append(_BUFFERS) if raw else _SCHEMA)

@@ -1,0 +1,64 @@
+"""What collections hold that Kryo wrote, found by looking through the values of a state: snapshots do not tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.state.column_types import kryo_parts_of
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.migration import entries
+from state_processor.backends.write.pass_through import Captured
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
+from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.kryo.columns import shape
+from state_processor.serializers.kryo.containers import is_collection, is_map
+from state_processor.serializers.kryo.parts import replaced
+from state_processor.serializers.kryo.types import JavaType
+
+
+def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) -> dict[str, JavaType]:
+    """Return the Java types of collections in a keyed state, by path as :func:`kryo_parts_of` names them.
+
+    All entries are read, in this process. A collection without elements, or whose elements are of several classes or hold
+    others themselves, is left out.
+    """
+    found: dict[str, Found] = {}
+    for handle in keyed_handles(operator, snapshot):
+        source = handle.open(snapshot)
+        state = source.describe(name)
+        if state is not None and not state.is_timer:
+            for _ in entries(source, _observing(state, found), handle.key_groups):
+                pass  # reading notes what it sees
+    types = ((path, _java_type(seen)) for path, seen in found.items())
+    return {path: type_ for path, type_ in types if type_ is not None}
+
+
+def _observing(state: StateDescription, found: dict[str, Found]) -> StateDescription:
+    """The state with bytes in the place of values, where reading them notes the classes in collections."""
+    observers: dict[int, TypeSerializer] = {}
+    for path, part in kryo_parts_of(state):
+        if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):
+            seen = found.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
+            observers[id(part)] = ObservingSerializer(part, seen)
+
+    def bare(serializer: TypeSerializer | None) -> TypeSerializer | None:
+        return None if serializer is None else Captured(replaced(serializer, observers))
+
+    return replace(
+        state, key=bare(state.key), namespace=bare(state.namespace), map_key=bare(state.map_key), value=bare(state.value)
+    )
+
+
+def _java_type(seen: Found) -> JavaType | None:
+    arguments = [next(iter(classes)) for classes in seen.classes if len(classes) == 1]
+    if len(arguments) < len(seen.classes) or any(map(holds_others, arguments)) or not all(map(_is_known, arguments)):
+        return None
+    return JavaType(seen.declared, tuple(map(JavaType, arguments)))
+
+
+def _is_known(class_name: str) -> bool:
+    return KryoSerializer(class_name).can_find_end

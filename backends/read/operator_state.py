@@ -1,0 +1,279 @@
+"""Reading operator state: split lists, union lists and broadcast state. Flink: ``OperatorStateRestoreOperation``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.files import snappy
+from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.entry_parts import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
+from state_processor.backends.formats.framing import ENTRY_FIELDS
+from state_processor.backends.formats.keyed_files import RowSite, decode_framed, view
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import naming_state, operator_header, subtask_label
+from state_processor.backends.read.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.column_types import evolved
+from state_processor.backends.state.descriptions import BROADCAST, StateDescription, describe_operator_state
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.io import DataInput
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSplit:
+    """The operator state of one subtask: what one task reads. It can be pickled."""
+
+    handle: h.OperatorStateHandle
+    subtask: int
+    context: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the subtask's operator state."""
+        return self.handle.state_size
+
+
+@dataclass(frozen=True, slots=True)
+class _StateBytes:
+    """Where one state's elements lie: positions in ``buffer``, whose begin is offset ``base`` of the file."""
+
+    buffer: npt.NDArray[np.uint8]
+    base: int
+    starts: list[int]
+    ends: list[int]
+
+
+def _columns(state: StateDescription) -> list[tuple[str, TypeSerializer]]:
+    assert state.value is not None
+    keys = [("key", state.key)] if state.kind == BROADCAST and state.key is not None else []
+    return [*keys, ("value", state.value)]
+
+
+def _fields(state: StateDescription) -> tuple[Field, ...]:
+    return tuple(Field(name, serializer) for name, serializer in _columns(state))
+
+
+class OperatorStateReader:
+    """Reads one operator state of an operator, from all subtasks.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is.
+    states
+        The state as each subtask registers it.
+    options
+        Shape and content. Operator state has no key groups and no TTL: those metadata columns are null.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions
+    ) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        states = [evolved(s, options.types) for s in states]
+        self._state = states[0]
+        self._variants = tuple(dict.fromkeys(states))
+        self._options = options
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {
+            "_snapshot": snapshot_for_tasks(self._snapshot),
+            "_operator": operator_for_tasks(self._operator),
+            "_state": state_for_tasks(self._state),
+            "_variants": (),
+            "schema": self.schema,
+        }
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
+        options = self._options.decode
+        merged = shapes.wider_schema([pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]) for v in self._variants])
+        return pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged
+
+    def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
+        """What to read: a part per subtask, or one subtask alone for broadcast state, of which each has a copy.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the copies of broadcast state differ.
+        """
+        found = [
+            OperatorSplit(s.managed_operator, s.index, subtask_label(self._operator, s))
+            for s in self._operator.subtasks
+            if s.managed_operator is not None and any(m.name == self._state.name for m in s.managed_operator.states)
+        ]
+        if self._state.kind == BROADCAST and found:
+            self._check_copies(found)
+            return found[:1]
+        return found
+
+    def read(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split."""
+        for batch in self._named(split):
+            rows = batch.num_rows
+            extra = {
+                KEY_GROUP_COLUMN: pa.nulls(rows, pa.int32()),
+                shapes.SUBTASK: shapes.constant(split.subtask, rows),
+                shapes.LAST_ACCESS: pa.nulls(rows, shapes.TIMESTAMP),
+            }
+            arrays = [extra[f.name] if f.name in extra else shapes.conform(batch.column(f.name), f.type) for f in self.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _named(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
+        with naming_state(self._state.name, self._operator):
+            yield from self._read(split, frozenset(self.schema.names))
+
+    def _read(self, split: OperatorSplit, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        name = self._state.name
+        header = operator_header(self._snapshot, split.handle, split.context)
+        meta = header.state(name)
+        if meta is None:
+            raise CorruptSnapshotError(f"{split.context}: state {name!r} has offsets, but the file does not register it")
+        state = evolved(describe_operator_state(meta), self._options.types)
+        stream = self._snapshot.open(split.handle.stream, split.context)
+        context = f"{split.context}, state {name!r}, {stream.describe()}"
+        if state.kind == BROADCAST:
+            yield from self._read_broadcast(split, header, state, columns, context)
+            return
+        layout = RowLayout((Part(0, _fields(state)),), columns - {KEY_GROUP_COLUMN})
+        found = self.locate(self._snapshot, split.handle, header, name, context)
+        entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
+        entries[:, 0], entries[:, 1] = found.starts, found.ends
+        yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
+
+    def _read_broadcast(
+        self, split: OperatorSplit, header: mi.OperatorHeader, state: StateDescription, columns: frozenset[str], context: str
+    ) -> Iterator[pa.RecordBatch]:
+        layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns - {KEY_GROUP_COLUMN})
+        decoder = layout.decoder(self._options.decode)
+        found = self.locate(self._snapshot, split.handle, header, state.name, context)
+        for start, end in zip(found.starts, found.ends, strict=True):
+            source = DataInput(found.buffer.data, context, start, end)
+            count = source.read_count("broadcast entries", 1)
+            site = RowSite(context, layout, found.buffer, found.base)
+            yield from decoder.rows(found.buffer[:end], source.position, count, site)
+            if count and decoder.position != end:
+                raise source.corrupt(f"{end - decoder.position} bytes are left over behind the last entry", decoder.position)
+        yield from decoder.finish()
+
+    @classmethod
+    def locate(
+        cls, snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+    ) -> _StateBytes:
+        """Where one subtask's elements of a state lie."""
+        stream = snapshot.open(handle.stream, where)
+        every = sorted({o for s in handle.states for o in s.offsets})
+        offsets = [o for s in handle.states if s.name == name for o in s.offsets]
+        if not offsets:
+            return _StateBytes(np.zeros(0, dtype=np.uint8), 0, [], [])
+        if every[0] < header.size or every[-1] > stream.size:
+            raise CorruptSnapshotError(
+                f"{where}: elements are said to start at {every[0]} to {every[-1]}, "
+                f"where only {header.size} to {stream.size} is possible"
+            )
+        if header.compressed:
+            # The snappy stream begins behind the header, and the first element a stream identifier later.
+            data = stream.read(header.size, stream.size - header.size)
+            return cls._locate_compressed(data, every, offsets, handle, header, name, where)
+        following = dict(zip(every, [*every[1:], stream.size], strict=True))
+        first, last = min(offsets), max(following[o] for o in offsets)
+        return _StateBytes(
+            view(stream.read(first, last - first)), first, [o - first for o in offsets], [following[o] - first for o in offsets]
+        )
+
+    @classmethod
+    def _locate_compressed(
+        cls,
+        data: memoryview,
+        every: list[int],
+        offsets: list[int],
+        handle: h.OperatorStateHandle,
+        header: mi.OperatorHeader,
+        name: str,
+        where: str,
+    ) -> _StateBytes:
+        """Count elements through to their end; offsets serve where an element can't be decoded.
+
+        Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): those of the last chunk that had been written out, which
+        may look right.
+        """
+        plain = snappy.decompress(data, where)
+        try:
+            return cls._count_through(plain, header.size, handle, header, name, where)
+        except StateProcessorError:
+            chunks = snappy.chunk_positions(data, where)
+            if not all(o - header.size in chunks for o in every):
+                raise
+        at = [chunks[o - header.size] for o in every]
+        following = dict(zip(every, [*at[1:], len(plain)], strict=True))
+        starts = [chunks[o - header.size] for o in offsets]
+        return _StateBytes(plain, header.size, starts, [following[o] for o in offsets])
+
+    @staticmethod
+    def _count_through(
+        plain: npt.NDArray[np.uint8], base: int, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+    ) -> _StateBytes:
+        counts = {s.name: len(s.offsets) for s in handle.states}
+        source = DataInput(plain.data, where)
+        starts, ends = [], []
+        for meta in (*header.lists, *header.broadcasts):
+            state = describe_operator_state(meta)
+            assert state.value is not None
+            for _ in range(counts.get(meta.name, 0)):
+                start = source.position
+                if state.kind == BROADCAST and state.key is not None:
+                    for _ in range(source.read_count("broadcast entries", 1)):
+                        state.key.skip(source)
+                        state.value.skip(source)
+                else:
+                    state.value.skip(source)
+                if meta.name == name:
+                    starts.append(start)
+                    ends.append(source.position)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the last element")
+        return _StateBytes(plain, base, starts, ends)
+
+    def _check_copies(self, splits: Sequence[OperatorSplit]) -> None:
+        """Compare the serialized entries of all subtasks; their order is an accident of hashing."""
+        first: list[bytes] | None = None
+        for split in splits:
+            batches = self._read(split, frozenset({KEY_BYTES_COLUMN}))
+            copy = sorted(entry for b in batches for entry in b.column(KEY_BYTES_COLUMN).to_pylist())
+            if first is None:
+                first = copy
+            elif copy != first:
+                raise CorruptSnapshotError(
+                    f"{split.context}: its copy of the broadcast state {self._state.name!r} differs from that of "
+                    f"subtask {splits[0].subtask}; every subtask should hold the same"
+                )
+
+
+def raw_elements(snapshot: Snapshot, split: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The elements of a list state in one subtask as bytes, back to back, and where each begins; the last bound is the end.
+
+    Of broadcast state there is one element: the number of entries, then keys and values.
+    """
+    header = operator_header(snapshot, split.handle, split.context)
+    meta = header.state(name)
+    if meta is None:
+        return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    found = OperatorStateReader.locate(snapshot, split.handle, header, name, f"{split.context}, state {name!r}")
+    starts, ends = np.array(found.starts, dtype=np.int64), np.array(found.ends, dtype=np.int64)
+    pieces = [found.buffer[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
+    data = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint8)
+    return data, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)])

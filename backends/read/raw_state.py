@@ -1,0 +1,158 @@
+"""Raw state that operators write themselves, as bytes.
+
+Flink: ``KeyedStateCheckpointOutputStream``, ``OperatorStateCheckpointOutputStream``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.backends.formats.raw_timers import raw_blocks
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.state_listing import operator_label, raw_timers_header, subtask_label
+from state_processor.backends.read.task_state import operator_for_tasks, snapshot_for_tasks
+from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
+
+RAW_KEYED: Final = "RAW_KEYED"
+RAW_OPERATOR: Final = "RAW_OPERATOR"
+_BATCH_BYTES: Final = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class RawPiece:
+    """Bytes that an operator wrote.
+
+    Parameters
+    ----------
+    subtask
+        The subtask's index.
+    index
+        The key group of raw keyed state, the number of the partition of raw operator state.
+    data
+        The bytes.
+    """
+
+    subtask: int
+    index: int
+    data: bytes
+
+
+def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
+    """An operator's own raw keyed state, by key group. Flink's timers, which may lie there too, are left out."""
+    for subtask in operator.subtasks:
+        context = subtask_label(operator, subtask)
+        handle = subtask.raw_keyed
+        if not isinstance(handle, h.KeyGroupsStateHandle) or raw_timers_header(snapshot, handle, context) is not None:
+            continue
+        stream = snapshot.open(handle.stream, context)
+        for block in raw_blocks(stream, handle, context):
+            yield RawPiece(subtask.index, block.key_group, bytes(stream.read(block.offset, block.end - block.offset)))
+
+
+def raw_operator_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
+    """An operator's own raw operator state, by partition.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If an offset is behind the end.
+    """
+    for subtask in operator.subtasks:
+        if subtask.raw_operator is None:
+            continue
+        context = subtask_label(operator, subtask)
+        stream = snapshot.open(subtask.raw_operator.stream, context)
+        offsets = [offset for state in subtask.raw_operator.states for offset in state.offsets]
+        bounds = sorted({*offsets, stream.size})
+        if bounds[0] < 0 or bounds[-1] > stream.size:
+            where = f"{context}, {stream.describe()}"
+            raise CorruptSnapshotError(f"{where}: a partition starts at {bounds[-1]} of {stream.size} bytes")
+        ends = dict(zip(bounds, [*bounds[1:], stream.size], strict=True))
+        for i, offset in enumerate(offsets):
+            yield RawPiece(subtask.index, i, bytes(stream.read(offset, ends[offset] - offset)))
+
+
+@dataclass(frozen=True, slots=True)
+class RawSplit:
+    """The raw state of one subtask: what one task reads. It can be pickled."""
+
+    subtask: OperatorSubtaskState
+    size: int
+
+
+class RawStateReader:
+    """Reads what an operator wrote itself, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is.
+    kind
+        ``RAW_KEYED`` or ``RAW_OPERATOR``.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator has no such state.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState, kind: str) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        self._kind = kind
+        if not self.splits():
+            raise NotFoundError(f"{operator_label(operator)} has no {kind} state")
+
+    def __getstate__(self) -> dict[str, Any]:
+        slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
+        return vars(self) | slim
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives."""
+        return pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
+
+    def splits(self, split_bytes: int = 0) -> list[RawSplit]:
+        """What to read: a part per subtask."""
+        return [split for s in self._operator.subtasks if (split := self._split(s)) is not None]
+
+    def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
+        handle = subtask.raw_keyed if self._kind == RAW_KEYED else subtask.raw_operator
+        if handle is None:
+            return None
+        if self._kind == RAW_KEYED:
+            if raw_timers_header(self._snapshot, subtask.raw_keyed, subtask_label(self._operator, subtask)) is not None:
+                return None
+            return RawSplit(OperatorSubtaskState(index=subtask.index, raw_keyed=subtask.raw_keyed), handle.state_size)
+        return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)
+
+    def read(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
+        """The pieces of one subtask."""
+        pieces: list[RawPiece] = []
+        size = 0
+        for piece in _READ[self._kind](self._snapshot, replace(self._operator, subtasks=(split.subtask,))):
+            pieces.append(piece)
+            size += len(piece.data)
+            if size >= _BATCH_BYTES:
+                yield self._batch(pieces)
+                pieces, size = [], 0
+        if pieces:
+            yield self._batch(pieces)
+
+    def _batch(self, pieces: list[RawPiece]) -> pa.RecordBatch:
+        columns = ([p.subtask for p in pieces], [p.index for p in pieces], [p.data for p in pieces])
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+_INDEX: Final = {RAW_KEYED: "key_group", RAW_OPERATOR: "partition"}
+_READ: Final[dict[str, Callable[[Snapshot, OperatorState], Iterator[RawPiece]]]] = {
+    RAW_KEYED: raw_keyed_state,
+    RAW_OPERATOR: raw_operator_state,
+}

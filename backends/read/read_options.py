@@ -1,0 +1,65 @@
+"""What a user may ask for when reading a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from state_processor.backends.state.column_types import WantedTypes
+from state_processor.serializers.decode_options import DecodeOptions, Nanos
+from state_processor.serializers.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Shape and content of what is read.
+
+    Parameters
+    ----------
+    flatten
+        Lists and maps as one row per element (``list_index``, ``list_value``; ``map_key``, ``map_value``), or as arrays
+        and maps in one row per key.
+    metadata
+        Adds ``_key_group``, ``_subtask`` and ``_last_access``.
+    keys
+        Only these keys, as Python values; only their key groups are read.
+    nanos, row_kind
+        See :class:`~state_processor.serializers.decode_options.DecodeOptions`.
+    ttl_ms, as_of_ms
+        Hide values whose last access is ``ttl_ms`` milliseconds or more before ``as_of_ms`` (epoch milliseconds), as
+        Flink's ``NeverReturnExpired`` does.
+    schema
+        Columns and types to deliver instead of those that the snapshot describes.
+    types
+        Types that columns are read in by Flink's rules for state that evolves.
+    """
+
+    flatten: bool = True
+    metadata: bool = False
+    keys: tuple[Any, ...] | None = None
+    nanos: Nanos = "error"
+    row_kind: bool = False
+    ttl_ms: int | None = None
+    as_of_ms: int | None = None
+    schema: pa.Schema | None = None
+    types: WantedTypes = ()
+
+    def __post_init__(self) -> None:
+        if self.ttl_ms is not None and self.ttl_ms <= 0:
+            raise OptionError(f"ttl of {self.ttl_ms} ms: a positive duration is wanted")
+        if self.ttl_ms is not None and self.as_of_ms is None:
+            raise OptionError("ttl needs asOf: the point in time at which values are expired or not")
+
+    @property
+    def decode(self) -> DecodeOptions:
+        """How values are represented; times of last access are decoded only where something needs them."""
+        return DecodeOptions(self.nanos, self.row_kind, ttl=self.metadata or self.ttl_ms is not None)
+
+    @property
+    def oldest_micros(self) -> int | None:
+        """Last access up to which (inclusive) a value is expired, in epoch microseconds."""
+        if self.ttl_ms is None or self.as_of_ms is None:
+            return None
+        return (self.as_of_ms - self.ttl_ms) * 1000

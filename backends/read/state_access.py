@@ -1,0 +1,172 @@
+"""One door to every kind of state: name it, get a reader with a schema, splits and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_reader import KeyedStateReader, OperatorReader, with_text_namespace
+from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import naming_state, operator_label, survey
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    OPERATOR_KINDS,
+    OPERATOR_LIST,
+    TIMERS,
+    UNION_LIST,
+    StateDescription,
+    UnreadState,
+)
+from state_processor.serializers.errors import NotFoundError
+
+TIMER_KIND: Final = "TIMER"
+KEYED_KIND: Final = "KEYED"
+
+_KINDS: Final[dict[str, frozenset[str]]] = {
+    OPERATOR_LIST: frozenset({OPERATOR_LIST}),
+    UNION_LIST: frozenset({UNION_LIST}),
+    BROADCAST: frozenset({BROADCAST}),
+    TIMER_KIND: TIMERS,
+}
+_RAW: Final = frozenset({RAW_KEYED, RAW_OPERATOR})
+_READ_WITH: Final = {
+    OPERATOR_LIST: "read_list_state",
+    UNION_LIST: "read_union_state",
+    BROADCAST: "read_broadcast_state",
+}
+
+
+class StateReader(Protocol):
+    """Reads one state, or several side by side, in parts that tasks can take."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives."""
+
+    def splits(self, split_bytes: int = ...) -> Sequence[Any]:
+        """What to read; each part can be pickled."""
+
+    def read(self, split: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one part."""
+
+
+def open_state(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    state: str | None = None,
+    kind: str | None = None,
+    options: ReadOptions | None = None,
+) -> StateReader:
+    """The reader of a state.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is; see :func:`~state_processor.backends.state.descriptions.find_operator`.
+    state
+        Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
+    kind
+        What it has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``, or ``None`` for any.
+        ``RAW_KEYED`` and ``RAW_OPERATOR`` are the bytes that an operator wrote itself; they have no name.
+    options
+        Shape and content.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator has no such state, or it is of another kind.
+    UnsupportedFormatError
+        If it can't be read; others of the operator are none of its concern.
+    """
+    options = options or ReadOptions()
+    if kind is not None and kind in _RAW:
+        if state is not None:
+            raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
+        return RawStateReader(snapshot, operator, kind)
+    with naming_state(state, operator):
+        variants, unread = survey(snapshot, operator)
+    concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
+    if concerned:
+        raise concerned[0].error
+    if state is None:
+        if kind == TIMER_KIND:
+            timers = [v for v in variants.values() if v[0].is_timer]
+            if not timers:
+                raise NotFoundError(f"{operator_label(operator)} has no timers")
+            return UnionReader([KeyedStateReader(snapshot, operator, v, options) for v in timers])
+        return OperatorReader(snapshot, operator, variants, options)
+    if state not in variants:
+        raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
+    found = variants[state]
+    _check_kind(found[0], kind, operator)
+    reader = OperatorStateReader if found[0].kind in OPERATOR_KINDS else KeyedStateReader
+    return reader(snapshot, operator, found, options)
+
+
+def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
+    """Whether a state that can't be read is one that is asked for."""
+    if unread.name is None:
+        return True
+    if state is not None:
+        return unread.name == state
+    return (unread.kind in TIMERS) if kind == TIMER_KIND else unread.kind not in OPERATOR_KINDS | TIMERS
+
+
+def _check_kind(state: StateDescription, kind: str | None, operator: OperatorState) -> None:
+    wanted = _KINDS.get(kind or "")
+    fits = state.is_keyed if kind == KEYED_KIND else (wanted is None or state.kind in wanted)
+    if not fits:
+        method = _READ_WITH.get(state.kind, "read_timers" if state.is_timer else "read_keyed_state")
+        raise NotFoundError(f"state {state.name!r} of {operator_label(operator)} is {state.kind}; read it with {method}")
+
+
+@dataclass(frozen=True, slots=True)
+class UnionSplit:
+    """A part of one of several readers."""
+
+    reader: int
+    split: Any
+
+    @property
+    def size(self) -> int:
+        """Bytes of the snapshot to read."""
+        return int(self.split.size)
+
+
+class UnionReader:
+    """Several states' rows after one another; columns that one lacks are null there."""
+
+    def __init__(self, readers: Sequence[KeyedStateReader]) -> None:
+        self._readers = list(readers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"schema": self.schema}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns of all readers, in the order in which they come."""
+        return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
+
+    def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
+        """What to read, in parts that tasks can take."""
+        size = (split_bytes,) if split_bytes else ()
+        return [UnionSplit(i, s) for i, r in enumerate(self._readers) for s in r.splits(*size)]
+
+    def read(self, split: UnionSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split."""
+        for batch in self._readers[split.reader].read(split.split):
+            names = batch.schema.names
+            arrays = [
+                shapes.conform(batch.column(f.name), f.type) if f.name in names else pa.nulls(batch.num_rows, f.type)
+                for f in self.schema
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)

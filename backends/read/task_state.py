@@ -1,0 +1,28 @@
+"""What of a reader travels to tasks: everything but the table of contents and the serializers.
+
+A snapshot may have hundreds of thousands of handles. A task needs those of its split only, which carries them, and gets the
+serializers from the header of the file that it opens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.state.descriptions import StateDescription
+
+
+def snapshot_for_tasks(snapshot: Snapshot) -> Snapshot:
+    """The snapshot with access to its files, without operators."""
+    return replace(snapshot, metadata=replace(snapshot.metadata, operators=(), master_states=(), properties=None))
+
+
+def operator_for_tasks(operator: OperatorState) -> OperatorState:
+    """The operator without the handles of its subtasks."""
+    return replace(operator, subtasks=(), coordinator_state=None)
+
+
+def state_for_tasks(state: StateDescription) -> StateDescription:
+    """Name and kind of a state."""
+    return StateDescription(state.name, state.kind, backend=state.backend)

@@ -1,0 +1,1 @@
+"""States as headers register them, key groups, how keys are hashed."""

@@ -1,0 +1,160 @@
+"""States read with other types than they were written with: which part of a state a column's wanted type is of.
+
+Two kinds of types are given: those that the whole of a column is restored in by Flink's rules, and Java types of parts that Kryo
+wrote, which only add what its bytes do not tell.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.errors import OptionError, StateMigrationError
+from state_processor.serializers.evolution.resolution import PortableType, resolve
+from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.kryo.parts import declared_as, kryo_parts
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.runtime.undescribed import with_undescribed_classes
+
+
+class UndescribedAsBytes(NamedTuple):
+    """In the place of a type: values of a POJO's subclasses that nothing describes are read as bytes."""
+
+
+WantedTypes = tuple[tuple[str, PortableType | JavaType | UndescribedAsBytes], ...]
+"""Columns and the types that they are wanted in; paths of parts that Kryo wrote, and their Java types; how to read the value."""
+
+_VALUE_ROLES: Final = {"value": "value"}
+_ROLES: Final = {
+    LIST: {"list_value": "value"},
+    MAP: {"map_key": "map_key", "map_value": "value"},
+}
+"""The serializer that each column is read with, by kind of state; other kinds have a value."""
+_ELEMENTS: Final = {
+    LIST: {"value.element": "list_value"},
+    MAP: {"value.key": "map_key", "value.value": "map_value"},
+}
+"""Paths in whole lists and maps, and the columns that flattened ones have instead."""
+
+
+def evolved(state: StateDescription, types: WantedTypes) -> StateDescription:
+    """The state with serializers that read it in the wanted types.
+
+    Raises
+    ------
+    StateMigrationError
+        If Flink would refuse one of them; the message names the state and what is incompatible.
+    OptionError
+        If a column is not one of the state's.
+    """
+    columns = [(column, wanted.restore()) for column, wanted in types if isinstance(wanted, PortableType)]
+    for column, role, wanted_type in by_role(state, columns):
+        change: dict[str, Any] = {role: _resolved(state, column, getattr(state, role), wanted_type)}
+        state = replace(state, **change)
+    state = declared(state, {path: wanted for path, wanted in types if isinstance(wanted, JavaType)})
+    return undescribed_as_bytes(state) if any(isinstance(wanted, UndescribedAsBytes) for _, wanted in types) else state
+
+
+def undescribed_as_bytes(state: StateDescription) -> StateDescription:
+    """Return the state with bytes for values of classes that nothing describes, where entries tell where they end."""
+    if state.kind == LIST or state.is_timer:
+        return state
+    return replace(state, value=with_undescribed_classes(state.value))
+
+
+def declared(state: StateDescription, types: Mapping[str, JavaType]) -> StateDescription:
+    """Return the state with Java types for parts that Kryo wrote.
+
+    Parameters
+    ----------
+    state
+        The state; it stays as it is.
+    types
+        The types by path: a column as :func:`kryo_parts_of` names it, and the fields in it.
+
+    Raises
+    ------
+    OptionError
+        If there is no such part, or its class is another.
+    """
+    if not types:
+        return state
+    state = copy.deepcopy(state)
+    parts = list(kryo_parts_of(state))
+    for named, given in types.items():
+        path = _flattened(state, named)
+        found = [part for known, part in parts if known == path]
+        if not found:
+            known = ", ".join(dict.fromkeys(path for path, _ in parts)) or "none"
+            raise OptionError(
+                f"types: there is no part {path!r} that Kryo wrote in state {state.name!r} ({state.kind}); there are: {known}"
+            )
+        for part in found:
+            part.declared = declared_as(part, given, f"{path} of state {state.name!r}")
+    return state
+
+
+def _flattened(state: StateDescription, path: str) -> str:
+    """A path in a column of whole lists or maps as the one in the column of their elements, keys or values."""
+    for whole, column in _ELEMENTS.get(state.kind, {}).items():
+        if path == whole or path.startswith(f"{whole}."):
+            return column + path[len(whole) :]
+    return path
+
+
+def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer]]:
+    """Give the parts of a state that Kryo writes, by path: a column (``value``, ``list_value``, ``map_value``) and its fields."""
+    roles = {"key": "key"} | _ROLES.get(state.kind, _VALUE_ROLES)
+    for column, role in roles.items():
+        serializer = getattr(state, role)
+        if serializer is not None:
+            yield from kryo_parts(serializer, column)
+
+
+def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, str, TypeSerializer]]:
+    """The columns that types are given for, and the attributes of the state that hold these types.
+
+    Raises
+    ------
+    OptionError
+        If a column is not one of the state's.
+    """
+    for column, wanted in _of_parts(state, types):
+        roles = {} if state.is_timer else {"key": "key"} | _ROLES.get(state.kind, _VALUE_ROLES)
+        if column not in roles:
+            known = ", ".join(roles) or "none"
+            raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {known}")
+        yield column, roles[column], wanted
+
+
+def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, TypeSerializer]]:
+    """The types of whole lists and maps as those of their elements, keys and values."""
+    for column, wanted in types:
+        if column == "value" and state.kind == LIST:
+            yield "list_value", wanted.element if isinstance(wanted, ListSerializer) else wanted
+        elif column == "value" and state.kind == MAP and isinstance(wanted, MapSerializer):
+            yield from (("map_key", wanted.key), ("map_value", wanted.value.inner))
+        else:
+            yield column, wanted
+
+
+def _resolved(state: StateDescription, column: str, written: TypeSerializer | None, wanted: TypeSerializer) -> TypeSerializer:
+    where = f"state {state.name!r}, {column}"
+    if written is None:
+        raise OptionError(f"{where}: the snapshot does not tell its type, so that it can't be read as {wanted}")
+    try:
+        resolved = resolve(written, wanted)
+    except StateMigrationError as e:
+        hint = "a column that is only to be converted takes a type of Spark or Arrow instead"
+        raise StateMigrationError(f"{where}: {e}; {hint}") from e
+    if column == "key" and state.kind != BROADCAST:
+        verdict = written.snapshot().resolve_schema_compatibility(wanted).verdict
+        if verdict is Verdict.COMPATIBLE_AFTER_MIGRATION:
+            raise StateMigrationError(f"{where}: {written} would have to be migrated to {wanted}, which Flink does for no key")
+    return resolved

@@ -1,0 +1,58 @@
+"""Names that a job declares for the fields of rows in its state: no header holds them, so that they travel beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from state_processor.backends.state.column_types import by_role
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
+
+DeclaredNames = Mapping[str, RowNames]
+"""Names of rows by the part of a state: ``key``, ``namespace``, ``map_key`` or ``value``."""
+
+_PARTS: Final = ("key", "namespace", "map_key", "value")
+
+
+def declared_names(state: StateDescription) -> DeclaredNames:
+    """Return the names in the types of a state; parts without rows are left out."""
+    found = {part: row_names(getattr(state, part)) for part in _PARTS}
+    return {part: names for part, names in found.items() if names}
+
+
+def with_names(state: StateDescription, names: DeclaredNames) -> StateDescription:
+    """Return the state with rows of these names."""
+    return replace(state, **{part: with_row_names(getattr(state, part), own) for part, own in names.items()})
+
+
+def named_by(state: StateDescription, types: Mapping[str, TypeSerializer]) -> StateDescription:
+    """Return the state with the names in types that a user declares for its columns.
+
+    Raises
+    ------
+    OptionError
+        If the state has no such column, or its type is another one.
+    """
+    found = by_role(state, types.items())
+    return with_names(state, {part: names_in(given, getattr(state, part), f"column {name!r}") for name, part, given in found})
+
+
+def names_in(given: TypeSerializer, written: TypeSerializer, where: str) -> RowNames:
+    """Return the names in a type that a user declares for what is written in another.
+
+    Raises
+    ------
+    OptionError
+        If they differ in more than names.
+    """
+    if isinstance(written, TtlSerializer) and not isinstance(given, TtlSerializer):
+        given = TtlSerializer.of(given)
+    if written.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
+        raise OptionError(f"{where} is of type {written}, not {given}; types that are given here only name the fields of rows")
+    return row_names(given)

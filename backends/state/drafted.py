@@ -1,0 +1,113 @@
+"""Entries with drafts of what Kryo writes, settled where new entries meet those of the base that they replace.
+
+See :mod:`state_processor.serializers.kryo.drafts`. The first pass writes the values of updated states with drafts
+(:func:`with_drafts`); in the second, :class:`Drafts` keeps the entries of the base that give way, of one key group and state at a
+time, and rewrites the new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.io import DataOutput
+from state_processor.serializers.kryo.drafts import DraftedEntries, Parts, drafting
+
+Bytes = npt.NDArray[np.uint8]
+Describe = Callable[[memoryview, int, int], str]
+"""Key and namespace of an entry in words: from framed entries, its position, and the state's id."""
+
+
+def with_drafts(state: StateDescription) -> StateDescription:
+    """Return the state with drafts in the place of all parts of values that Kryo writes."""
+    return state if state.value is None or state.is_timer else replace(state, value=drafting(state.value))
+
+
+class Drafts:
+    """Settles the drafts in the new entries of updated states.
+
+    Parameters
+    ----------
+    states
+        All states by their ids.
+    drafted
+        The names of those whose new entries have drafts.
+    describe
+        Names an entry in messages.
+    context
+        The operator, for messages.
+    """
+
+    def __init__(self, states: Sequence[StateDescription], drafted: frozenset[str], describe: Describe, context: str) -> None:
+        self._states = states
+        self._entries = {i: _entries(s) for i, s in enumerate(states) if s.name in drafted and not s.is_timer}
+        self._entries = {i: found for i, found in self._entries.items() if not found.is_empty}
+        self._describe = describe
+        self._context = context
+        self._place: tuple[int, int] | None = None
+        self._replaced: dict[bytes, bytes] = {}
+
+    def has(self, state_id: int) -> bool:
+        """Return whether the new entries of a state have drafts."""
+        return state_id in self._entries
+
+    def keep(self, key_group: int, state_id: int, entries: Bytes) -> None:
+        """Keep entries of the base that give way; those of another key group or state are forgotten."""
+        self._enter(key_group, state_id)
+        self._replaced |= {bytes(key): bytes(value) for _, key, value in _framed(entries.data)}
+
+    def settled(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+        """Return new entries with bytes in the place of drafts.
+
+        Raises
+        ------
+        InvalidRowError
+            If a part was changed to what can't be encoded; the message names the entry, the path, and what to do.
+        """
+        self._enter(key_group, state_id)
+        drafted, target = self._entries[state_id], DataOutput()
+        for position, key, value in _framed(entries.data):
+            before = self._replaced.get(bytes(key))
+            try:
+                new = drafted.settled(value, Parts() if before is None else drafted.parts(before))
+            except InvalidRowError as problem:
+                where = f"{self._context}, state {self._states[state_id].name!r}"
+                entry = self._describe(entries.data, position, state_id)
+                raise InvalidRowError(f"{where}, {entry}: {problem}") from None
+            for part in (bytes(key), new):
+                target.write_int(len(part))
+                target.write_bytes(part)
+        return np.frombuffer(target.to_bytes(), dtype=np.uint8)
+
+    def _enter(self, key_group: int, state_id: int) -> None:
+        if self._place != (key_group, state_id):
+            self._place = (key_group, state_id)
+            self._replaced = {}
+
+
+def _entries(state: StateDescription) -> DraftedEntries:
+    """Return what settles the values of entries, which are those of canonical savepoints."""
+    assert state.value is not None
+    if state.kind == LIST:
+        return DraftedEntries(JoinedListSerializer(state.value), "value")
+    if state.kind == MAP:
+        return DraftedEntries(MapStateValue(state.value), "map_value")
+    return DraftedEntries(state.value, "value")
+
+
+def _framed(data: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
+    """Each entry of a blob: its position, its key, and its value."""
+    position = 0
+    while position < len(data):
+        key = position + 4
+        end = key + int.from_bytes(data[position:key], "big")
+        value = end + 4
+        after = value + int.from_bytes(data[end:value], "big")
+        yield position, data[key:end], data[value:after]
+        position = after

@@ -1,0 +1,311 @@
+"""Finding out how a class computes its ``hashCode``, from the key groups of keys that it has already.
+
+Where a key's ``hashCode`` is the user's code (POJOs, case classes, other objects), nothing in a snapshot says how it is
+computed; but each key lies in a key group, which tells some bits of it. The usual ways to write the method are tried, over the
+fields in every order, and those that agree with every key are kept. Where several agree, they are all asked for each new key,
+and have to agree there too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.state.key_groups import key_group
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.kernel.encode.conversion import conform
+from state_processor.serializers.keys.hash_codes import column_hashes, polynomial
+
+Hashes = npt.NDArray[np.int32]
+
+_CERTAINTY_BITS: Final = 30
+"""Bits that keys have to tell beyond what it takes to choose between all rules: one wrong rule in a thousand million fits."""
+_MOST_PERMUTED: Final = 7
+_SAMPLE: Final = 256
+_LOMBOK_PRIME: Final = 59
+_LOMBOK_NULL: Final = 43
+_PRODUCT_SEED: Final = np.int32(-889275714)  # 0xcafebabe
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """A field of all keys: its hashes, 0 for null; where it is null; and how Scala's ``##`` sees it."""
+
+    hashes: Hashes
+    nulls: npt.NDArray[np.bool_]
+    scala: Hashes
+
+
+def _objects_hash(fields: Sequence[_Field]) -> Hashes:
+    return polynomial([f.hashes for f in fields], 1)
+
+
+def _polynomial_from_zero(fields: Sequence[_Field]) -> Hashes:
+    return polynomial([f.hashes for f in fields], 0)
+
+
+def _polynomial_from_17(fields: Sequence[_Field]) -> Hashes:
+    return polynomial([f.hashes for f in fields], 17)
+
+
+def _builder_17_37(fields: Sequence[_Field]) -> Hashes:
+    return polynomial([f.hashes for f in fields], 17, 37)
+
+
+def _lombok(fields: Sequence[_Field]) -> Hashes:
+    parts = [np.where(f.nulls, np.int32(_LOMBOK_NULL), f.hashes).astype(np.int32) for f in fields]
+    return polynomial(parts, 1, _LOMBOK_PRIME)
+
+
+def _exclusive_or(fields: Sequence[_Field]) -> Hashes:
+    code: Hashes = np.bitwise_xor.reduce([f.hashes for f in fields])
+    return code
+
+
+def _rotated(h: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+    return h << np.uint32(bits) | h >> np.uint32(32 - bits)
+
+
+def _product_hash(fields: Sequence[_Field]) -> Hashes:
+    """``MurmurHash3.productHash`` of Scala 2.11 and 2.12."""
+    h = np.full(len(fields[0].hashes), _PRODUCT_SEED, dtype=np.int32).view(np.uint32)
+    with np.errstate(over="ignore"):
+        for f in fields:
+            k = f.scala.view(np.uint32) * np.uint32(0xCC9E2D51)
+            h = _rotated(h ^ _rotated(k, 15) * np.uint32(0x1B873593), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        h = h ^ np.uint32(len(fields))
+        h = (h ^ h >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+        h = (h ^ h >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+        h = h ^ h >> np.uint32(16)
+    return h.view(np.int32)
+
+
+_Combine = Callable[[Sequence[_Field]], Hashes]
+
+_ORDERED: Final[dict[str, _Combine]] = {
+    "Objects.hash": _objects_hash,
+    "a record, or 31 * hash + field from 0 on": _polynomial_from_zero,
+    "31 * hash + field from 17 on": _polynomial_from_17,
+    "Lombok": _lombok,
+    "HashCodeBuilder(17, 37)": _builder_17_37,
+    "Scala's product hash": _product_hash,
+}
+"""Rules whose result depends on the order of the fields."""
+
+_UNORDERED: Final[dict[str, _Combine]] = {"exclusive or of the fields": _exclusive_or}
+
+
+@dataclass(frozen=True, slots=True)
+class HashRule:
+    """One way in which a class may compute its ``hashCode``: a formula, over fields in an order."""
+
+    formula: str
+    fields: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.formula} ({', '.join(self.fields)})"
+
+    def apply(self, columns: dict[str, _Field]) -> Hashes:
+        """The hash codes of keys, given their fields."""
+        return {**_ORDERED, **_UNORDERED}[self.formula]([columns[name] for name in self.fields])
+
+
+@dataclass(frozen=True)
+class LearnedHash:
+    """The ``hashCode`` of a class, as far as its keys tell: what ``KeyedStateEncoder`` takes as ``key_hash``.
+
+    Parameters
+    ----------
+    serializer
+        The serializer of keys.
+    rules
+        All rules that agree with every key seen.
+    max_parallelism
+        Of the operator that is written; where rules differ in a hash but not in the key group, either will do.
+    """
+
+    serializer: PojoSerializer
+    rules: tuple[HashRule, ...]
+    max_parallelism: int
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.rules))
+
+    def __call__(self, keys: pa.Array) -> Hashes:
+        """``hashCode`` of keys.
+
+        Raises
+        ------
+        InvalidRowError
+            If the rules that are left do not agree on a key.
+        """
+        array = conform(self.serializer, keys, "key")
+        columns = _columns(self.serializer, array)
+        first = self.rules[0].apply(columns)
+        groups = key_group(first, self.max_parallelism)
+        for rule in self.rules[1:]:
+            differs = np.flatnonzero(key_group(rule.apply(columns), self.max_parallelism) != groups)
+            if len(differs):
+                row = int(differs[0])
+                problem = InvalidRowError(
+                    f"the key group of {array[row].as_py()!r} can't be told: the keys of the snapshot fit both {self.rules[0]} "
+                    f"and {rule}, which disagree here"
+                )
+                problem.row = row
+                raise problem
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A key that lies where a rule does not put it: the key as text, and the key group that it is in."""
+
+    key: str
+    key_group: int
+
+
+def misfits(
+    serializer: TypeSerializer,
+    rules: Sequence[HashRule],
+    keys: pa.Array,
+    key_groups: npt.NDArray[np.int32],
+    max_parallelism: int,
+) -> dict[HashRule, Misfit]:
+    """The rules that some of the keys contradict, each with the first such key.
+
+    Parameters
+    ----------
+    serializer
+        The serializer of the keys, a POJO's.
+    rules
+        The rules in question.
+    keys, key_groups, max_parallelism
+        As for :func:`learn_hash_rule`.
+    """
+    assert isinstance(serializer, PojoSerializer)
+    array = conform(serializer, keys, "key")
+    columns = _columns(serializer, array)
+    found = {}
+    for rule in rules:
+        differs = np.flatnonzero(key_group(rule.apply(columns), max_parallelism) != key_groups)
+        if len(differs):
+            row = int(differs[0])
+            found[rule] = Misfit(repr(array[row].as_py()), int(key_groups[row]))
+    return found
+
+
+def rules_left(
+    serializer: TypeSerializer, rules: Sequence[HashRule], contradicted: Mapping[HashRule, Misfit]
+) -> tuple[HashRule, ...]:
+    """The rules that no key contradicts.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If there are none; the message names a key for each rule.
+    """
+    left = tuple(rule for rule in rules if rule not in contradicted)
+    if left:
+        return left
+    reasons = "; ".join(
+        f"{rule} does not put {misfit.key} into key group {misfit.key_group}, where it is"
+        for rule, misfit in contradicted.items()
+    )
+    raise UnsupportedFormatError(
+        f"the hashCode of {serializer} is user code, and its keys contradict what it seemed to be: {reasons}; give it as key_hash"
+    )
+
+
+def learn_hash_rule(
+    serializer: TypeSerializer,
+    keys: pa.Array,
+    key_groups: npt.NDArray[np.int32],
+    max_parallelism: int,
+    new_max_parallelism: int | None = None,
+) -> LearnedHash:
+    """The rule that explains the key groups of all keys.
+
+    Parameters
+    ----------
+    serializer
+        The serializer of the keys, a POJO's.
+    keys, key_groups
+        Keys of a snapshot, and where each lies; the more, the surer. Repeated keys tell nothing.
+    max_parallelism
+        Of the operator that the keys are from.
+    new_max_parallelism
+        Of the operator that is written, the same by default.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If no rule fits, or there are too few keys to tell.
+    """
+    if not isinstance(serializer, PojoSerializer):
+        raise UnsupportedFormatError(f"{serializer}: only fields of a POJO tell how it may compute its hashCode")
+    array = conform(serializer, keys, "key")
+    columns = _columns(serializer, array)
+    names = [f.name for f in serializer.fields]
+    rules = list(_candidates(names))
+    distinct = len(set(zip(*(columns[n].hashes.tolist() for n in names), strict=True))) if names else 0
+    bits = distinct * math.log2(max_parallelism)
+    if bits < _CERTAINTY_BITS + math.log2(max(len(rules), 1)):
+        raise UnsupportedFormatError(
+            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to tell how it is computed; "
+            "give it as key_hash"
+        )
+    sample = {n: _first(columns[n], _SAMPLE) for n in names}
+    likely = [r for r in rules if np.array_equal(key_group(r.apply(sample), max_parallelism), key_groups[:_SAMPLE])]
+    fitting = tuple(r for r in likely if np.array_equal(key_group(r.apply(columns), max_parallelism), key_groups))
+    if not fitting:
+        tried = ", ".join([*_ORDERED, *_UNORDERED])
+        raise UnsupportedFormatError(
+            f"the hashCode of {serializer} is user code, and none of the usual ways explains the key groups of its keys "
+            f"(tried: {tried}, over all fields in every order, and over each field alone); give it as key_hash"
+        )
+    return LearnedHash(serializer, fitting, new_max_parallelism or max_parallelism)
+
+
+def _candidates(names: Sequence[str]) -> Iterator[HashRule]:
+    orders = permutations(names) if len(names) <= _MOST_PERMUTED else iter([tuple(names)])
+    for order in orders:
+        for formula in _ORDERED:
+            yield HashRule(formula, order)
+    for formula in _UNORDERED:
+        yield HashRule(formula, tuple(names))
+    for name in names if len(names) > 1 else ():
+        yield from (HashRule(formula, (name,)) for formula in _ORDERED)
+
+
+def _columns(serializer: PojoSerializer, array: pa.Array) -> dict[str, _Field]:
+    found = {}
+    for field in serializer.fields:
+        values = pc.struct_field(array, array.type.get_field_index(field.name))
+        hashes = column_hashes(field.serializer, values)
+        nulls = np.asarray(pc.is_null(values).to_numpy(zero_copy_only=False), dtype=np.bool_)
+        found[field.name] = _Field(hashes, nulls, _scala_hashes(values, hashes))
+    return found
+
+
+def _scala_hashes(values: pa.Array, hashes: Hashes) -> Hashes:
+    """``##``: equal numbers of different types have one hash, that of the int where one equals them."""
+    if not (pa.types.is_int64(values.type) or pa.types.is_floating(values.type)):
+        return hashes
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore", over="ignore"):
+        whole = numbers.astype(np.int32)
+    return np.where(whole == numbers, whole, hashes).astype(np.int32)
+
+
+def _first(field: _Field, count: int) -> _Field:
+    return _Field(field.hashes[:count], field.nulls[:count], field.scala[:count])

@@ -1,0 +1,85 @@
+"""Key groups: which slice of the key space a hash belongs to, and which subtask owns it.
+
+The rules of Flink's ``KeyGroupRangeAssignment`` and ``MathUtils``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.metadata.handles import MAX_KEY_GROUPS, KeyGroupRange
+from state_processor.serializers.errors import OptionError
+
+_MIN_DEFAULT = 128
+
+
+def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """Flink's ``MathUtils.murmurHash`` of Java hash codes.
+
+    Parameters
+    ----------
+    hashes
+        ``hashCode()`` of the keys, as 32-bit integers.
+
+    Returns
+    -------
+    Values of 0 to 2**31 - 1, of the same shape.
+    """
+    h = np.atleast_1d(np.asarray(hashes)).astype(np.int32, copy=False).view(np.uint32)
+    with np.errstate(over="ignore"):
+        h = h * np.uint32(0xCC9E2D51)
+        h = h << np.uint32(15) | h >> np.uint32(17)
+        h = h * np.uint32(0x1B873593)
+        h = h << np.uint32(13) | h >> np.uint32(19)
+        h = h * np.uint32(5) + np.uint32(0xE6546B64)
+        h ^= np.uint32(4)  # the length of the hashed int
+        h ^= h >> np.uint32(16)
+        h *= np.uint32(0x85EBCA6B)
+        h ^= h >> np.uint32(13)
+        h *= np.uint32(0xC2B2AE35)
+        h ^= h >> np.uint32(16)
+        signed = h.view(np.int32)
+        # abs() leaves the most negative number as it is; Flink makes it 0
+        absolute = np.where(signed == np.iinfo(np.int32).min, np.int32(0), np.abs(signed))
+    return absolute.astype(np.int32, copy=False).reshape(np.shape(hashes))
+
+
+def key_group(hashes: npt.ArrayLike, max_parallelism: int) -> npt.NDArray[np.int32]:
+    """Key groups of keys with these Java hash codes (``computeKeyGroupForKeyHash``)."""
+    return np.asarray(murmur(hashes) % np.int32(max_parallelism), dtype=np.int32)
+
+
+def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
+    """Key groups that a subtask owns (``computeKeyGroupRangeForOperatorIndex``).
+
+    Raises
+    ------
+    OptionError
+        The three numbers do not fit together.
+    """
+    check_parallelism(parallelism, max_parallelism)
+    if not 0 <= subtask < parallelism:
+        raise OptionError(f"subtask {subtask} is not in 0..{parallelism - 1}")
+    start = (subtask * max_parallelism + parallelism - 1) // parallelism
+    return KeyGroupRange(start, ((subtask + 1) * max_parallelism - 1) // parallelism)
+
+
+def subtask_of_key_group(group: int, parallelism: int, max_parallelism: int) -> int:
+    """The subtask that owns a key group (``computeOperatorIndexForKeyGroup``)."""
+    return group * parallelism // max_parallelism
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """The max parallelism Flink chooses for an operator that has none set."""
+    wanted = parallelism + parallelism // 2
+    return min(max(1 << max(0, wanted - 1).bit_length(), _MIN_DEFAULT), MAX_KEY_GROUPS)
+
+
+def check_parallelism(parallelism: int, max_parallelism: int) -> None:
+    """Raise :class:`OptionError` unless ``1 <= parallelism <= max_parallelism <= 32768``."""
+    if not 1 <= parallelism <= max_parallelism <= MAX_KEY_GROUPS:
+        raise OptionError(
+            f"parallelism {parallelism} and max parallelism {max_parallelism} must satisfy "
+            f"1 <= parallelism <= max parallelism <= {MAX_KEY_GROUPS}"
+        )

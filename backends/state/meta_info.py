@@ -1,0 +1,359 @@
+"""Headers of state files: which states they hold and with which serializers.
+
+Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``, ``StateMetaInfoSnapshot``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from state_processor.serializers.base import (
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+    write_versioned_snapshot,
+)
+from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    StateProcessorError,
+    UnknownSerializerError,
+    UnsupportedFormatError,
+)
+from state_processor.serializers.io import DataInput, DataOutput
+
+KEYED_VERSION: Final = 6
+"""What every Flink since 1.7 writes."""
+OPERATOR_VERSION: Final = 5
+"""What every Flink since 1.7 reads; 1.18 and later write 6."""
+
+BACKEND_TYPES: Final = ("KEY_VALUE", "OPERATOR", "BROADCAST", "PRIORITY_QUEUE", "KEY_VALUE_V2")
+"""``StateMetaInfoSnapshot.BackendStateType`` by ordinal, which is what headers store."""
+
+KEYED_STATE_TYPE: Final = "KEYED_STATE_TYPE"
+DISTRIBUTION_MODE: Final = "OPERATOR_STATE_DISTRIBUTION_MODE"
+KEY: Final = "KEY_SERIALIZER"
+NAMESPACE: Final = "NAMESPACE_SERIALIZER"
+USER_KEY: Final = "USER_KEY_SERIALIZER"
+VALUE: Final = "VALUE_SERIALIZER"
+
+_PROXY_VERSION: Final = 2
+_ROLES: Final = frozenset({KEY, NAMESPACE, USER_KEY, VALUE})
+_MOST_ATTEMPTS: Final = 500
+"""So often a header is read at most, to find where snapshots end that can't be read."""
+_MOST_OPTIONS: Final = 8
+_T = TypeVar("_T")
+
+Ends = Mapping[int, tuple[int, str]]
+"""Where snapshots that can't be read end, by where they begin, and why they can't."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateMetaInfo:
+    """One registered state (Flink: ``StateMetaInfoSnapshot``).
+
+    ``options`` and ``serializers`` keep the order of the bytes, so that writing gives the same bytes.
+    """
+
+    name: str
+    backend_type: str
+    options: dict[str, str] = field(default_factory=dict)
+    serializers: dict[str, TypeSerializerSnapshot] = field(default_factory=dict)
+
+    def restore(self, role: str) -> TypeSerializer:
+        """The serializer of a role, such as :data:`VALUE`.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the state has none in that role.
+        UnknownSerializerError
+            If a serializer inside it is not known.
+        """
+        if role not in self.serializers:
+            raise CorruptSnapshotError(f"state {self.name!r} has no {role}, only {', '.join(self.serializers) or 'nothing'}")
+        try:
+            return self.serializers[role].restore_serializer()
+        except UnknownSerializerError as problem:
+            raise UnknownSerializerError(f"state {self.name!r}: {problem}") from problem
+
+    @classmethod
+    def read(cls, source: DataInput, ends: Ends | None = None) -> StateMetaInfo:
+        """The state at ``source``.
+
+        Raises
+        ------
+        UnknownSerializerError
+            If a serializer snapshot can't be read, and ``ends`` does not have it.
+        """
+        name = source.read_utf()
+        start = source.position
+        if ends and not (name and name.isprintable()):  # a place that is tried, and begins a few bytes before the name
+            raise source.corrupt(f"a state is named {name!r}", start)
+        ordinal = source.read_int()
+        if not 0 <= ordinal < len(BACKEND_TYPES):
+            raise source.corrupt(f"state {name!r} has backend type {ordinal}, which no Flink writes", start)
+        options = {source.read_utf(): source.read_utf() for _ in range(source.read_count("options", 4))}
+        count = source.read_count("serializers", 6)
+        try:
+            serializers = {source.read_utf(): read_snapshot_proxy(source, ends) for _ in range(count)}
+        except _EndUnknownError as problem:
+            raise problem.of_state(name) from None
+        return cls(name, BACKEND_TYPES[ordinal], options, serializers)
+
+    @classmethod
+    def read_without_serializers(cls, source: DataInput, reason: str) -> StateMetaInfo:
+        """The state at ``source``, of whose serializers only is known why they can't be read."""
+        name, ordinal = source.read_utf(), source.read_int()
+        options = {source.read_utf(): source.read_utf() for _ in range(source.read_count("options", 4))}
+        unread = UnreadSnapshot("", 0, None, f"state {name!r}: {reason}")
+        return cls(name, BACKEND_TYPES[ordinal], options, dict.fromkeys((NAMESPACE, VALUE), unread))
+
+    def write(self, target: DataOutput) -> None:
+        """The inverse of :meth:`read`."""
+        target.write_utf(self.name)
+        target.write_int(BACKEND_TYPES.index(self.backend_type))
+        target.write_int(len(self.options))
+        for key, value in self.options.items():
+            target.write_utf(key)
+            target.write_utf(value)
+        target.write_int(len(self.serializers))
+        for role, snapshot in self.serializers.items():
+            target.write_utf(role)
+            write_snapshot_proxy(snapshot, target)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedHeader:
+    """Start of a keyed state file (Flink: ``KeyedBackendSerializationProxy``). A state's id is its position in ``states``."""
+
+    version: int
+    compressed: bool
+    key: TypeSerializerSnapshot
+    states: tuple[StateMetaInfo, ...]
+
+    @classmethod
+    def read(cls, source: DataInput) -> KeyedHeader:
+        """The header at ``source``.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If Flink 1.6 or older wrote it.
+        UnknownSerializerError
+            If a serializer snapshot can't be read, and what follows it does not tell where it ends.
+        """
+        return _stepping_over(source, cls._read)
+
+    @classmethod
+    def _read(cls, source: DataInput, ends: Ends) -> KeyedHeader:
+        start = source.position
+        version = source.read_int()
+        if version != KEYED_VERSION:
+            raise _unsupported(source, "keyed", version, range(1, KEYED_VERSION), start)
+        compressed = source.read_boolean()
+        key = read_snapshot_proxy(source, ends)
+        return cls(version, compressed, key, _read_states(source, ends))
+
+    def write(self, target: DataOutput) -> None:
+        """The inverse of :meth:`read`."""
+        target.write_int(self.version)
+        target.write_boolean(self.compressed)
+        write_snapshot_proxy(self.key, target)
+        _write_states(self.states, target)
+
+    def state_id(self, name: str) -> int:
+        """Position of a state; -1 where this file does not hold it."""
+        return next((i for i, s in enumerate(self.states) if s.name == name), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHeader:
+    """Start of an operator state file (Flink: ``OperatorBackendSerializationProxy``), of ``size`` bytes where it was read."""
+
+    version: int
+    compressed: bool
+    lists: tuple[StateMetaInfo, ...]
+    broadcasts: tuple[StateMetaInfo, ...]
+    size: int = field(default=0, compare=False)
+
+    @classmethod
+    def read(cls, source: DataInput) -> OperatorHeader:
+        """The header at ``source``.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If Flink 1.6 or older wrote it.
+        UnknownSerializerError
+            As for :meth:`KeyedHeader.read`.
+        """
+        return _stepping_over(source, cls._read)
+
+    @classmethod
+    def _read(cls, source: DataInput, ends: Ends) -> OperatorHeader:
+        start = source.position
+        version = source.read_int()
+        if version not in (OPERATOR_VERSION, OPERATOR_VERSION + 1):
+            raise _unsupported(source, "operator", version, range(1, OPERATOR_VERSION), start)
+        compressed = source.read_boolean() if version > OPERATOR_VERSION else False
+        lists, broadcasts = _read_states(source, ends), _read_states(source, ends)
+        return cls(version, compressed, lists, broadcasts, source.position - start)
+
+    def write(self, target: DataOutput) -> None:
+        """The inverse of :meth:`read`."""
+        target.write_int(self.version)
+        if self.version > OPERATOR_VERSION:
+            target.write_boolean(self.compressed)
+        _write_states(self.lists, target)
+        _write_states(self.broadcasts, target)
+
+    def state(self, name: str) -> StateMetaInfo | None:
+        """A state by name; ``None`` where this file does not hold it."""
+        return next((s for s in (*self.lists, *self.broadcasts) if s.name == name), None)
+
+
+def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSerializerSnapshot:
+    """A snapshot behind its proxy version (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
+    start = source.position
+    version = source.read_int()
+    if version != _PROXY_VERSION:
+        raise source.corrupt(f"serializer snapshot of proxy version {version}, {_PROXY_VERSION} is the one known", start)
+    if ends is not None and start in ends:
+        end, reason = ends[start]
+        class_name, snapshot_version = source.read_utf(), source.read_int()
+        return UnreadSnapshot(class_name, snapshot_version, source.read_bytes(end - source.position), reason)
+    try:
+        return read_versioned_snapshot(source)
+    except UnknownSerializerError as problem:
+        if ends is None:
+            raise
+        raise _EndUnknownError(str(problem), start) from problem
+
+
+class _EndUnknownError(UnknownSerializerError):
+    """A snapshot that can't be read, and where it begins."""
+
+    def __init__(self, message: str, start: int) -> None:
+        super().__init__(message)
+        self.start = start
+
+    def of_state(self, name: str) -> _EndUnknownError:
+        """The error, naming the state."""
+        return _EndUnknownError(f"state {name!r}: {self}", self.start)
+
+
+def _stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T]) -> _T:
+    """A header in which snapshots that can't be read are stepped over.
+
+    A snapshot has no length, but the header's end is known: of all places where the snapshot might end, there has to be exactly
+    one from which the rest of the header leads to that end.
+    """
+    start = source.position
+    try:
+        return read(source, {})
+    except _EndUnknownError as problem:
+        found = _completions(source, start, read, {}, problem, iter(range(_MOST_ATTEMPTS)))
+        if len(found) != 1:
+            raise UnknownSerializerError(str(problem)) from problem
+        end, header = found[0]
+        source.position = end
+        return header
+
+
+def _completions(
+    source: DataInput,
+    start: int,
+    read: Callable[[DataInput, Ends], _T],
+    ends: Ends,
+    problem: _EndUnknownError,
+    attempts: Iterator[int],
+) -> list[tuple[int, _T]]:
+    """Up to two ways to read the header to its end, with where each ends.
+
+    Raises
+    ------
+    UnknownSerializerError
+        If ``attempts`` are used up: with many snapshots that can't be read, the ways multiply.
+    """
+    found: list[tuple[int, _T]] = []
+    for end in _possible_ends(source, problem.start):
+        if next(attempts, None) is None:
+            raise UnknownSerializerError(str(problem))
+        source.position = start
+        more = {**ends, problem.start: (end, str(problem))}
+        try:
+            header = read(source, more)
+        except _EndUnknownError as other:
+            if other.start >= end:
+                found += _completions(source, start, read, more, other, attempts)
+        except (StateProcessorError, ValueError):
+            continue
+        else:
+            if source.at_end():
+                found.append((source.position, header))
+        if len(found) > 1:
+            return found[:2]
+    return found
+
+
+def _possible_ends(source: DataInput, start: int) -> Iterator[int]:
+    """Yield where a snapshot may end: at the header's end, or where another serializer, a state, or a number of states begins."""
+    source.position = start + 4
+    source.read_utf()
+    source.read_int()
+    for end in range(source.position, source.end):
+        if _is_serializer_or_state(source, end) or _is_count_of_states(source, end):
+            yield end
+    yield source.end
+
+
+def _is_serializer_or_state(source: DataInput, position: int) -> bool:
+    source.position = position
+    try:
+        name = source.read_utf()
+        if name in _ROLES:
+            return source.read_int() == _PROXY_VERSION
+        is_state = bool(name) and name.isprintable() and 0 <= source.read_int() < len(BACKEND_TYPES)
+        return is_state and 0 <= source.read_int() <= _MOST_OPTIONS
+    except (StateProcessorError, ValueError):
+        return False
+
+
+def _is_count_of_states(source: DataInput, position: int) -> bool:
+    source.position = position
+    if source.remaining < 2:
+        return False
+    count = source.read_short()
+    return (count == 0 and source.at_end()) or (count > 0 and _is_serializer_or_state(source, position + 2))
+
+
+def write_snapshot_proxy(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
+    """The inverse of :func:`read_snapshot_proxy`."""
+    target.write_int(_PROXY_VERSION)
+    write_versioned_snapshot(snapshot, target)
+
+
+def _read_states(source: DataInput, ends: Ends) -> tuple[StateMetaInfo, ...]:
+    start = source.position
+    count = source.read_short()
+    if count < 0 or count * 14 > source.remaining:
+        raise source.corrupt(f"{count} states announced, {source.remaining} bytes left", start)
+    return tuple(StateMetaInfo.read(source, ends) for _ in range(count))
+
+
+def _write_states(states: tuple[StateMetaInfo, ...], target: DataOutput) -> None:
+    target.write_short(len(states))
+    for state in states:
+        state.write(target)
+
+
+def _unsupported(source: DataInput, kind: str, version: int, old: range, start: int) -> Exception:
+    if version in old:
+        return UnsupportedFormatError(
+            f"{source.source}, offset {start}: {kind} state of format version {version}, written by Flink 1.6 or older. "
+            "Its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint."
+        )
+    return source.corrupt(f"{kind} state of format version {version}, which no Flink writes", start)

@@ -1,0 +1,1 @@
+"""Files of a new savepoint: rows encoded, entries passed through, operators assembled."""

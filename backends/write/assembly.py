@@ -1,0 +1,216 @@
+"""Assembling a savepoint from the handles of its subtasks, for a Flink version.
+
+A savepoint is written in three steps: :class:`~state_processor.backends.write.staging.Staging` makes the directory; tasks write
+state files into it and give back handles, which can be pickled; :func:`commit_savepoint` writes ``_metadata``, last of all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.properties import savepoint_properties
+from state_processor.backends.metadata.snapshot_metadata import (
+    LAYOUTS,
+    CheckpointMetadata,
+    MasterState,
+    OperatorState,
+    OperatorSubtaskState,
+    read_metadata,
+    write_metadata,
+)
+from state_processor.backends.state.key_groups import check_parallelism, range_of_subtask
+from state_processor.backends.write.staging import Staging
+from state_processor.serializers.errors import OptionError, StateProcessorError
+
+WIDEST_VERSION: Final = 3
+"""The version of ``_metadata`` that every Flink since 1.11 reads."""
+
+_VERSIONS: Final = (((2, 1), 6), ((2, 0), 5), ((1, 16), 4), ((1, 13), 3))
+_VERSION: Final = re.compile(r"(\d+)\.(\d+|x)(?:[.-]|$)")
+
+
+def metadata_version(flink_version: str | None) -> int:
+    """The version of ``_metadata`` that a Flink version writes; the one that all read for ``None``.
+
+    ``2.x`` stands for every Flink 2, and gets what all of them read.
+
+    Raises
+    ------
+    OptionError
+        If it is no version, or one that does not read canonical savepoints of every backend (before 1.13).
+    """
+    if flink_version is None:
+        return WIDEST_VERSION
+    found = _VERSION.match(flink_version)
+    if found is None:
+        raise OptionError(f"flink_version={flink_version!r}: a version like '1.20' or '2.1' is wanted, or '2.x'")
+    major = int(found[1])
+    minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
+    for least, version in _VERSIONS:
+        if (major, minor) >= least:
+            return version
+    raise OptionError(
+        f"flink_version={flink_version!r}: Flink 1.13 is the first that restores canonical savepoints in each backend"
+    )
+
+
+@dataclass(frozen=True)
+class SubtaskHandles:
+    """What one subtask has written."""
+
+    keyed: h.KeyedStateHandle | None = None
+    operator: h.OperatorStateHandle | None = None
+    raw_keyed: h.KeyedStateHandle | None = None
+    raw_operator: h.OperatorStateHandle | None = None
+
+
+@dataclass(frozen=True)
+class NewOperator:
+    """One operator of the new savepoint.
+
+    Parameters
+    ----------
+    operator_id
+        32 hexadecimal digits; see :meth:`of_uid`.
+    parallelism, max_parallelism
+        Of the operator; a job without a max parallelism of its own takes over this one.
+    subtasks
+        What subtasks have written, by number; those that have nothing may be left out.
+    coordinator_state
+        The state of the operator's coordinator, if it has one.
+    uid, name
+        Kept by versions 5 and later.
+    """
+
+    operator_id: str
+    parallelism: int
+    max_parallelism: int
+    subtasks: Mapping[int, SubtaskHandles] = field(default_factory=dict)
+    coordinator_state: h.ByteStreamStateHandle | None = None
+    uid: str | None = None
+    name: str | None = None
+
+    @classmethod
+    def of_uid(cls, uid: str, parallelism: int, max_parallelism: int, subtasks: Mapping[int, SubtaskHandles]) -> NewOperator:
+        """The operator with a uid."""
+        return cls(operator_id(uid), parallelism, max_parallelism, subtasks, uid=uid)
+
+    def to_state(self) -> OperatorState:
+        """The operator as ``_metadata`` has it.
+
+        Raises
+        ------
+        OptionError
+            If a keyed handle does not cover exactly the key groups of its subtask.
+        """
+        check_parallelism(self.parallelism, self.max_parallelism)
+        foreign = [index for index in self.subtasks if not 0 <= index < self.parallelism]
+        if foreign:
+            raise OptionError(f"operator {self.uid or self.operator_id}: subtask {foreign[0]}, parallelism is {self.parallelism}")
+        subtasks = []
+        for index in range(self.parallelism):
+            handles = self.subtasks.get(index, SubtaskHandles())
+            self._check_range(index, handles.keyed)
+            subtasks.append(
+                OperatorSubtaskState(
+                    index,
+                    managed_operator=handles.operator,
+                    raw_operator=handles.raw_operator,
+                    managed_keyed=handles.keyed,
+                    raw_keyed=handles.raw_keyed,
+                )
+            )
+        return OperatorState(
+            self.operator_id,
+            self.parallelism,
+            self.max_parallelism,
+            tuple(subtasks),
+            self.coordinator_state,
+            self.name,
+            self.uid,
+        )
+
+    def _check_range(self, index: int, handle: h.KeyedStateHandle | None) -> None:
+        wanted = range_of_subtask(index, self.parallelism, self.max_parallelism)
+        if isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint and handle.key_groups != wanted:
+            raise OptionError(
+                f"operator {self.uid or self.operator_id}, subtask {index}: its file holds key groups {handle.key_groups}, "
+                f"{wanted} are its own"
+            )
+
+
+def commit_savepoint(
+    staging: Staging,
+    operators: Sequence[NewOperator | OperatorState],
+    *,
+    version: int = WIDEST_VERSION,
+    checkpoint_id: int = 1,
+    master_states: Sequence[MasterState] = (),
+) -> CheckpointMetadata:
+    """Write ``_metadata``: from then on the directory is a savepoint.
+
+    Parameters
+    ----------
+    staging
+        The directory with all the files.
+    operators
+        All operators; those that an existing snapshot has may be given as they are there, if their files are reachable from
+        the new directory.
+    version
+        Of ``_metadata``; see :func:`metadata_version`.
+    checkpoint_id
+        The number of the checkpoint; Flink goes on counting from it.
+    master_states
+        State of hooks of the checkpoint coordinator.
+
+    Raises
+    ------
+    OptionError
+        If an operator occurs twice, or its parts do not fit together.
+    """
+    states = tuple(o.to_state() if isinstance(o, NewOperator) else o for o in operators)
+    ids = [s.operator_id for s in states]
+    if len(set(ids)) < len(ids):
+        twice = next(i for i in ids if ids.count(i) > 1)
+        raise OptionError(f"operator {twice} is written twice")
+    properties = savepoint_properties() if LAYOUTS[version].properties else None
+    metadata = CheckpointMetadata(version, checkpoint_id, states, tuple(master_states), properties)
+    replaced = _files_of(staging.present_metadata())
+    staging.commit(write_metadata(metadata), dict(_files(states)), replaced)
+    return metadata
+
+
+def _files_of(metadata: memoryview | None) -> set[str]:
+    """The files of a savepoint that is replaced; none that are known where it can't be read."""
+    with suppress(StateProcessorError):
+        return {name for name, _ in _files(read_metadata(metadata).operators)} if metadata is not None else set()
+    return set()
+
+
+def _files(states: Sequence[OperatorState]) -> Iterator[tuple[str, int]]:
+    """All files beside ``_metadata`` that operators refer to: names and lengths."""
+    for state in states:
+        for subtask in state.subtasks:
+            for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator):
+                for stream in _streams(handle):
+                    if isinstance(stream, h.RelativeFileStateHandle):
+                        yield stream.path, stream.size
+
+
+def _streams(handle: h.KeyedStateHandle | h.OperatorStateHandle | None) -> Iterator[h.StreamStateHandle]:
+    if isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+        yield handle.meta
+        yield from (file.stream for file in handle.files)
+    elif isinstance(handle, h.ChangelogStateBackendHandle):
+        for part in (*handle.materialized, *handle.changes):
+            yield from _streams(part)
+    elif isinstance(handle, h.ChangelogFileStateHandle):
+        yield from (stream for _, stream in handle.streams)
+    elif handle is not None and not isinstance(handle, h.InMemoryChangelogStateHandle):
+        yield handle.stream

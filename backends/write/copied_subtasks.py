@@ -1,0 +1,72 @@
+"""Taking over a subtask's state file by file, for operators that nobody changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TypeVar
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
+from state_processor.backends.write.pass_through import copy_stream
+from state_processor.backends.write.staging import FileSink
+from state_processor.serializers.errors import UnsupportedFormatError
+
+OpenSink = Callable[[str], AbstractContextManager[FileSink]]
+"""Opens a new file for what it is told: ``keyed``, ``operator``, ``raw-keyed``, ``raw-operator``."""
+
+_Handle = TypeVar("_Handle", h.KeyGroupsStateHandle, h.OperatorStreamStateHandle)
+
+
+def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: OpenSink, context: str) -> OperatorSubtaskState:
+    """The subtask with copies of its files.
+
+    Parameters
+    ----------
+    subtask
+        The subtask as the base has it; keyed state in a single file, as canonical savepoints and the heap backend have it.
+    snapshot
+        The base.
+    open_sink
+        Opens the files to write.
+    context
+        Operator and subtask, for error messages.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If records are in flight, or keyed state lies in files of an embedded store.
+    """
+    if subtask.input_channels or subtask.result_subpartitions:
+        raise UnsupportedFormatError(
+            f"{context}: this unaligned checkpoint holds records in flight, which would be lost; start from a savepoint instead"
+        )
+
+    def copied(handle: _Handle | None, what: str) -> _Handle | None:
+        if handle is None or isinstance(handle.stream, h.ByteStreamStateHandle):
+            return handle
+        with open_sink(what) as sink:
+            return replace(handle, stream=copy_stream(snapshot.open(handle.stream, context), sink))
+
+    return replace(
+        subtask,
+        managed_operator=copied(_plain(subtask.managed_operator), "operator"),
+        raw_operator=copied(_plain(subtask.raw_operator), "raw-operator"),
+        managed_keyed=copied(_single(subtask.managed_keyed, context), "keyed"),
+        raw_keyed=copied(_single(subtask.raw_keyed, context), "raw-keyed"),
+    )
+
+
+def _plain(handle: h.OperatorStateHandle | None) -> h.OperatorStreamStateHandle | None:
+    """An operator state handle without file merging, which savepoints do not have."""
+    if isinstance(handle, h.FileMergingOperatorStreamStateHandle):
+        return None if handle.is_empty else h.OperatorStreamStateHandle(handle.states, handle.stream)
+    return handle
+
+
+def _single(handle: h.KeyedStateHandle | None, context: str) -> h.KeyGroupsStateHandle | None:
+    if handle is None or isinstance(handle, h.KeyGroupsStateHandle):
+        return handle
+    raise UnsupportedFormatError(f"{context}: the files of {type(handle).__name__} can't be copied one by one")

@@ -1,0 +1,451 @@
+"""From rows to framed entries, grouped by key group: the first pass of writing keyed state.
+
+Pass 1, anywhere: :class:`KeyedStateEncoder` turns record batches of rows into batches of blobs
+(:data:`BLOB_SCHEMA`): the entries of one state and key group as the bytes that go into the file, and the subtask that owns the
+key group. Then blobs are brought together by ``subtask`` and sorted by ``key_group`` and ``state``.
+
+Pass 2, one subtask at a time: :func:`write_blobs` (or
+:class:`~state_processor.backends.write.canonical_writer.KeyedStateFileWriter`, which it feeds) writes a subtask's file from its
+blobs in that order.
+
+What rows hold:
+
+============================ ==============================================================================
+state                        columns
+============================ ==============================================================================
+VALUE, REDUCING, AGGREGATING ``key``, ``value``
+LIST                         ``key``, ``value``: a list
+MAP                          ``key``, ``value``: a map; or ``key``, ``map_key``, ``map_value``: a row per entry
+timers                       ``key``, ``timestamp`` (milliseconds)
+any, not in void namespace   ``namespace``, or ``window``
+any, with TTL                ``_last_access``, if there is one: a timestamp, or beside a list or map a list of them
+============================ ==============================================================================
+
+A null value, list or map, and an empty list or map, is no entry: that is how Flink has it. A null as the value of a map's entry,
+or as an element of a list, is written where the type has bytes for null, and refused where it has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats.entry_framing import group_entries
+from state_processor.backends.formats.keyed_files import prefix_size
+from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, with_columns
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.state.key_groups import check_parallelism, key_group
+from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
+from state_processor.serializers.core.templates import SignFlippedLongSerializer
+from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.kernel.columns import Column
+from state_processor.serializers.kernel.encode import ops
+from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, describe_row
+from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
+from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.runtime.streaming import TtlMapStateValue
+
+BLOB_SCHEMA: Final = pa.schema(
+    [
+        pa.field("subtask", pa.int32(), nullable=False),
+        pa.field("key_group", pa.int32(), nullable=False),
+        pa.field("state", pa.int32(), nullable=False),
+        pa.field("blob", pa.binary(), nullable=False),
+        pa.field("count", pa.int64(), nullable=False),
+    ]
+)
+"""Blobs: where they belong, their bytes, and the number of their entries. ``state`` is the id in the file's header."""
+
+KEY: Final = "key"
+VALUE: Final = "value"
+MAP_KEY: Final = "map_key"
+MAP_VALUE: Final = "map_value"
+TIMESTAMP: Final = "timestamp"
+NAMESPACES: Final = ("namespace", "window")
+
+_TIMESTAMP: Final = SignFlippedLongSerializer()
+_TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
+_LARGEST_BATCH: Final = 1 << 30
+
+KeyHash = Callable[[pa.Array], npt.NDArray[np.int32]]
+"""``hashCode`` of keys, for types whose own rule is not known; see :mod:`state_processor.backends.state.hash_inference`."""
+
+
+class KeyedStateEncoder:
+    """Writes rows of one keyed state, or timer queue, as blobs.
+
+    Parameters
+    ----------
+    state
+        The state with its serializers.
+    state_id
+        Its position in the header of the files to write.
+    schema
+        The columns of the rows; others than those named in this module's table are not looked at.
+    max_parallelism, parallelism
+        Of the operator.
+    key_hash
+        ``hashCode`` of keys, where the serializer does not know it.
+    last_access
+        Milliseconds since 1970 that values with TTL get where no column has the time.
+    context
+        The operator, for error messages.
+
+    Raises
+    ------
+    InvalidRowError
+        If a column is missing or of a type that does not fit.
+    """
+
+    def __init__(
+        self,
+        state: StateDescription,
+        state_id: int,
+        schema: pa.Schema,
+        *,
+        max_parallelism: int,
+        parallelism: int,
+        key_hash: KeyHash | None = None,
+        last_access: int = 0,
+        context: str = "",
+    ) -> None:
+        check_parallelism(parallelism, max_parallelism)
+        self._state = state
+        self._state_id = state_id
+        self._max_parallelism = max_parallelism
+        self._parallelism = parallelism
+        self._context = ", ".join(filter(None, [context, f"state {state.name!r}"]))
+        key = _required(state.key)
+        self._hash: KeyHash = key_hash or (lambda keys: hash_codes(key, keys))
+        self._zips = state.has_ttl and _is_listed(schema)
+        try:
+            program = compile_entries(state, schema, max_parallelism, EncodeOptions(last_access))
+        except InvalidRowError as problem:
+            raise InvalidRowError(f"{self._context}: {problem}") from None
+        self._encoder = ColumnEncoder(program, self._context)
+
+    def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The blobs of a batch of rows, as batches of :data:`BLOB_SCHEMA`.
+
+        Raises
+        ------
+        InvalidRowError
+            If a row can't be written; the message names it and the column.
+        """
+        if not batch.num_rows:
+            return
+        try:
+            hashes = self._hash(batch.column(batch.schema.get_field_index(KEY)))
+        except InvalidRowError as problem:
+            words = [] if problem.row is None else describe_row(batch, problem.row)
+            raise InvalidRowError(f"{', '.join([self._context, *words])}: {problem}") from None
+        yield from self.encode_in_groups(batch, key_group(hashes, self._max_parallelism))
+
+    def encode_in_groups(self, batch: pa.RecordBatch, groups: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
+        """The same for rows whose key groups are known."""
+        if MAP_KEY in batch.schema.names:
+            _check_present(batch, MAP_KEY, self._context)
+        if LIST_INDEX in batch.schema.names:
+            _check_places(batch, self._context)
+        if self._zips:
+            batch = _zip_access(batch, self._context)
+        groups = np.ascontiguousarray(groups, dtype=np.int32)
+        encoded = self._encoder.encode(batch, groups)
+        spans = np.zeros((self._max_parallelism, 3), dtype=np.int64)
+        data = np.empty(len(encoded.data), dtype=np.uint8)
+        group_entries(encoded.data, encoded.entries, groups, spans, data)
+        every = np.arange(self._max_parallelism, dtype=np.int32)
+        yield from to_blobs(data, spans, every, self._state_id, self._parallelism, self._max_parallelism)
+
+
+def to_blobs(
+    data: npt.NDArray[np.uint8],
+    spans: npt.NDArray[np.int64],
+    groups: npt.NDArray[np.int32],
+    state_id: int,
+    parallelism: int,
+    max_parallelism: int,
+) -> Iterator[pa.RecordBatch]:
+    """Adjacent stretches of bytes (lines of begin, end and number of entries), each of one key group, as blobs."""
+    kept = spans[:, 2] > 0
+    spans, groups = spans[kept], groups[kept]
+    first = 0
+    while first < len(spans):
+        base = int(spans[first, 0])
+        last = max(first + 1, int(np.searchsorted(spans[:, 1], base + _LARGEST_BATCH, side="right")))
+        part, in_groups = spans[first:last], groups[first:last]
+        offsets = np.append(part[:, 0], part[-1, 1]) - base
+        if offsets[-1] >= 1 << 31:
+            raise InvalidRowError(f"the entries of key group {int(in_groups[0])} in one batch exceed 2 GiB; use smaller batches")
+        blobs = pa.Array.from_buffers(
+            pa.binary(),
+            len(part),
+            [None, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data[base : int(part[-1, 1])])],
+        )
+        subtasks = in_groups.astype(np.int64) * parallelism // max_parallelism
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(subtasks.astype(np.int32)),
+                pa.array(in_groups.astype(np.int32)),
+                pa.array(np.full(len(part), state_id, dtype=np.int32)),
+                blobs,
+                pa.array(part[:, 2]),
+            ],
+            schema=BLOB_SCHEMA,
+        )
+        first = last
+
+
+def write_blobs(writer: KeyedStateFileWriter, blobs: Iterable[pa.RecordBatch]) -> h.KeyGroupsStateHandle:
+    """Write a subtask's file from its blobs, sorted by key group and state."""
+    for batch in blobs:
+        groups, states = batch.column(1).to_pylist(), batch.column(2).to_pylist()
+        for key_group_, state, blob in zip(groups, states, batch.column(3), strict=True):
+            writer.add(key_group_, state, memoryview(blob.as_buffer()))
+    return writer.close()
+
+
+def compile_entries(
+    state: StateDescription,
+    schema: pa.Schema,
+    max_parallelism: int,
+    options: EncodeOptions,
+    names: Mapping[str, str] | None = None,
+) -> EncodeProgram:
+    """The program that writes the framed entries of a row.
+
+    Parameters
+    ----------
+    state, schema, max_parallelism
+        As for :class:`KeyedStateEncoder`.
+    options
+        What columns do not say.
+    names
+        What columns are called in messages, where not as here.
+
+    Raises
+    ------
+    InvalidRowError
+        If a column is missing or of a type that does not fit.
+    """
+    if state.has_ttl and _is_listed(schema):
+        schema = _zip_access(_no_rows(schema), "").schema
+    fields = _fields(state, schema)
+    called = names or {}
+    bound = [(n, bind(serializer, schema.field(n).type, called.get(n, n))) for n, serializer in fields.items()]
+    last_access = state.has_ttl and schema.get_field_index(LAST_ACCESS) >= 0
+    if last_access:
+        _check_time(schema.field(LAST_ACCESS).type)
+        bound.append((LAST_ACCESS, _TIME_TYPE))
+    builder = EncodeBuilder(pa.schema(bound), options, LAST_ACCESS if last_access else None)
+    prefix = prefix_size(max_parallelism)
+    if state.is_timer:
+        _emit_entry(builder, [(TIMESTAMP, _TIMESTAMP), *_key_parts(state, fields)], False, prefix, None)
+    elif state.kind == MAP and VALUE in fields:
+        _emit_map(builder, state, fields, prefix)
+    else:
+        _emit_value(builder, state, fields, prefix)
+    builder.op(ops.ROW_END)
+    return builder.build()
+
+
+def _is_listed(schema: pa.Schema) -> bool:
+    """Whether each element of a list, or entry of a map, comes with a time of its own."""
+    index = schema.get_field_index(LAST_ACCESS)
+    return bool(index >= 0 and pa.types.is_list(schema.field(index).type))
+
+
+def _check_time(given: pa.DataType) -> None:
+    if not (pa.types.is_null(given) or (pa.types.is_timestamp(given) and given.tz is not None)):
+        raise InvalidRowError(f"column {LAST_ACCESS} is of type {given}; a time of access is a timestamp with time zone")
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
+    """The batch with the time of each element inside the list or map, in place of a list of times beside it."""
+    access = batch.column(batch.schema.get_field_index(LAST_ACCESS))
+    values = batch.column(batch.schema.get_field_index(VALUE))
+    lengths = [pc.list_value_length(access).fill_null(0), pc.list_value_length(_as_list(values)).fill_null(0)]
+    if not lengths[0].equals(lengths[1]):
+        row = int(np.flatnonzero(lengths[0].to_numpy() != lengths[1].to_numpy())[0])
+        words = ", ".join([context, *describe_row(batch, row)])
+        raise InvalidRowError(f"{words}: column {LAST_ACCESS} has {lengths[0][row]} times, the value {lengths[1][row]} elements")
+    _check_time(access.type.value_type)
+    times = pc.list_flatten(access).cast(_TIME_TYPE)
+    is_map = pa.types.is_map(values.type)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths[1].to_numpy()))).astype(np.int32))
+    elements = pc.list_flatten(_as_list(values))
+    flat = pc.struct_field(elements, 1) if is_map else elements
+    present = np.asarray(pc.or_(pc.is_valid(times), pc.is_valid(flat)).to_numpy(zero_copy_only=False))
+    fields = [pa.field(LAST_ACCESS, _TIME_TYPE), pa.field(VALUE, flat.type)]
+    pairs = pa.StructArray.from_arrays([times, flat], fields=fields, mask=pa.array(~present))
+    if is_map:
+        zipped = pa.MapArray.from_arrays(offsets, pc.struct_field(elements, 0), pairs)
+    else:
+        zipped = pa.ListArray.from_arrays(offsets, pairs)
+    return with_columns(batch, {VALUE: zipped, LAST_ACCESS: None})
+
+
+def _check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
+    column = batch.column(batch.schema.get_field_index(name))
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        words = ", ".join([context, *describe_row(batch, row)])
+        raise InvalidRowError(f"{words}: column {name} of row {row} is null; a key can't be")
+
+
+def _check_places(batch: pa.RecordBatch, context: str) -> None:
+    """Refuse lists that were put together from elements whose places are not 0, 1, 2 and so on."""
+    places = batch.column(batch.schema.get_field_index(LIST_INDEX))
+    lengths = pc.list_value_length(places).fill_null(0).to_numpy()
+    found = pc.list_flatten(places).cast(pa.int64()).fill_null(-1).to_numpy()
+    ends = np.cumsum(lengths)
+    wrong = np.flatnonzero(found != np.arange(len(found)) - np.repeat(ends - lengths, lengths))
+    if len(wrong):
+        row = int(np.searchsorted(ends, wrong[0], side="right"))
+        given = places[row].as_py()
+        shown = ", ".join("null" if i is None else str(i) for i in given[:20]) + (", …" if len(given) > 20 else "")
+        words = ", ".join([context, *describe_row(batch, row)[:1]])
+        raise InvalidRowError(
+            f"{words}: {LIST_INDEX} of its elements has to be each number from 0 to {len(given) - 1} once, found {shown}"
+        )
+
+
+def _as_list(values: pa.Array) -> pa.Array:
+    """A map column as the list of its entries."""
+    if not pa.types.is_map(values.type):
+        return values
+    return values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
+
+
+def _required(serializer: TypeSerializer | None) -> TypeSerializer:
+    if serializer is None:
+        raise OptionError("a serializer of the state is missing")
+    return serializer
+
+
+def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSerializer]:
+    """The columns to write, each with the serializer of its values."""
+    names = set(schema.names)
+    fields = {KEY: _required(state.key)}
+    if not state.in_void_namespace:
+        given = [n for n in NAMESPACES if n in names]
+        if len(given) != 1:
+            raise InvalidRowError(f"it is in {state.namespace}: one column 'namespace' or 'window' is needed")
+        fields[given[0]] = _required(state.namespace)
+    value = _required(state.value)
+    if state.is_timer:
+        fields[TIMESTAMP] = _TIMESTAMP
+    elif state.kind == LIST:
+        fields[VALUE] = JoinedListSerializer(value)
+    elif state.kind == MAP and MAP_KEY in names:
+        fields |= {MAP_KEY: _required(state.map_key), MAP_VALUE: _map_value(state)}
+    elif state.kind == MAP:
+        fields[VALUE] = _MapColumn(_required(state.map_key), _map_value(state))
+    else:
+        fields[VALUE] = value
+    missing = [n for n in fields if n not in names]
+    if missing:
+        raise InvalidRowError(f"column {missing[0]!r} is missing; there are {', '.join(schema.names)}")
+    return fields
+
+
+def _map_value(state: StateDescription) -> MapStateValue:
+    value = _required(state.value)
+    return TtlMapStateValue(value) if state.has_ttl else MapStateValue(value)
+
+
+class _MapColumn(JoinedListSerializer):
+    """The column of a whole map, whose entries are written one by one."""
+
+    def __init__(self, key: TypeSerializer, value: TypeSerializer) -> None:
+        super().__init__(value)
+        self.key = key
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key},{self.element}>"
+
+    def arrow_type(self, options: object) -> pa.DataType:
+        return pa.map_(self.key.arrow_type(options), self.element.arrow_type(options))  # type: ignore[arg-type]
+
+
+Parts = list[tuple[str, TypeSerializer]]
+
+
+def _key_parts(state: StateDescription, fields: dict[str, TypeSerializer]) -> Parts:
+    """Key and namespace; the void one has no column."""
+    namespace = next((n for n in NAMESPACES if n in fields), "")
+    return [(KEY, fields[KEY]), (namespace, _required(state.namespace))]
+
+
+def _is_suffixed(state: StateDescription) -> bool:
+    return _required(state.key).length < 0 and _required(state.namespace).length < 0
+
+
+def _emit_key(builder: EncodeBuilder, parts: Parts, suffixed: bool, prefix: int) -> None:
+    builder.op(ops.PREFIX, None, prefix)
+    for name, serializer in parts:
+        start = builder.register()
+        if suffixed:
+            builder.op(ops.MARK, None, start)
+        if name:
+            with builder.field(name):
+                (serializer.emit_encode_key if name == KEY else serializer.emit_encode)(builder, builder.column(name))
+        else:
+            builder.bytes(serializer.serialize(None))
+        if suffixed:
+            builder.op(ops.SUFFIX, None, start)
+
+
+def _emit_entry(
+    builder: EncodeBuilder,
+    parts: Parts,
+    suffixed: bool,
+    prefix: int,
+    value: tuple[str, TypeSerializer, Column] | None,
+    map_key: tuple[str, TypeSerializer, Column] | None = None,
+) -> None:
+    with builder.frame():
+        _emit_key(builder, parts, suffixed, prefix)
+        if map_key is not None:
+            name, serializer, column = map_key
+            with builder.field(name):
+                serializer.emit_encode(builder, column)
+    with builder.frame():
+        if value is not None:
+            name, serializer, column = value
+            with builder.field(name):
+                serializer.emit_encode(builder, column)
+    builder.op(ops.ENTRY_END)
+
+
+def _emit_value(builder: EncodeBuilder, state: StateDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
+    parts, suffixed = _key_parts(state, fields), _is_suffixed(state)
+    if MAP_KEY in fields:
+        map_key = (MAP_KEY, fields[MAP_KEY], builder.column(MAP_KEY))
+        _emit_entry(builder, parts, suffixed, prefix, (MAP_VALUE, fields[MAP_VALUE], builder.column(MAP_VALUE)), map_key)
+        return
+    column = builder.column(VALUE)
+    with builder.unless(ops.SKIP_EMPTY if state.kind == LIST else ops.SKIP_NULL, column):
+        _emit_entry(builder, parts, suffixed, prefix, (VALUE, fields[VALUE], column))
+
+
+def _emit_map(builder: EncodeBuilder, state: StateDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
+    column, map_column = builder.column(VALUE), fields[VALUE]
+    assert isinstance(map_column, _MapColumn)
+    key = (f"{VALUE}.key", map_column.key, column.child(0))
+    value = (f"{VALUE}.value", map_column.element, column.child(1))
+    with builder.unless(ops.SKIP_EMPTY, column), builder.elements(column, ops.LOOSE):
+        _emit_entry(builder, _key_parts(state, fields), _is_suffixed(state), prefix, value, key)

@@ -1,0 +1,346 @@
+"""State for Flink 2.x from what Flink 1.x wrote: which states change, and their entries with other bytes.
+
+A migration is an evolution whose new serializers follow from the old ones by rules
+(:mod:`~state_processor.serializers.evolution.migration`). Keys stay in their key groups, which are those of the Java objects, and
+what has the same bytes under both versions is carried as such.
+
+Paths of types begin with the part of a state that they are of: ``key:``, ``namespace:``, ``map_key:``; those without are of the
+value (of a list's element, of a map's value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.changelog import ChangelogSource
+from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
+from state_processor.backends.formats.keyed_files import Block, HeapSource, KeyedStateSource, RowSite, decode_framed
+from state_processor.backends.formats.raw_keyed import RawTimersSource
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import LIST, MAP, StateDescription, describe_keyed, describe_operator_state
+from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.pass_through import Captured, FramedSource, KeyedCarrier, decode_bytes
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
+from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import NotCompilableError, UnsupportedFormatError
+from state_processor.serializers.evolution.migrated_values import converting
+from state_processor.serializers.evolution.migration import Adapt, Migrated, Note, TypeMigration
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.runtime.streaming import TimerSerializer
+
+KEY_PATH: Final = "key:"
+NAMESPACE_PATH: Final = "namespace:"
+MAP_KEY_PATH: Final = "map_key:"
+
+Types = Mapping[str, Mapping[str, TypeSerializer]]
+"""New types of parts by state and path; see :class:`~state_processor.serializers.evolution.migration.TypeMigration`."""
+
+_LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
+_PARTS: Final = frozenset({layouts.KEY, layouts.NAMESPACE, layouts.TIMESTAMP, KEY_GROUP_COLUMN})
+_COLUMNS: Final = _PARTS | {layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE}
+_FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with remove_state")
+
+
+@dataclass(frozen=True)
+class StateMigration:
+    """What becomes of one state.
+
+    Parameters
+    ----------
+    new, reading
+        Its registration for Flink 2.x, and one whose serializers read what Flink 1.x wrote as values of the new.
+    changes, problems
+        What is converted, and what can't be.
+    undecided
+        Collections whose elements' type is not known: the declared class, by path.
+    used
+        The paths of types that were of use.
+    """
+
+    new: mi.StateMetaInfo
+    reading: mi.StateMetaInfo
+    changes: tuple[Note, ...] = ()
+    problems: tuple[Note, ...] = ()
+    undecided: Mapping[str, str] = field(default_factory=dict)
+    used: frozenset[str] = frozenset()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything is to be done for it, or can't be."""
+        return bool(self.changes or self.problems or self.undecided)
+
+    @classmethod
+    def of(cls, meta: mi.StateMetaInfo, roles: Mapping[str, Migrated], migration: TypeMigration) -> StateMigration:
+        """That of a state with the serializers of all its roles."""
+        notes = (tuple(migration.changes), tuple(migration.problems), dict(migration.undecided), frozenset(migration.used))
+        if not any(m.is_changed for m in roles.values()):
+            return cls(meta, meta, *notes)
+        new = {role: roles[role].new for role in meta.serializers}
+        reading = {role: roles[role].reading for role in meta.serializers}
+        return cls(replace(meta, serializers=new), replace(meta, serializers=reading), *notes)
+
+
+@dataclass(frozen=True)
+class KeyedMigration:
+    """What becomes of the keyed states of one header: it for Flink 2.x, one to read with, and each state."""
+
+    new: mi.KeyedHeader
+    reading: mi.KeyedHeader
+    states: Mapping[str, StateMigration]
+
+    def roles(self, name: str) -> tuple[StateDescription, StateDescription]:
+        """A state with the serializers that read it, and with those that write it."""
+        state = self.states[name]
+        return describe_keyed(self.reading, state.reading), describe_keyed(self.new, state.new)
+
+    def converted(self, name: str, *, write: bool = True) -> StateDescription:
+        """The state with bytes in the place of all values: those for Flink 2.x.
+
+        Parameters
+        ----------
+        name
+            The state.
+        write
+            ``False`` to read values without writing them: the bytes are none.
+        """
+        old, new = self.roles(name)
+        convert = partial(_converted, write=write)
+        value = convert(old.value, new.value)
+        if isinstance(old.value, TimerSerializer) and isinstance(new.value, TimerSerializer):
+            key, namespace = convert(old.value.key, new.value.key), convert(old.value.namespace, new.value.namespace)
+            value = TimerSerializer(cast(TypeSerializer, key), cast(TypeSerializer, namespace))
+        return replace(
+            old,
+            key=convert(old.key, new.key),
+            namespace=convert(old.namespace, new.namespace),
+            map_key=convert(old.map_key, new.map_key),
+            value=value,
+        )
+
+
+def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adapt] | None = None) -> KeyedMigration:
+    """What becomes of the keyed states of a header.
+
+    Parameters
+    ----------
+    header
+        As Flink 1.x wrote it.
+    types
+        New types by state and path. Those of keys may stand with any state: all share one key.
+    adapt
+        What makes the serializers that read Kryo's values, by state; by default those that convert them.
+    """
+    of_keys = {path: type_ for paths in types.values() for path, type_ in paths.items() if path.startswith(KEY_PATH)}
+    states = {}
+    of_key = Migrated.unchanged(header.key)
+    for meta in header.states:
+        migration = TypeMigration({**types.get(meta.name, {}), **of_keys}, (adapt or {}).get(meta.name, converting))
+        of_key = migration.migrate(header.key, KEY_PATH)
+        if meta.backend_type == "PRIORITY_QUEUE":
+            migration.changes.clear()  # the key is in the value, too
+        roles = {role: migration.migrate(s, NAMESPACE_PATH) for role, s in meta.serializers.items() if role != mi.VALUE}
+        roles[mi.VALUE] = _migrated_value(meta, migration)
+        if meta.options.get(mi.KEYED_STATE_TYPE) == "FOLDING":
+            migration.problems.append(_FOLDING)
+        states[meta.name] = StateMigration.of(meta, roles, migration)
+    return KeyedMigration(
+        replace(header, key=of_key.new, states=tuple(s.new for s in states.values())),
+        replace(header, key=of_key.reading, states=tuple(s.reading for s in states.values())),
+        states,
+    )
+
+
+def migrate_operator_state(meta: mi.StateMetaInfo, types: Types, adapt: Adapt = converting) -> StateMigration:
+    """What becomes of a list, union or broadcast state; parameters as for :func:`migrate_keyed`."""
+    migration = TypeMigration(types.get(meta.name, {}), adapt)
+    paths = {mi.KEY: KEY_PATH, mi.VALUE: ""}
+    roles = {role: migration.migrate(snapshot, paths.get(role, role)) for role, snapshot in meta.serializers.items()}
+    return StateMigration.of(meta, roles, migration)
+
+
+def _migrated_value(meta: mi.StateMetaInfo, migration: TypeMigration) -> Migrated:
+    """The value as it is registered; the parts of lists, maps and timers have paths of their own."""
+    value, kind = meta.serializers[mi.VALUE], meta.options.get(mi.KEYED_STATE_TYPE)
+    paths: tuple[str, ...] = ()
+    if meta.backend_type == "PRIORITY_QUEUE" and value.class_name == TimerSerializer.snapshot_class:
+        paths = (KEY_PATH, NAMESPACE_PATH)
+    elif kind == LIST and isinstance(value, ListSerializerSnapshot):
+        paths = ("",)
+    elif kind == MAP and isinstance(value, MapSerializerSnapshot):
+        paths = (MAP_KEY_PATH, "")
+    if paths and isinstance(value, CompositeTypeSerializerSnapshot):
+        return migration.migrate_nested(value, "", paths)
+    return migration.migrate(value)
+
+
+# Entries
+
+
+class ConvertedBytes(Captured):
+    """The bytes that one serializer writes for the values that another reads.
+
+    Parameters
+    ----------
+    reading, writing
+        The two serializers, whose values are the same.
+    write
+        ``False`` to read only.
+    """
+
+    def __init__(self, reading: TypeSerializer, writing: TypeSerializer, *, write: bool = True) -> None:
+        super().__init__(reading)
+        self.writing = writing
+        self._write = write
+
+    def read(self, source: DataInput) -> bytes:
+        value = self.inner.read(source)
+        return self.writing.serialize(value) if self._write else b""
+
+    def emit(self, builder: object, column: object) -> None:
+        raise NotCompilableError(str(self))
+
+
+def _converted(reading: TypeSerializer | None, writing: TypeSerializer | None, *, write: bool) -> TypeSerializer | None:
+    if reading is None or writing is None:
+        return None
+    return Captured(reading) if reading == writing else ConvertedBytes(reading, writing, write=write)
+
+
+@dataclass(frozen=True)
+class MigratingCarrier(KeyedCarrier):
+    """Takes over keyed states whose bytes change.
+
+    Parameters
+    ----------
+    types
+        New types by state and path.
+    """
+
+    types: Types = field(default_factory=dict)
+
+    def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
+        """See :meth:`KeyedCarrier.blobs`.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If a value can't be converted, or the source is of a kind whose entries can't be told from one another.
+        """
+        if source.describe(name) is None:
+            return
+        migration = migrate_keyed(source.header, self.types)
+        bare, new = migration.converted(name), migration.roles(name)[1]
+        assert new.key is not None
+        encoder: KeyedStateEncoder | None = None
+        for batch in entries(source, bare, key_groups):
+            if encoder is None:
+                encoder = KeyedStateEncoder(
+                    bare,
+                    state_id,
+                    batch.schema,
+                    max_parallelism=self.max_parallelism,
+                    parallelism=self.parallelism,
+                    context=_context(source),
+                )
+            groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
+            if self._moves:
+                keys = batch.column(batch.schema.get_field_index(layouts.KEY))
+                groups = self._groups_of(new, decode_bytes(new.key, keys, f"state {name!r}"))
+            yield from encoder.encode_in_groups(batch, groups)
+
+
+def entries(source: KeyedStateSource, bare: StateDescription, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
+    """The entries of a state with bytes in the place of values, as columns of the source's layout.
+
+    Parameters
+    ----------
+    source
+        The keyed state of one handle.
+    bare
+        The state, as :meth:`KeyedMigration.converted` gives it.
+    key_groups
+        Which key groups of the handle to take.
+    """
+    context = f"{_context(source)}, state {bare.name!r}"
+    if isinstance(source, HeapSource | RawTimersSource):
+        layout = source.layout(bare, _COLUMNS)
+        decoder = layout.decoder(_LOSSLESS)
+        for section in source.sections(bare.name, key_groups):
+            site = RowSite(context, layout, section.buffer, section.base)
+            yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
+        yield from decoder.finish()
+    elif isinstance(source, ChangelogSource):
+        for part, unchanged in source.untouched(bare.name, key_groups):
+            yield from entries(part, bare, unchanged)
+        state = source.describe(bare.name)
+        assert state is not None
+        yield from _framed(bare, context, source.changed(state, key_groups))
+    elif hasattr(source, "blocks"):
+        yield from _framed(bare, context, cast(FramedSource, source).blocks(bare.name, key_groups))
+    else:
+        raise UnsupportedFormatError(f"{context}: entries of {type(source).__name__} can't be told from one another")
+
+
+def count_entries(source: KeyedStateSource, name: str, key_groups: h.KeyGroupRange) -> int:
+    """How many entries of a state there are, as far as can be told without decoding its values; 1 where it can't."""
+    state = source.describe(name)
+    if state is None:
+        return 0
+    if isinstance(source, HeapSource | RawTimersSource):
+        return sum(section.count for section in source.sections(name, key_groups))
+    if isinstance(source, ChangelogSource):
+        parts = sum(count_entries(part, name, unchanged) for part, unchanged in source.untouched(name, key_groups))
+        return parts + sum(len(found) for _, _, found in source.changed(state, key_groups))
+    if hasattr(source, "blocks"):
+        return sum(len(found) for _, _, found in cast(FramedSource, source).blocks(name, key_groups))
+    return 1
+
+
+def _framed(bare: StateDescription, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
+    yield from decode_framed(layouts.framed_layout(bare, _COLUMNS), _LOSSLESS, context, blocks)
+
+
+def _context(source: KeyedStateSource) -> str:
+    return str(getattr(source, "context", ""))
+
+
+# Operator state
+
+Elements = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
+"""Elements back to back, and where each begins; the last bound is the end."""
+
+
+def converted_elements(state: StateMigration, elements: Elements, *, write: bool = True) -> Elements:
+    """The elements of a list or union state in other bytes; ``write`` as for :meth:`KeyedMigration.converted`."""
+    old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
+    convert = _converted(old.value, new.value, write=write)
+    assert convert is not None
+    data, bounds = elements
+    parts = [convert.deserialize(data[a:b].data) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    return np.frombuffer(b"".join(parts), dtype=np.uint8), ends
+
+
+def converted_broadcast(state: StateMigration, data: bytes | memoryview, *, write: bool = True) -> bytes:
+    """A broadcast state's number of entries, keys and values in other bytes; ``write`` as for :func:`converted_elements`."""
+    old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
+    key, value = _converted(old.key, new.key, write=write), _converted(old.value, new.value, write=write)
+    assert key is not None  # every broadcast state has one
+    assert value is not None
+    source, target = DataInput(data, f"state {old.name!r}"), DataOutput()
+    count = source.read_count("broadcast entries", 1)
+    target.write_int(count)
+    for _ in range(count):
+        target.write_bytes(key.read(source))
+        target.write_bytes(value.read(source))
+    return target.to_bytes()

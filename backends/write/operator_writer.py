@@ -1,0 +1,173 @@
+"""Writing one subtask's operator state. Flink: ``DefaultOperatorStateBackendSnapshotStrategy``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import BROADCAST, StateDescription
+from state_processor.backends.state.new_headers import MODES, operator_header, register
+from state_processor.backends.write.staging import FileSink
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import InvalidRowError, NotFoundError
+from state_processor.serializers.io import DataOutput
+from state_processor.serializers.kernel.encode import ops
+from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded
+from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+_BUFFER: Final = 1 << 20
+
+
+class OperatorStateFileWriter:
+    """Writes the operator state file of one subtask: any number of batches, state after state; then :meth:`close`.
+
+    Parameters
+    ----------
+    sink
+        The file, beside ``_metadata``; it is closed at the end.
+    states
+        All operator states of the subtask, also those that stay empty.
+    registered
+        Their registrations, where they are to be as another snapshot had them; new ones by default.
+    context
+        Operator and subtask, for error messages.
+    """
+
+    def __init__(
+        self,
+        sink: FileSink,
+        states: Sequence[StateDescription],
+        registered: Sequence[mi.StateMetaInfo] | None = None,
+        context: str = "",
+    ) -> None:
+        self._sink = sink
+        self._states = {s.name: s for s in states}
+        self._context = f"{context}, " if context else ""
+        self._offsets: dict[str, list[npt.NDArray[np.int64]]] = {s.name: [] for s in states}
+        header = operator_header(registered if registered is not None else [register(s) for s in states])
+        target = DataOutput()
+        header.write(target)
+        self._buffer = target.buffer
+        self._written = 0
+
+    def add_list(self, name: str, values: pa.Array) -> None:
+        """Append elements of a split or union list.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such state.
+        InvalidRowError
+            If a value is none of the state's type.
+        """
+        state = self._state(name)
+        assert state.value is not None
+        encoded = _encode({"value": state.value}, {"value": values}, f"{self._context}state {name!r}")
+        self.add_elements(name, encoded.data, encoded.entries[:, 0])
+
+    def add_elements(self, name: str, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
+        """Append elements as their bytes, back to back, each from one of ``starts`` on."""
+        self._state(name)
+        self._offsets[name].append(starts + self._position)
+        self._write(data.data)
+
+    def add_broadcast(self, name: str, keys: pa.Array, values: pa.Array) -> None:
+        """Write broadcast state, which is written once and whole; each subtask has a full copy.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such state.
+        InvalidRowError
+            If a key or value is none of the state's type, or a key occurs twice.
+        """
+        state = self._state(name)
+        self.add_broadcast_bytes(name, len(keys), encode_broadcast(state, keys, values, f"{self._context}state {name!r}"))
+
+    def add_broadcast_bytes(self, name: str, count: int, data: npt.NDArray[np.uint8]) -> None:
+        """Write broadcast state as the bytes of its keys and values, back to back."""
+        self._state(name)
+        self._offsets[name].append(np.array([self._position], dtype=np.int64))
+        self._write(count.to_bytes(4, "big"))
+        self._write(data.data)
+
+    def close(self) -> h.OperatorStreamStateHandle:
+        """Complete the file and tell where everything is in it."""
+        for name, state in self._states.items():
+            if state.kind == BROADCAST and not self._offsets[name]:
+                self.add_broadcast_bytes(name, 0, np.zeros(0, dtype=np.uint8))
+        self._flush()
+        self._sink.close()
+        metas = tuple(
+            h.OperatorStateMeta(name, MODES[state.kind], _offsets(self._offsets[name])) for name, state in self._states.items()
+        )
+        return h.OperatorStreamStateHandle(metas, h.RelativeFileStateHandle(self._sink.name, self._written))
+
+    @property
+    def _position(self) -> int:
+        return self._written + len(self._buffer)
+
+    def _state(self, name: str) -> StateDescription:
+        if name not in self._states:
+            raise NotFoundError.naming_nearest("operator state", name, self._states)
+        return self._states[name]
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._buffer += data
+        if len(self._buffer) >= _BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._sink.write(self._buffer)
+        self._written += len(self._buffer)
+        self._buffer = bytearray()
+
+
+def _offsets(parts: Iterable[npt.NDArray[np.int64]]) -> h.Offsets:
+    return h.Offsets(np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(">i8").tobytes())
+
+
+def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.Array], context: str) -> Encoded:
+    try:
+        schema = pa.schema([(name, bind(s, columns[name].type, name)) for name, s in serializers.items()])
+    except InvalidRowError as problem:
+        raise InvalidRowError(f"{context}: {problem}") from None
+    builder = EncodeBuilder(schema)
+    for name, serializer in serializers.items():
+        with builder.field(name):
+            serializer.emit_encode(builder, builder.column(name))
+    builder.op(ops.ENTRY_END)
+    builder.op(ops.ROW_END)
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    return ColumnEncoder(builder.build(), context).encode(batch)
+
+
+def encode_broadcast(state: StateDescription, keys: pa.Array, values: pa.Array, context: str) -> npt.NDArray[np.uint8]:
+    """Keys and values of broadcast state, back to back.
+
+    Raises
+    ------
+    InvalidRowError
+        If a key or value is none of the state's type, or a key occurs twice.
+    """
+    assert state.key is not None
+    assert state.value is not None
+    _check_keys(state.key, keys, context)
+    return _encode({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
+
+
+def _check_keys(serializer: TypeSerializer, keys: pa.Array, context: str) -> None:
+    encoded = list(_encode({"key": serializer}, {"key": keys}, context))
+    if len(set(encoded)) < len(encoded):
+        seen: set[bytes] = set()
+        for row, key in enumerate(encoded):
+            if key in seen:
+                raise InvalidRowError(f"{context}: key {keys[row].as_py()!r} of row {row} occurs more than once")
+            seen.add(key)

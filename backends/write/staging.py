@@ -1,0 +1,372 @@
+"""Where a new savepoint's files go until ``_metadata`` makes them one: names of one write, that abort takes away again.
+
+Files are written where they stay, since renaming costs a copy in an object store. What tells them from others is the
+write's own token at the begin of their names; until ``_metadata`` is there, nothing reads them.
+
+A directory may be written to by several at a time. The first that is complete counts: it takes away what the others have
+there, and these fail. So goes, too, what a write has left whose process was killed. Two that want to become complete at the
+same moment see each other by their claims, and give up.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from state_processor.backends.files.storage import Entry, Location, Storage, StoredFile
+from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
+
+_TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
+_MARK: Final = "open"
+_CLAIM: Final = "claim"
+_OF_A_WRITE: Final = re.compile(
+    rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|metadata)|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
+)
+_DEAD_CLAIM: Final = timedelta(minutes=10)
+"""A claim stands for as long as it takes to list a directory and to write ``_metadata``; this is much longer."""
+
+_OBJECT_STORES: Final = frozenset({"s3", "gs"})
+_DELETING_THREADS: Final = 16
+
+
+class Sink(Protocol):
+    """Where bytes of one file go."""
+
+    name: str
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append."""
+
+    def close(self) -> None:
+        """Make the file complete."""
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The directory of a savepoint that is being written; it can be pickled.
+
+    Parameters
+    ----------
+    directory
+        The savepoint's directory, as a path or URL.
+    token
+        Names this write: letters and digits, different from those of other writes into the directory.
+    storage
+        Access to files.
+    replaces
+        Whether the directory may hold a savepoint: it stays until the commit replaces its ``_metadata``.
+    """
+
+    directory: str
+    token: str
+    storage: Storage = field(default_factory=Storage)
+    replaces: bool = False
+
+    def __post_init__(self) -> None:
+        if not _TOKEN.fullmatch(self.token):
+            raise OptionError(f"token {self.token!r}: 4 to 64 letters and digits are wanted")
+        location = Location.parse(self.directory)
+        if location.is_local:  # tasks elsewhere have another working directory
+            object.__setattr__(self, "directory", os.path.abspath(location.path))
+
+    def prepare(self) -> None:
+        """Make the directory.
+
+        Raises
+        ------
+        OptionError
+            If it holds a savepoint already.
+        WriteError
+            If it can't be made.
+        """
+        filesystem, path = self._inner("")
+        if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
+            raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or overwrite it")
+        if Location.parse(self.directory).scheme not in _OBJECT_STORES:  # which have no directories
+            try:
+                filesystem.create_dir(path, recursive=True)
+            except OSError as problem:
+                raise WriteError(f"{self.directory} can't be made: {problem}") from problem
+        self.open(self._mark).close()
+
+    @property
+    def _mark(self) -> str:
+        """A file that is there while the write goes on."""
+        return f"{self.token}-{_MARK}"
+
+    def is_open(self) -> bool:
+        """Whether the write goes on; what a task that was left behind adds later would never be removed."""
+        self._forget_listings()
+        return self.storage.exists(self._path(self._mark))
+
+    def check_open(self) -> None:
+        """Refuse to go on with a write that is over.
+
+        Raises
+        ------
+        WriteError
+            If it was given up, is complete, or another one was complete before.
+        """
+        if not self.is_open():
+            raise WriteError(
+                f"{self.directory}: the write that this task belongs to is over: it was given up, or another one to this "
+                "directory was complete before; or this machine does not see the directory as the driver does"
+            )
+
+    def file_name(self, operator_id: str, what: str, subtask: int, attempt: str | int = 0) -> str:
+        """The name of a subtask's file; attempts of one task have different ones, so that they never meet."""
+        return f"{self.token}-{operator_id[:8]}-{what}-{subtask}-{attempt}"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the directory is in a file system of this machine, which others may share."""
+        return Location.parse(self.directory).is_local
+
+    def file(self, name: str) -> StoredFile:
+        """A file that is complete, to be read."""
+        return self.storage.open(self._path(name))
+
+    def open_input(self, name: str) -> pa.NativeFile:
+        """A file that is complete, to be read by what reads files of Arrow.
+
+        Raises
+        ------
+        MissingFileError
+            If it isn't there.
+        """
+        filesystem, path = self._inner(name)
+        try:
+            return filesystem.open_input_file(path)
+        except OSError as problem:
+            raise MissingFileError(f"{self._path(name)} can't be read: {problem}") from problem
+
+    def open(self, name: str) -> FileSink:
+        """A new file.
+
+        Raises
+        ------
+        WriteError
+            If it can't be made.
+        """
+        filesystem, path = self._inner(name)
+        try:
+            return FileSink(name, filesystem.open_output_stream(path), self._path(name))
+        except OSError as problem:
+            raise WriteError(f"{self._path(name)} can't be written: {problem}") from problem
+
+    def remove_all_but(self, names: Collection[str]) -> None:
+        """End the write, and remove its files but for those that are named: what attempts that failed have left."""
+        self.remove(self._mark)
+        self._remove_own(self._entries(), names)
+
+    def _remove_own(self, entries: Iterable[Entry], names: Collection[str]) -> None:
+        self._remove_all(e.name for e in entries if e.name.startswith(f"{self.token}-") and e.name not in names)
+
+    def remove(self, name: str) -> None:
+        """Remove a file of the directory, if it is there."""
+        filesystem, path = self._inner(name)
+        with suppress(FileNotFoundError):
+            filesystem.delete_file(path)
+
+    def _remove_all(self, names: Iterable[str]) -> None:
+        if self.is_local:
+            for name in names:
+                self.remove(name)
+            return
+        self._inner("")  # connects, before threads do
+        with ThreadPoolExecutor(_DELETING_THREADS) as threads:
+            list(threads.map(self.remove, names))
+
+    def abort(self) -> None:
+        """Remove all files of this write, and the directory where nothing else is in it; nothing if the write is complete."""
+        if self._is_complete():
+            return
+        self.remove_all_but(())
+        if self.is_local:
+            with suppress(OSError):  # there is something in it, or it is gone
+                os.rmdir(self.directory)
+
+    def give_up(self, failure: BaseException) -> None:
+        """Abort for a failure, which is told what comes of it; an abort that fails does not hide it."""
+        try:
+            if self._is_complete():
+                failure.add_note(f"{self.directory} is complete nevertheless")
+            elif not isinstance(failure, (OSError, WriteError)) and not self.is_open():
+                failure.add_note(f"another write to {self.directory} was complete before, and took away the files of this one")
+            self.abort()
+        except (OSError, StateProcessorError) as problem:
+            failure.add_note(f"files that begin with {self.token} may be left in {self.directory}: {problem}")
+
+    def _is_complete(self) -> bool:
+        """Whether the savepoint that is there is the one of this write."""
+        return _is_named(self.token, self.present_metadata())
+
+    def commit(self, metadata: bytes, sizes: Mapping[str, int], replaced: Iterable[str] = ()) -> None:
+        """Write ``_metadata``: from then on this is a savepoint. What was left by attempts and writes that failed is removed.
+
+        Parameters
+        ----------
+        metadata
+            The bytes of ``_metadata``.
+        sizes
+            The files that it refers to, with their lengths.
+        replaced
+            Other files to remove then: those of the savepoint that was there.
+
+        Raises
+        ------
+        OptionError
+            If somebody else has written a savepoint here meanwhile.
+        WriteError
+            If another write was, or becomes, complete at the same time, or files are not there.
+        """
+        self._remove_own(self._entries(), {*sizes, self._mark})
+        claim = f"{self.token}-{_CLAIM}"
+        self.open(claim).close()
+        try:
+            entries = self._entries()
+            self._check(entries, sizes)
+            marks = [e.name for e in entries if e.name.endswith(f"-{_MARK}") and _OF_A_WRITE.fullmatch(e.name)]
+            self._remove_all(marks)
+            self._remove_own(self._entries(), {*sizes, claim})  # what came in between
+            self._put_metadata(metadata)
+            left = [e.name for e in entries if _OF_A_WRITE.fullmatch(e.name) and e.name != claim]
+            self._clean({*left, *replaced} - {*sizes, *marks})
+        finally:
+            self.remove(claim)
+
+    def _check(self, entries: Sequence[Entry], sizes: Mapping[str, int]) -> None:
+        """Whether this write may become complete, by a listing that was made after its claim."""
+        found = {e.name: e.size for e in entries}
+        if not self.replaces and METADATA_FILE in found:
+            raise OptionError(f"{self.directory} has been filled with another savepoint meanwhile")
+        rivals = [m[0] for m in map(_OF_A_WRITE.fullmatch, found) if m and m["role"] == _CLAIM and self._rivals(m["token"])]
+        if rivals:
+            raise WriteError(
+                f"{self.directory}: another write is becoming complete right now ({rivals[0]}); "
+                "if it was killed, remove this file, or try again in ten minutes"
+            )
+        if self._mark not in found:
+            raise WriteError(f"{self.directory}: another write was complete before, and has taken away the files of this one")
+        for name, size in sizes.items():
+            if found.get(name) != size:
+                there = f"has {found[name]} bytes there" if name in found else "is not there"
+                raise WriteError(
+                    f"{self.directory}: {name} was written with {size} bytes and {there}; "
+                    "the driver and all workers have to see the same directory"
+                )
+
+    def _rivals(self, token: str) -> bool:
+        """Whether a claim is another's, and alive."""
+        if token == self.token or _is_named(token, self.present_metadata()):
+            return False
+        times = []
+        for name in (f"{token}-{_CLAIM}", f"{self.token}-{_CLAIM}"):
+            filesystem, path = self._inner(name)
+            times.append(filesystem.get_file_info(path).mtime)
+        if times[0] is None or times[1] is None:
+            return True
+        return bool(times[1] - times[0] < _DEAD_CLAIM)
+
+    def _put_metadata(self, metadata: bytes) -> None:
+        if not self.is_local:
+            with self.open(METADATA_FILE) as sink:  # an object store shows it when it is complete, not before
+                sink.write(metadata)
+            return
+        name = f"{self.token}-metadata"
+        with self.open(name) as sink:
+            sink.write(metadata)
+        filesystem, path = self._inner(name)
+        try:
+            filesystem.move(path, self._inner(METADATA_FILE)[1])
+        except OSError as problem:
+            raise WriteError(f"{self._path(METADATA_FILE)} can't be written: {problem}") from problem
+
+    def _clean(self, names: Collection[str]) -> None:
+        """Remove files beside a savepoint that is complete: failing at that is no failure of the write."""
+        try:
+            self._remove_all(names)
+        except OSError as problem:
+            warnings.warn(f"{self.directory}: files that the savepoint has no need of are left: {problem}", stacklevel=2)
+
+    def _entries(self) -> list[Entry]:
+        """The files of the directory, of whichever write."""
+        self._forget_listings()
+        return [e for e in self.storage.list(self.directory) if not e.is_directory]
+
+    def _forget_listings(self) -> None:
+        """What others do in the directory has to be seen; some file systems of fsspec keep listings."""
+        handler = getattr(self._inner("")[0], "handler", None)
+        if isinstance(handler, pafs.FSSpecHandler):
+            handler.fs.invalidate_cache()
+
+    def present_metadata(self) -> memoryview | None:
+        """``_metadata`` of the savepoint that is there."""
+        self._forget_listings()
+        path = self._path(METADATA_FILE)
+        return self.storage.read_all(path) if self.storage.is_file(path) else None
+
+    def _path(self, name: str) -> str:
+        return str(Location.parse(self.directory).joined(name))
+
+    def _inner(self, name: str) -> tuple[pafs.FileSystem, str]:
+        return self.storage.filesystem(self._path(name))
+
+
+def _is_named(token: str, metadata: memoryview | None) -> bool:
+    """Whether ``_metadata`` refers to files of a write."""
+    return metadata is not None and f"{token}-".encode() in bytes(metadata)
+
+
+class FileSink:
+    """A file that is being written."""
+
+    def __init__(self, name: str, stream: pa.NativeFile, path: str) -> None:
+        self.name = name
+        self.size = 0
+        self._stream = stream
+        self._path = path
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Append.
+
+        Raises
+        ------
+        WriteError
+            If there is no room, or the storage fails otherwise.
+        """
+        try:
+            self._stream.write(data)
+        except OSError as problem:
+            raise WriteError(f"{self._path} can't be written: {problem}") from problem
+        self.size += len(data)
+
+    def close(self) -> None:
+        """Make the file complete.
+
+        Raises
+        ------
+        WriteError
+            As for :meth:`write`.
+        """
+        try:
+            self._stream.close()
+        except OSError as problem:
+            raise WriteError(f"{self._path} can't be written: {problem}") from problem
+
+    def __enter__(self) -> FileSink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,181 @@
+"""Avro records, generic, specific or by reflection (Flink: ``flink-avro``'s ``AvroSerializer``)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.avro.logical import AvroLogical
+from state_processor.serializers.avro.reader_schema import AvroResolution
+from state_processor.serializers.avro.schema import AvroSchema
+from state_processor.serializers.avro.types import AvroReference
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.basic import StringSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import register_snapshot
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+AVRO_SNAPSHOT: Final = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
+GENERIC_RECORD: Final = "org.apache.avro.generic.GenericRecord"
+_REFLECT_MARKS: Final = ('"java-class"', '"java-element-class"', '"java-key-class"')
+_TEXT: Final = StringSerializer()
+
+
+class AvroSerializer(TypeSerializer):
+    """Values of an Avro schema, in Flink's own encoding.
+
+    Parameters
+    ----------
+    schema
+        The schema that values were written with, as JSON.
+    class_name
+        The Java class: ``GenericRecord``, or the class of a specific or reflected record.
+    """
+
+    def __init__(self, schema: str, class_name: str = GENERIC_RECORD, snapshot: AvroSerializerSnapshot | None = None) -> None:
+        self.schema = AvroSchema(schema)
+        self.class_name = class_name
+        self.type = self.schema.type()
+        self.length = self.type.length
+        self.smallest = self.type.smallest
+        self._snapshot = snapshot
+
+    def __str__(self) -> str:
+        # The snapshot names no kind; the schemas that reflection makes of arrays and collections name Java classes.
+        name = str(self.type) if self.class_name == GENERIC_RECORD else self.class_name
+        if self.class_name == GENERIC_RECORD:
+            return f"AVRO_GENERIC<{name}>"
+        return f"AVRO_{'REFLECT' if any(m in self.schema.text for m in _REFLECT_MARKS) else 'SPECIFIC'}<{name}>"
+
+    def read(self, source: DataInput) -> Any:
+        return self.type.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self.type.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.type.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.type.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self.type.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return self.type.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        self.type.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self.type.emit_encode(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self._snapshot or AvroSerializerSnapshot(AVRO_SNAPSHOT, None, self.class_name, self.schema.text)
+
+    def hash_code(self, value: Any) -> int:
+        if self.class_name != GENERIC_RECORD and ("REFLECT" in str(self) or _has_logical(self.type)):
+            raise UnsupportedFormatError(
+                f"the hashCode of {self} is code of the class {self.class_name}: keys can't be assigned to key groups"
+            )
+        return self.type.hash_code(value)
+
+    def evolve(self, value: Any, reader: AvroSerializer) -> Any:
+        """A value of this schema in the terms of another, by Avro's rules for reader and writer.
+
+        Raises
+        ------
+        StateMigrationError
+            If the schemas don't match.
+        """
+        resolution = AvroResolution(self.schema, reader.schema)
+        if problem := resolution.problem():
+            raise StateMigrationError(f"{self} can't be read as {reader}: {problem}")
+        return resolution.convert(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AvroSerializer) and (self.class_name, self.schema.text) == (other.class_name, other.schema.text)
+
+    def __hash__(self) -> int:
+        return hash((self.class_name, self.schema.text))
+
+
+def _has_logical(part: Any) -> bool:
+    if isinstance(part, AvroLogical):
+        return True
+    if isinstance(part, TypeSerializer) and not isinstance(part, AvroReference):
+        return any(map(_has_logical, vars(part).values()))
+    if isinstance(part, dict):
+        return any(map(_has_logical, part.values()))
+    return isinstance(part, tuple) and any(map(_has_logical, part))
+
+
+class AvroSerializerSnapshot(TypeSerializerSnapshot):
+    """Of :class:`AvroSerializer`: class and schema. Version 1 has the schema alone, version 3 strings of any length.
+
+    Parameters
+    ----------
+    runtime_class
+        The Java class; in version 1 that of the schema's name.
+    schema
+        The schema as it was written.
+    """
+
+    current_version = 3
+
+    def __init__(self, class_name: str, version: int | None, runtime_class: str, schema: str) -> None:
+        super().__init__(class_name, version)
+        self.runtime_class = runtime_class
+        self.schema = schema
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> AvroSerializerSnapshot:
+        start = source.position
+        if version == 1:
+            schema = source.read_utf()
+            return cls(class_name, version, str(AvroSchema(schema).type()), schema)
+        if version == 2:
+            return cls(class_name, version, source.read_utf(), source.read_utf())
+        if version != cls.current_version:
+            raise UnsupportedFormatError(f"{source.source}, offset {start}: version {version} of {class_name} is not known")
+        return cls(class_name, version, _TEXT.read(source) or "", _TEXT.read(source) or "")
+
+    def write(self, target: DataOutput) -> None:
+        parts = (self.schema,) if self.version == 1 else (self.runtime_class, self.schema)
+        for part in parts:
+            if self.version < self.current_version:
+                target.write_utf(part)
+            else:
+                _TEXT.write(part, target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return AvroSerializer(self.schema, self.runtime_class, self)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, AvroSerializerSnapshot)
+        if _significant(json.loads(self.schema)) == _significant(json.loads(new.schema)):
+            return SchemaCompatibility.compatible_as_is()
+        problem = AvroResolution(AvroSchema(self.schema), AvroSchema(new.schema)).problem()
+        return SchemaCompatibility.incompatible(problem) if problem else SchemaCompatibility.compatible_after_migration()
+
+
+def _significant(node: Any) -> Any:
+    """A schema without what ``Schema.equals`` overlooks."""
+    if isinstance(node, list):
+        return [_significant(n) for n in node]
+    if isinstance(node, dict):
+        return {k: _significant(v) for k, v in node.items() if k not in ("doc", "aliases")}
+    return node
+
+
+register_snapshot(AVRO_SNAPSHOT, AvroSerializerSnapshot)

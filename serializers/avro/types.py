@@ -1,0 +1,502 @@
+"""Avro's types in Flink's own encoding of Avro data (Flink: ``DataOutputEncoder``, ``DataInputDecoder``).
+
+It is not Avro's binary encoding: numbers have a fixed width and are big-endian, text and bytes have an int length, a union's
+branch and an enum's constant are ints; arrays and maps come in blocks whose counts are varints.
+
+In Python a record is a dict, a map a list of pairs, and a value of a union with more than one branch beside null an
+:class:`AvroBranch`. Logical types keep their base values.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+class AvroBranch(NamedTuple):
+    """A value of a union: the number of its branch, and the value."""
+
+    branch: int
+    value: Any
+
+
+class AvroType(TypeSerializer):
+    """A node of a schema. It is a part of a serializer, so it has no snapshot."""
+
+    smallest = 0
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer and has no snapshot of its own")
+
+
+class AvroNull(VoidSerializer):
+    """No bytes."""
+
+    length = smallest = 0
+
+    def __str__(self) -> str:
+        return "null"
+
+
+class AvroNumber(NumberSerializer):
+    """``boolean``, ``int``, ``long``, ``float``, ``double``."""
+
+    def __str__(self) -> str:
+        return self._number.name.lower()
+
+
+class AvroBytes(AvroType):
+    """``bytes``: an int length and the bytes."""
+
+    name = "bytes"
+    smallest = 4
+
+    def read(self, source: DataInput) -> Any:
+        return source.read_bytes(source.read_count("bytes"))
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        target.write_int(len(value))
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return bytes.fromhex(value) if isinstance(value, str) else value
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BYTES, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
+
+
+class AvroString(AvroType):
+    """``string``: an int length and UTF-8."""
+
+    name = "string"
+    smallest = 4
+
+    def read(self, source: DataInput) -> str:
+        start = source.position
+        try:
+            return source.read_bytes(source.read_count("bytes of text")).decode()
+        except UnicodeDecodeError as problem:
+            raise source.corrupt(f"not UTF-8: {problem.reason}", start) from None
+
+    def write(self, value: str, target: DataOutput) -> None:
+        data = value.encode()
+        target.write_int(len(data))
+        target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.UTF8, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.UTF8, column)
+
+    def hash_code(self, value: str) -> int:
+        return hashing.of_units(struct.unpack(f"{len(value.encode())}b", value.encode()))
+
+
+class AvroFixed(AvroType):
+    """``fixed``: as many bytes as the schema says."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.length = self.smallest = size
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(self.length)
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        if len(value) != self.length:
+            raise ValueError(f"{len(value)} bytes for the fixed type {self.name} of {self.length}")
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return bytes.fromhex(value) if isinstance(value, str) else value
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.FIXED_BYTES, column, self.length)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.FIXED_BYTES, column, self.length)
+
+    def hash_code(self, value: bytes) -> int:
+        return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
+
+
+class AvroEnum(AvroType):
+    """``enum``: the index of a symbol. Python holds the symbol."""
+
+    length = smallest = 4
+
+    def __init__(self, name: str, symbols: Sequence[str]) -> None:
+        self.name = name
+        self.symbols = tuple(symbols)
+
+    def read(self, source: DataInput) -> str:
+        start = source.position
+        index = source.read_int()
+        if not 0 <= index < len(self.symbols):
+            raise source.corrupt(f"symbol {index} of {self.name}, whose schema has {len(self.symbols)}", start)
+        return self.symbols[index]
+
+    def write(self, value: str, target: DataOutput) -> None:
+        if value not in self.symbols:
+            raise ValueError(f"{value!r} is no symbol of {self.name}: it has {', '.join(self.symbols)}")
+        target.write_int(self.symbols.index(value))
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        symbols = [s.encode() for s in self.symbols]
+        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
+        builder.op(ops.ENUM, column, first, len(symbols))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        symbols = [s.encode() for s in self.symbols]
+        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
+        builder.op(encode_ops.ENUM, column, first, len(symbols))
+
+    def hash_code(self, value: str) -> int:
+        return self.symbols.index(value)
+
+
+class AvroArray(AvroType):
+    """``array``: blocks of a count and that many items, ended by an empty one; Flink writes one block."""
+
+    name = "array"
+    smallest = 1
+
+    def __init__(self, items: TypeSerializer) -> None:
+        self.items = items
+
+    def _read_items(self, source: DataInput) -> Iterator[Any]:
+        while count := source.read_unsigned_varint():
+            if count > source.remaining:
+                raise source.corrupt(f"{count} items announced, {source.remaining} bytes left")
+            for _ in range(count):
+                yield self._read_item(source)
+
+    def _read_item(self, source: DataInput) -> Any:
+        return self.items.read(source)
+
+    def read(self, source: DataInput) -> list[Any]:
+        return list(self._read_items(source))
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        if value:
+            target.write_unsigned_varint(len(value))
+            for item in value:
+                self._write_item(item, target)
+        target.write_byte(0)
+
+    def _write_item(self, item: Any, target: DataOutput) -> None:
+        self.items.write(item, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.items.arrow_type(options))
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
+        return [self.items.present(v, options) for v in value]
+
+    def accept(self, value: Any) -> list[Any]:
+        return [self.items.accept(v) for v in value]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.blocks(column):
+            self.items.emit(builder, column.child(0))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.BLOCKS), builder.field("element"):
+            self.items.emit_encode(builder, column.child(0))
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return hashing.of_units((self.items.hash_code(v) for v in value), start=1)
+
+
+class AvroMap(AvroArray):
+    """``map``: as an array whose items are a string and a value."""
+
+    name = "map"
+    _key = AvroString()
+
+    def _read_item(self, source: DataInput) -> tuple[str, Any]:
+        return self._key.read(source), self.items.read(source)
+
+    def _write_item(self, item: tuple[str, Any], target: DataOutput) -> None:
+        self._key.write(item[0], target)
+        self.items.write(item[1], target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.map_(pa.string(), self.items.arrow_type(options))
+
+    def present(self, value: Sequence[tuple[str, Any]], options: DecodeOptions) -> Any:
+        return [(k, self.items.present(v, options)) for k, v in value]
+
+    def accept(self, value: Any) -> list[Any]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(k, self.items.accept(v)) for k, v in pairs]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.blocks(column):
+            self._key.emit(builder, column.child(0))
+            self.items.emit(builder, column.child(1))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.BLOCKS):
+            self._key.emit_encode(builder, column.child(0))
+            with builder.field("value"):
+                self.items.emit_encode(builder, column.child(1))
+
+    def hash_code(self, value: Any) -> int:
+        raise UnsupportedFormatError("the hashCode of an Avro map depends on the class that held it: it can't be a part of a key")
+
+
+class AvroUnion(AvroType):
+    """``union``: the number of a branch and its value.
+
+    With null and one other branch it is that one, nullable; with more it is a struct with a field per branch but null, all of
+    them null but one.
+    """
+
+    smallest = 4
+
+    def __init__(self, branches: Sequence[TypeSerializer]) -> None:
+        self.branches = tuple(branches)
+        self.null = next((i for i, b in enumerate(branches) if isinstance(b, AvroNull)), -1)
+        self.others = [i for i in range(len(branches)) if i != self.null]
+        names = [_short(str(b)) for b in branches]
+        self.names = [str(b) if names.count(n) > 1 else n for n, b in zip(names, branches, strict=True)]
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The branches' names."""
+        return f"[{','.join(map(str, self.branches))}]"
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether values have to say which branch they are of."""
+        return len(self.others) > 1
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        branch = source.read_int()
+        if not 0 <= branch < len(self.branches):
+            raise source.corrupt(f"branch {branch} of a union of {len(self.branches)}", start)
+        value = self.branches[branch].read(source)
+        return AvroBranch(branch, value) if self.is_struct and branch != self.null else value
+
+    def branch_of(self, value: Any) -> tuple[int, Any]:
+        """The branch of a value, and the value in that branch's form."""
+        if isinstance(value, AvroBranch):
+            return value
+        if value is None and self.null >= 0:
+            return self.null, None
+        if len(self.others) == 1 and value is not None:
+            return self.others[0], value
+        raise ValueError(f"{value!r} doesn't say which branch of {self} it is of: AvroBranch(number, value) does")
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        branch, content = self.branch_of(value)
+        target.write_int(branch)
+        self.branches[branch].write(content, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        if not self.others:
+            return pa.null()
+        if not self.is_struct:
+            return self.branches[self.others[0]].arrow_type(options)
+        return pa.struct([(self.names[i], self.branches[i].arrow_type(options)) for i in self.others])
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        if value is None:
+            return None
+        branch, content = self.branch_of(value)
+        shown = self.branches[branch].present(content, options)
+        return {self.names[i]: shown if i == branch else None for i in self.others} if self.is_struct else shown
+
+    def accept(self, value: Any) -> Any:
+        if value is None or isinstance(value, AvroBranch):
+            return value
+        if not self.is_struct:
+            return self.branches[self.others[0]].accept(value)
+        given = [i for i in self.others if value.get(self.names[i]) is not None]
+        if len(given) != 1:
+            raise ValueError(f"exactly one of {', '.join(self.names[i] for i in self.others)} can have a value, not {len(given)}")
+        return AvroBranch(given[0], self.branches[given[0]].accept(value[self.names[given[0]]]))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        first = builder.aux([(0, 0, 0, 0)] * len(self.branches))
+        builder.op(ops.CHOOSE, column, first, len(self.branches))
+        jumps = []
+        for number, branch in enumerate(self.branches):
+            builder.patch_aux(first + number, (builder.here, 0, 0, 0))
+            if number == self.null:
+                builder.fill_nulls(column)
+            elif not self.is_struct:
+                branch.emit(builder, column)
+            else:
+                builder.op(ops.VALID, column)
+                place = self.others.index(number)
+                with builder.field(self.names[number]):
+                    branch.emit(builder, column.child(place))
+                builder.fill_nulls(*[column.child(i) for i in range(len(self.others)) if i != place])
+            jumps.append(builder.op(ops.JUMP))
+        for jump in jumps:
+            builder.patch(jump, 0, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if self.is_struct:
+            self._emit_encode_choice(builder, column)
+        elif not self.others:
+            self._emit_encode_branch(builder, self.null, column)
+        elif self.null < 0:
+            self._emit_encode_branch(builder, self.others[0], column)
+        else:
+            with builder.unless(encode_ops.SKIP_NULL, column):
+                self._emit_encode_branch(builder, self.others[0], column)
+                end = builder.op(encode_ops.JUMP)
+            self._emit_encode_branch(builder, self.null, column)
+            builder.patch(end, 0, builder.here)
+
+    def _emit_encode_branch(self, builder: EncodeBuilder, number: int, column: Column) -> None:
+        builder.bytes(number.to_bytes(4, "big"))
+        self.branches[number].emit_encode(builder, column)
+
+    def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
+        """The branch whose field in the struct is not null, or null's where the struct is."""
+        children = [column.named(self.names[i]) for i in self.others]
+        first = builder.aux([(0, 0, 0, 0)] * len(children))
+        head = builder.op(encode_ops.UNION, column, first, len(children), 0, -1)
+        ends = []
+        for row, (number, child) in enumerate(zip(self.others, children, strict=True)):
+            builder.patch_aux(first + row, (child.index, builder.here, 0, 0))
+            with builder.field(self.names[number]):
+                self._emit_encode_branch(builder, number, child)
+            ends.append(builder.op(encode_ops.JUMP))
+        if self.null >= 0:
+            builder.patch(head, 3, builder.here)
+            self._emit_encode_branch(builder, self.null, column)
+        for end in ends:
+            builder.patch(end, 0, builder.here)
+
+    def hash_code(self, value: Any) -> int:
+        branch, content = self.branch_of(value)
+        return 0 if branch == self.null else self.branches[branch].hash_code(content)
+
+
+class AvroRecord(AvroType):
+    """``record``: its fields one after the other."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fields: dict[str, TypeSerializer] = {}
+        self.unordered: frozenset[str] = frozenset()
+
+    def read(self, source: DataInput) -> dict[str, Any]:
+        return {name: f.read(source) for name, f in self.fields.items()}
+
+    def skip(self, source: DataInput) -> None:
+        for field in self.fields.values():
+            field.skip(source)
+
+    def write(self, value: Mapping[str, Any], target: DataOutput) -> None:
+        for name, field in self.fields.items():
+            field.write(value[name], target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
+
+    def present(self, value: Mapping[str, Any], options: DecodeOptions) -> Any:
+        return {name: f.present(value[name], options) for name, f in self.fields.items()}
+
+    def accept(self, value: Any) -> dict[str, Any]:
+        return {name: f.accept(value[name]) for name, f in self.fields.items()}
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        for number, (name, field) in enumerate(self.fields.items()):
+            with builder.field(name):
+                field.emit(builder, column.child(number))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        for name, field in self.fields.items():
+            with builder.field(name):
+                field.emit_encode(builder, column.named(name))
+
+    def hash_code(self, value: Mapping[str, Any]) -> int:
+        return hashing.of_units((f.hash_code(value[n]) for n, f in self.fields.items() if n not in self.unordered), start=1)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+class AvroReference(AvroType):
+    """A record inside itself. No column type is recursive, so that a column shows it as JSON, with bytes in hex."""
+
+    def __init__(self, record: AvroRecord) -> None:
+        self.record = record
+        self.name = record.name
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        try:
+            return self.record.read(source)
+        except RecursionError:
+            raise UndecodableValueError(f"{source.source}, offset {start}: records of {self} nest too deep") from None
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.record.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def present(self, value: Any, options: DecodeOptions) -> str:
+        shown = self.record.present(value, options)
+        return json.dumps(shown, ensure_ascii=False, default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
+
+    def accept(self, value: Any) -> Any:
+        return self.record.accept(json.loads(value) if isinstance(value, str) else value)
+
+    def hash_code(self, value: Any) -> int:
+        return self.record.hash_code(value)
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]

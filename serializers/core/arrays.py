@@ -1,0 +1,278 @@
+"""Arrays: of primitives, of strings, and of anything else (Flink: ``…typeutils.base.array`` and ``GenericArraySerializer``)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    register_simple,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.basic import BASE, CharSerializer, NumberSerializer, StringSerializer
+from state_processor.serializers.core.collections import ListSerializer, NullFlagged
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.registry import register_snapshots
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+ARRAY: Final = f"{BASE}array."
+GENERIC_ARRAY_SNAPSHOT: Final = f"{BASE}GenericArraySerializerSnapshot"
+GENERIC_ARRAY_CONFIG_SNAPSHOT: Final = f"{BASE}GenericArraySerializerConfigSnapshot"
+
+_BOXED: Final = {
+    "java.lang.Boolean": "BOOLEAN",
+    "java.lang.Byte": "BYTE",
+    "java.lang.Short": "SHORT",
+    "java.lang.Integer": "INT",
+    "java.lang.Long": "LONG",
+    "java.lang.Float": "FLOAT",
+    "java.lang.Double": "DOUBLE",
+    "java.lang.Character": "CHAR",
+}
+
+
+def _no_key(serializer: TypeSerializer) -> UnsupportedFormatError:
+    return UnsupportedFormatError(
+        f"{serializer}: the hashCode of an array is that of the object in memory; Flink refuses arrays as keys, and they have "
+        "no key groups"
+    )
+
+
+class SimpleArraySerializer(SimpleSerializer):
+    """An array whose elements need no configuration: a count and the elements.
+
+    Parameters
+    ----------
+    element
+        The serializer of an element: a number, a character or a string.
+    """
+
+    smallest = 4
+
+    def __init__(self, element: TypeSerializer, snapshot_class: str) -> None:
+        super().__init__(snapshot_class)
+        self.element = element
+        self._list = ListSerializer(element)
+
+    def __str__(self) -> str:
+        return f"{self.element}_ARRAY"
+
+    def read(self, source: DataInput) -> Any:
+        return self._list.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self._list.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self._list.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self._list.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self._list.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return self._list.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        self._list.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self._list.emit_encode(builder, column)
+
+    def hash_code(self, value: Any) -> int:
+        raise _no_key(self)
+
+    def content_hash(self, value: Any) -> int:
+        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
+        return self._list.hash_code(value)
+
+
+class PrimitiveArraySerializer(SimpleArraySerializer):
+    """``boolean[]``, ``short[]``, ``int[]``, ``long[]``, ``float[]``, ``double[]`` and ``char[]``."""
+
+    def __init__(self, name: str) -> None:
+        element = CharSerializer() if name == "CHAR" else NumberSerializer(name)
+        super().__init__(element, _primitive_snapshot_class(name))
+
+    def skip(self, source: DataInput) -> None:
+        source.skip(source.read_count("array elements", self.element.length) * self.element.length)
+
+
+class BytesSerializer(SimpleSerializer):
+    """``byte[]``: a count and the bytes."""
+
+    smallest = 4
+
+    def __init__(self) -> None:
+        super().__init__(_primitive_snapshot_class("BYTE"))
+
+    def __str__(self) -> str:
+        return "BYTES"
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(source.read_count("bytes"))
+
+    def skip(self, source: DataInput) -> None:
+        source.skip(source.read_count("bytes"))
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        target.write_int(len(value))
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BYTES, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
+
+    def hash_code(self, value: Any) -> int:
+        raise _no_key(self)
+
+    def content_hash(self, value: bytes) -> int:
+        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
+        return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
+
+
+class GenericArraySerializer(TypeSerializer):
+    """An array of objects: a count, then a byte that says whether an element is there, and the element.
+
+    Parameters
+    ----------
+    element
+        The serializer of an element that is not null.
+    component_class
+        The Java class of the elements.
+    snapshot_class, version
+        How the snapshot was written, where that was not by a current Flink.
+    """
+
+    smallest = 4
+
+    def __init__(
+        self,
+        element: TypeSerializer,
+        component_class: str,
+        snapshot_class: str = GENERIC_ARRAY_SNAPSHOT,
+        version: int | None = None,
+    ) -> None:
+        self.element = element
+        self.component_class = component_class
+        self._snapshot_class = snapshot_class
+        self._version = version
+        self._list = ListSerializer(NullFlagged(element, null_when=False))
+
+    def __str__(self) -> str:
+        boxed = _BOXED.get(self.component_class)
+        return f"BOXED_{boxed}_ARRAY" if boxed else f"OBJECT_ARRAY<{self.element}>"
+
+    def read(self, source: DataInput) -> list[Any]:
+        return self._list.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self._list.skip(source)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        self._list.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self._list.arrow_type(options)
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return self._list.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return self._list.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        self._list.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self._list.emit_encode(builder, column)
+
+    def hash_code(self, value: Any) -> int:
+        raise _no_key(self)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return GenericArraySerializerSnapshot(self.component_class, self.element.snapshot(), self._snapshot_class, self._version)
+
+
+class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`GenericArraySerializer`, under its present name and the one of Flink 1.7 (``…ConfigSnapshot``, version 2)."""
+
+    def __init__(
+        self,
+        component_class: str,
+        element: TypeSerializerSnapshot,
+        class_name: str = GENERIC_ARRAY_SNAPSHOT,
+        version: int | None = None,
+    ) -> None:
+        super().__init__(class_name, [element], version, version if version == 2 else None)
+        self.component_class = component_class
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
+        if version < 2:
+            raise UnsupportedFormatError(
+                f"{source.source}, offset {source.position}: version {version} of {class_name} holds Java objects of Flink 1.6 "
+                "and before; restore the snapshot with Flink 1.16 and take a new savepoint"
+            )
+        return super().read(class_name, version, source)
+
+    def read_outer(self, source: DataInput) -> None:
+        self.component_class = source.read_utf()
+
+    def write_outer(self, target: DataOutput) -> None:
+        target.write_utf(self.component_class)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return GenericArraySerializer(nested[0], self.component_class, self.class_name, self.version)
+
+    def continues_as(self, new: TypeSerializerSnapshot) -> bool:
+        return new.class_name in (self.class_name, GENERIC_ARRAY_SNAPSHOT)
+
+    def resolve_outer(self, new: GenericArraySerializerSnapshot) -> SchemaCompatibility:
+        if self.component_class == new.component_class:
+            return SchemaCompatibility.compatible_as_is()
+        return SchemaCompatibility.incompatible(
+            f"an array of {self.component_class} was written, one of {new.component_class} is wanted"
+        )
+
+
+def _primitive_snapshot_class(name: str) -> str:
+    serializer = f"{name.capitalize()}PrimitiveArraySerializer"
+    return f"{ARRAY}{serializer}${serializer}Snapshot"
+
+
+def string_array() -> SimpleArraySerializer:
+    """``String[]``, with null elements (Flink: ``StringArraySerializer``)."""
+    return SimpleArraySerializer(StringSerializer(), f"{ARRAY}StringArraySerializer$StringArraySerializerSnapshot")
+
+
+for _name in _BOXED.values():
+    register_simple(BytesSerializer() if _name == "BYTE" else PrimitiveArraySerializer(_name))
+register_simple(string_array())
+register_snapshots((GENERIC_ARRAY_SNAPSHOT, GENERIC_ARRAY_CONFIG_SNAPSHOT), GenericArraySerializerSnapshot)

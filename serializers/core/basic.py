@@ -1,0 +1,417 @@
+"""Numbers, booleans, characters, strings and big numbers (Flink: ``org.apache.flink.api.common.typeutils.base``)."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import index
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer, register_simple
+from state_processor.serializers.decode_options import NUMBER, WHOLE, DecodeOptions
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.text_grammar import to_number, to_whole_number
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+BASE: Final = "org.apache.flink.api.common.typeutils.base."
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """What tells one fixed-width type from another."""
+
+    name: str
+    layout: struct.Struct
+    operation: int
+    arrow_type: pa.DataType
+    hash_code: Callable[[Any], int]
+    accept: Callable[[Any], Any]
+
+    def __reduce__(self) -> tuple[Callable[[str], _Number], tuple[str]]:
+        return _number, (self.name,)
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} is neither true nor false")
+    return value
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError(f"{value!r} is no number")
+    return index(value)
+
+
+def _floating(layout: str) -> Callable[[Any], float]:
+    """Numbers that a floating type holds exactly; others are not rounded."""
+
+    def accept(value: Any) -> float:
+        if isinstance(value, str | bool):
+            raise TypeError(f"{value!r} is no number")
+        try:
+            (number,) = struct.unpack(layout, struct.pack(layout, value))
+        except OverflowError:
+            number = None
+        if number != value and number == number:
+            raise ValueError(f"{value!r} is not exactly a number of {struct.calcsize(layout)} bytes")
+        return float(value)
+
+    return accept
+
+
+def _number(name: str) -> _Number:
+    return _NUMBERS[name]
+
+
+_ENCODE: Final = {
+    ops.INT8: encode_ops.INT8,
+    ops.INT16: encode_ops.INT16,
+    ops.INT32: encode_ops.INT32,
+    ops.INT64: encode_ops.INT64,
+}
+
+_NUMBERS: Final = {
+    n.name: n
+    for n in (
+        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean, _truth),
+        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int, _whole),
+        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int, _whole),
+        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int, _whole),
+        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long, _whole),
+        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float, _floating(">f")),
+        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double, _floating(">d")),
+    )
+}
+
+
+class NumberSerializer(SimpleSerializer):
+    """One of Java's primitive types but ``char``: a fixed number of bytes, big-endian.
+
+    Parameters
+    ----------
+    name
+        ``BOOLEAN``, ``BYTE``, ``SHORT``, ``INT``, ``LONG``, ``FLOAT`` or ``DOUBLE``.
+    """
+
+    def __init__(self, name: str, snapshot_class: str = "") -> None:
+        title = name.capitalize()
+        super().__init__(snapshot_class or f"{BASE}{title}Serializer${title}SerializerSnapshot")
+        self._number = _NUMBERS[name]
+        self.length = self.smallest = self._number.layout.size
+
+    def __str__(self) -> str:
+        return self._number.name
+
+    def read(self, source: DataInput) -> Any:
+        return self._number.layout.unpack(source.read_bytes(self.length, str(self)))[0]
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        # Java writes one NaN for all; keys with another would not be found again.
+        target.write_bytes(self._number.layout.pack(value if value == value else math.nan))
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self._number.arrow_type
+
+    def accept(self, value: Any) -> Any:
+        return self._number.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(self._number.operation, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        is_floating = pa.types.is_floating(self._number.arrow_type)
+        builder.op(_ENCODE[self._number.operation], column, int(is_floating))
+
+    def hash_code(self, value: Any) -> int:
+        return self._number.hash_code(value)
+
+
+class CharSerializer(SimpleSerializer):
+    """A UTF-16 unit. Python holds it as a string of one character."""
+
+    snapshot_class = f"{BASE}CharSerializer$CharSerializerSnapshot"
+    length = smallest = 2
+
+    def __str__(self) -> str:
+        return "CHAR"
+
+    def read(self, source: DataInput) -> str:
+        return chr(source.read_unsigned_short())
+
+    def write(self, value: str, target: DataOutput) -> None:
+        target.write_short(ord(value))
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def present(self, value: str, options: DecodeOptions) -> str:
+        return without_lone_surrogates(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.CHAR, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.CHAR, column)
+
+    def hash_code(self, value: str) -> int:
+        return ord(value)
+
+
+class StringSerializer(SimpleSerializer):
+    """``java.lang.String`` or null: length + 1 and UTF-16 units, each as a varint (Flink: ``StringValue.writeString``)."""
+
+    snapshot_class = f"{BASE}StringSerializer$StringSerializerSnapshot"
+    _lengths_start_at = 1
+    _operation = ops.STRING
+
+    def __str__(self) -> str:
+        return "STRING"
+
+    def read(self, source: DataInput) -> str | None:
+        start = source.position
+        units = source.read_unsigned_varint() - self._lengths_start_at
+        if units < 0:
+            return None
+        if units > source.remaining:
+            raise source.corrupt(f"string of {units} characters announced, {source.remaining} bytes left", start)
+        raw = struct.pack(f"<{units}H", *[self._unit(source) for _ in range(units)])
+        return raw.decode("utf-16-le", "surrogatepass")
+
+    @staticmethod
+    def _unit(source: DataInput) -> int:
+        start = source.position
+        unit = source.read_unsigned_varint()
+        if unit > 0xFFFF:
+            raise source.corrupt(f"{unit} is no UTF-16 unit", start)
+        return unit
+
+    def write(self, value: str | None, target: DataOutput) -> None:
+        if value is None:
+            target.write_unsigned_varint(0)
+            return
+        raw = value.encode("utf-16-le", "surrogatepass")
+        target.write_unsigned_varint(len(raw) // 2 + self._lengths_start_at)
+        for (unit,) in struct.iter_unpack("<H", raw):
+            target.write_unsigned_varint(unit)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def present(self, value: str | None, options: DecodeOptions) -> str | None:
+        return None if value is None else without_lone_surrogates(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(self._operation, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.STRING, column, self._lengths_start_at)
+
+    def hash_code(self, value: str | None) -> int:
+        return 0 if value is None else hashing.of_string(value)
+
+
+class StringValueSerializer(StringSerializer):
+    """``StringValue``: as a string, but the length is the length, and there is no null."""
+
+    snapshot_class = f"{BASE}StringValueSerializer$StringValueSerializerSnapshot"
+    _lengths_start_at = 0
+    _operation = ops.STRING_VALUE
+
+    def write(self, value: str | None, target: DataOutput) -> None:
+        if value is None:
+            raise ValueError("null, which STRING_VALUE has no bytes for")
+        super().write(value, target)
+
+
+_BIG_CONSTANTS: Final = {1: 0, 2: 1, 3: 10}
+
+
+class SpelledOut(int):
+    """A zero, one or ten that is not Java's constant object (``BigInteger.ONE``): Flink writes its bytes out."""
+
+
+class SpelledOutDecimal(Decimal):
+    """A decimal whose unscaled number is :class:`SpelledOut`."""
+
+
+class BigIntegerSerializer(SimpleSerializer):
+    """``java.math.BigInteger`` or null: size + 4 and two's complement bytes, or one of three constants.
+
+    Zero, one and ten have two forms, and as a part of a key the two differ; :class:`SpelledOut` keeps them apart.
+    """
+
+    snapshot_class = f"{BASE}BigIntSerializer$BigIntSerializerSnapshot"
+    smallest = 4
+
+    def __str__(self) -> str:
+        return "BIG_INT"
+
+    def read(self, source: DataInput) -> int | None:
+        start = source.position
+        head = source.read_int()
+        if head == 0:
+            return None
+        if head in _BIG_CONSTANTS:
+            return _BIG_CONSTANTS[head]
+        if head <= 4:
+            raise source.corrupt(f"{head} is no size of a big integer", start)
+        value = int.from_bytes(source.read_bytes(head - 4, "big integer"), "big", signed=True)
+        return SpelledOut(value) if value in _BIG_CONSTANTS.values() else value
+
+    def write(self, value: int | None, target: DataOutput) -> None:
+        if value is None:
+            target.write_int(0)
+            return
+        if not isinstance(value, SpelledOut):
+            for head, constant in _BIG_CONSTANTS.items():
+                if value == constant:
+                    target.write_int(head)
+                    return
+        raw = value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
+        target.write_int(len(raw) + 4)
+        target.write_bytes(raw)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return WHOLE if options.tell_numbers else pa.string()
+
+    def present(self, value: int | None, options: DecodeOptions) -> str | None:
+        return None if value is None else str(Decimal(value))  # which knows no limit of digits
+
+    def accept(self, value: Any) -> int | None:
+        return None if value is None else to_whole_number(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BIG_INTEGER, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BIG_INTEGER, column)
+
+    def hash_code(self, value: int | None) -> int:
+        return 0 if value is None else hashing.of_big_integer(value)
+
+
+class BigDecimalSerializer(SimpleSerializer):
+    """``java.math.BigDecimal`` or null: the unscaled number as a big integer, then the scale.
+
+    Python holds it as a ``Decimal`` with the same digits and exponent.
+    """
+
+    snapshot_class = f"{BASE}BigDecSerializer$BigDecSerializerSnapshot"
+    smallest = 4
+    _unscaled = BigIntegerSerializer()
+
+    def __str__(self) -> str:
+        return "BIG_DEC"
+
+    def read(self, source: DataInput) -> Decimal | None:
+        unscaled = self._unscaled.read(source)
+        if unscaled is None:
+            return None
+        number = (int(unscaled < 0), Decimal(unscaled).as_tuple().digits, -source.read_int())
+        return SpelledOutDecimal(number) if isinstance(unscaled, SpelledOut) else Decimal(number)
+
+    def write(self, value: Decimal | None, target: DataOutput) -> None:
+        if value is None:
+            self._unscaled.write(None, target)
+            return
+        unscaled, scale = unscaled_and_scale(value)
+        self._unscaled.write(unscaled, target)
+        target.write_int(scale)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return NUMBER if options.tell_numbers else pa.string()
+
+    def present(self, value: Decimal | None, options: DecodeOptions) -> str | None:
+        return None if value is None else str(value)
+
+    def accept(self, value: Any) -> Decimal | None:
+        return None if value is None else to_number(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BIG_DECIMAL, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BIG_DECIMAL, column)
+
+    def hash_code(self, value: Decimal | None) -> int:
+        return 0 if value is None else hashing.of_big_decimal(*unscaled_and_scale(value))
+
+
+class VoidSerializer(SimpleSerializer):
+    """``java.lang.Void``: always null, one byte."""
+
+    snapshot_class = f"{BASE}VoidSerializer$VoidSerializerSnapshot"
+    length = smallest = 1
+
+    def __str__(self) -> str:
+        return "VOID"
+
+    def read(self, source: DataInput) -> None:
+        source.skip(self.length)
+
+    def write(self, value: None, target: DataOutput) -> None:
+        target.write_bytes(bytes(self.length))
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.null()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        if self.length:
+            builder.op(ops.SKIP, column, self.length)
+        builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(self.serialize(None))
+
+
+class NullValueSerializer(VoidSerializer):
+    """``NullValue``: no bytes at all."""
+
+    snapshot_class = f"{BASE}NullValueSerializer$NullValueSerializerSnapshot"
+    length = smallest = 0
+
+    def __str__(self) -> str:
+        return "NULL_VALUE"
+
+
+def unscaled_and_scale(value: Decimal) -> tuple[int, int]:
+    """The two numbers that make a ``BigDecimal``."""
+    sign, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} is no BigDecimal: Java knows neither infinity nor NaN there")
+    unscaled = int(Decimal((sign, digits, 0)))
+    return SpelledOut(unscaled) if isinstance(value, SpelledOutDecimal) else unscaled, -exponent
+
+
+def without_lone_surrogates(text: str) -> str:
+    """The text with every surrogate that has no partner replaced by U+FFFD: UTF-8, and so Arrow, can't hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+for _name in _NUMBERS:
+    _title = _name.capitalize()
+    for _class in (f"{_title}Serializer${_title}SerializerSnapshot", f"{_title}ValueSerializer${_title}ValueSerializerSnapshot"):
+        register_simple(NumberSerializer(_name, BASE + _class))
+register_simple(CharSerializer())
+register_simple(CharSerializer(f"{BASE}CharValueSerializer$CharValueSerializerSnapshot"))
+for _serializer in (StringSerializer, StringValueSerializer, BigIntegerSerializer, BigDecimalSerializer):
+    register_simple(_serializer())
+for _nothing in (VoidSerializer, NullValueSerializer):
+    register_simple(_nothing())

@@ -1,0 +1,337 @@
+"""Lists, maps and sets, and the forms of lists and map entries outside the heap (Flink: ``ListSerializer`` and its kin)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.basic import BASE
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.encode.map_keys import distinct_values
+from state_processor.serializers.registry import register_snapshot, register_snapshots
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+LIST_SNAPSHOT: Final = f"{BASE}ListSerializerSnapshot"
+ARRAY_LIST_SNAPSHOT: Final = "org.apache.flink.runtime.state.ArrayListSerializerSnapshot"
+MAP_SNAPSHOT: Final = f"{BASE}MapSerializerSnapshot"
+SET_SNAPSHOT: Final = f"{BASE}SetSerializerSnapshot"
+
+
+class ListSerializer(TypeSerializer):
+    """``java.util.List``: a count and the elements (Flink: ``ListSerializer``, ``ArrayListSerializer``).
+
+    Parameters
+    ----------
+    element
+        The serializer of an element; null elements exist only where it knows null.
+    """
+
+    smallest = 4
+
+    def __init__(self, element: TypeSerializer, snapshot_class: str = LIST_SNAPSHOT) -> None:
+        self.element = element
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"LIST<{self.element}>"
+
+    def read(self, source: DataInput) -> list[Any]:
+        return [self.element.read(source) for _ in range(source.read_count("list elements", self.element.smallest))]
+
+    def skip(self, source: DataInput) -> None:
+        for _ in range(source.read_count("list elements", self.element.smallest)):
+            self.element.skip(source)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        target.write_int(len(value))
+        for element in value:
+            self.element.write(element, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.element.arrow_type(options))
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return [self.element.present(v, options) for v in value]
+
+    def accept(self, value: Any) -> list[Any]:
+        return [self.element.accept(v) for v in value]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, smallest=self.element.smallest):
+            self.element.emit(builder, column.child(0))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.COUNTED), builder.field("element"):
+            self.element.emit_encode(builder, column.child(0))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return ListSerializerSnapshot(self._snapshot_class, [self.element.snapshot()])
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return hashing.of_units((self.element.hash_code(v) for v in value), start=1)
+
+
+class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`ListSerializer`."""
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return ListSerializer(nested[0], self.class_name)
+
+
+class MapSerializer(TypeSerializer):
+    """``java.util.Map``: a count, then key, null flag and value of each entry (Flink: ``MapSerializer``).
+
+    Python holds it as a list of pairs in the order of the bytes: a key need not be hashable there.
+    """
+
+    smallest = 4
+
+    def __init__(self, key: TypeSerializer, value: TypeSerializer, snapshot_class: str = MAP_SNAPSHOT) -> None:
+        self.key = key
+        self.value = NullFlagged(value)
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key},{self.value}>"
+
+    @property
+    def _smallest_entry(self) -> int:
+        return self.key.smallest + self.value.smallest
+
+    def read(self, source: DataInput) -> list[tuple[Any, Any]]:
+        count = source.read_count("map entries", self._smallest_entry)
+        return [(self.key.read(source), self.value.read(source)) for _ in range(count)]
+
+    def skip(self, source: DataInput) -> None:
+        for _ in range(source.read_count("map entries", self._smallest_entry)):
+            self.key.skip(source)
+            self.value.skip(source)
+
+    def write(self, value: Sequence[tuple[Any, Any]], target: DataOutput) -> None:
+        target.write_int(len(value))
+        for k, v in value:
+            self.key.write(k, target)
+            self.value.write(v, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
+
+    def present(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[tuple[Any, Any]]:
+        return [(self.key.present(k, options), self.value.present(v, options)) for k, v in value]
+
+    def accept(self, value: Any) -> list[tuple[Any, Any]]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return [(self.key.accept(k), self.value.accept(v)) for k, v in pairs]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, smallest=self._smallest_entry):
+            self.key.emit(builder, column.child(0))
+            self.value.emit(builder, column.child(1))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.distinct(column, distinct_values(self.key))
+        with builder.elements(column, encode_ops.COUNTED):
+            with builder.field("key"):
+                self.key.emit_encode(builder, column.child(0))
+            with builder.field("value"):
+                self.value.emit_encode(builder, column.child(1))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return MapSerializerSnapshot(self._snapshot_class, [self.key.snapshot(), self.value.inner.snapshot()])
+
+    def hash_code(self, value: Sequence[tuple[Any, Any]]) -> int:
+        return hashing.wrap(sum(self.key.hash_code(k) ^ (0 if v is None else self.value.inner.hash_code(v)) for k, v in value))
+
+
+class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`MapSerializer`."""
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return MapSerializer(nested[0], nested[1], self.class_name)
+
+
+class SetSerializer(ListSerializer):
+    """``java.util.Set``: a count, then null flag and element (Flink: ``SetSerializer``, since 2.0)."""
+
+    def __init__(self, element: TypeSerializer, snapshot_class: str = SET_SNAPSHOT) -> None:
+        super().__init__(NullFlagged(element), snapshot_class)
+
+    def __str__(self) -> str:
+        return f"SET<{self.element}>"
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.distinct(column, distinct_values(self.element, of_set=True))
+        super().emit_encode(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        assert isinstance(self.element, NullFlagged)
+        return SetSerializerSnapshot(self._snapshot_class, [self.element.inner.snapshot()])
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return hashing.wrap(sum(0 if v is None else self.element.hash_code(v) for v in value))
+
+
+class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`SetSerializer`."""
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return SetSerializer(nested[0], self.class_name)
+
+
+class NullFlagged(TypeSerializer):
+    """A byte that says whether the value is null, then the value: inside maps, POJOs and arrays.
+
+    No serializer of Flink's own, so it has no snapshot.
+
+    Parameters
+    ----------
+    inner
+        The serializer of a value that is not null.
+    null_when
+        What the byte means: ``True`` where 1 is null, ``False`` where 1 is present.
+    """
+
+    def __init__(self, inner: TypeSerializer, *, null_when: bool = True) -> None:
+        self.inner = inner
+        self.null_when = null_when
+
+    def __str__(self) -> str:
+        return str(self.inner)
+
+    def read(self, source: DataInput) -> Any:
+        return None if source.read_boolean() is self.null_when else self.inner.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        if source.read_boolean() is not self.null_when:
+            self.inner.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        target.write_boolean((value is None) is self.null_when)
+        if value is not None:
+            self.inner.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.inner.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.inner.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return None if value is None else self.inner.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=self.null_when):
+            self.inner.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=self.null_when):
+            self.inner.emit_encode(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.inner.snapshot()
+
+    def hash_code(self, value: Any) -> int:
+        return 0 if value is None else self.inner.hash_code(value)
+
+
+class MapStateValue(NullFlagged):
+    """The value of a map state's entry outside the heap: a null flag and the value, up to the end of the part.
+
+    Behind the flag of a null, RocksDB writes nothing and the heap's savepoints what the serializer makes of null
+    (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both are read; as RocksDB does is written. Where the serializer
+    makes nothing of null, a job on the heap could not take a savepoint with it, so that null is refused.
+    """
+
+    def read(self, source: DataInput) -> Any:
+        if source.read_boolean():
+            source.skip(source.remaining)
+            return None
+        return self.inner.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self.read(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        if value is None and not self.inner.writes_null:
+            raise ValueError(f"null, which {self.inner} has no bytes for")
+        super().write(value, target)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if not self.inner.writes_null:
+            builder.op(encode_ops.REQUIRE, column)
+        super().emit_encode(builder, column)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=True):
+            self.inner.emit(builder, column)
+            over = builder.op(ops.JUMP)
+        builder.op(ops.REST)
+        builder.patch(over, 0, builder.here)
+
+
+class JoinedListSerializer(TypeSerializer):
+    """A list state's value in RocksDB and canonical savepoints: elements with a comma between them, up to the end.
+
+    Flink: ``ListDelimitedSerializer``. Elements are decoded one after the other; the bytes are never split at commas.
+    """
+
+    smallest = 0
+
+    def __init__(self, element: TypeSerializer) -> None:
+        self.element = element
+
+    def __str__(self) -> str:
+        return f"LIST<{self.element}>"
+
+    def read(self, source: DataInput) -> list[Any]:
+        values: list[Any] = []
+        if source.at_end():
+            return values
+        while True:
+            values.append(self.element.read(source))
+            if source.at_end():
+                return values
+            if source.read_unsigned_byte() != ord(","):
+                raise source.corrupt("a comma between list elements expected", source.position - 1)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        for i, element in enumerate(value):
+            if i:
+                target.write_byte(ord(","))
+            self.element.write(element, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.element.arrow_type(options))
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return [self.element.present(v, options) for v in value]
+
+    def accept(self, value: Any) -> list[Any]:
+        return [self.element.accept(v) for v in value]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.joined(column):
+            self.element.emit(builder, column.child(0))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.JOINED), builder.field("element"):
+            self.element.emit_encode(builder, column.child(0))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return ListSerializer(self.element).snapshot()
+
+
+register_snapshots((LIST_SNAPSHOT, ARRAY_LIST_SNAPSHOT), ListSerializerSnapshot)
+register_snapshot(MAP_SNAPSHOT, MapSerializerSnapshot)
+register_snapshot(SET_SNAPSHOT, SetSerializerSnapshot)

@@ -1,0 +1,129 @@
+"""Snapshots from before Flink 1.7, which rest on a Java-serialized serializer (Flink: ``TypeSerializerConfigSnapshot``).
+
+Savepoints that Flink 1.7 to 1.16 took over from older ones hold them: the serializer in Java serialization, in a frame with a
+length, then what the snapshot's class adds, without one. Flink removed them in 1.17 and can't restore such savepoints since.
+
+The serializer is told by its class, for Flink's own: one without configuration has the class of its later snapshot in its name,
+others have their nested serializers as fields. Nothing is executed to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
+from state_processor.serializers.registry import find_snapshot_class, register_snapshot
+
+ADAPTER_VERSION: Final = 0x7A53C4F0
+"""The version that stands for "a serializer in Java serialization follows" (``TypeSerializerConfigSnapshot.ADAPTER_VERSION``)."""
+
+_TYPEUTILS: Final = "org.apache.flink.api.common.typeutils."
+_SERIALIZER_VERSION: Final = 1
+
+
+class LegacyConfigSnapshot(TypeSerializerSnapshot):
+    """A ``TypeSerializerConfigSnapshot``: the old serializer's bytes, then the payload of one of the classes known here.
+
+    Parameters
+    ----------
+    serializer
+        The Java-serialized serializer.
+    payload
+        What the snapshot's class adds: its own version, and its fields.
+    """
+
+    current_version = ADAPTER_VERSION
+
+    def __init__(self, class_name: str, serializer: bytes, payload: bytes) -> None:
+        super().__init__(class_name, ADAPTER_VERSION)
+        self.serializer = serializer
+        self.payload = payload
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> LegacyConfigSnapshot:
+        if version != ADAPTER_VERSION:
+            raise UnsupportedFormatError(
+                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known"
+            )
+        start = source.position
+        if source.read_int() != _SERIALIZER_VERSION:
+            raise source.corrupt("version 1 of a serialized serializer expected", start)
+        serializer = source.read_bytes(source.read_int(), "serialized serializer")
+        begin = source.position
+        source.skip(4, "version")
+        _PAYLOADS[class_name](source)
+        return cls(class_name, serializer, bytes(source.data[begin : source.position]))
+
+    def write(self, target: DataOutput) -> None:
+        target.write_int(_SERIALIZER_VERSION)
+        target.write_int(len(self.serializer))
+        target.write_bytes(self.serializer)
+        target.write_bytes(self.payload)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return serializer_of(read_java_object(DataInput(self.serializer, self.class_name)).content)
+
+
+def _skip_text(source: DataInput) -> None:
+    source.read_utf()
+
+
+def _skip_nested(source: DataInput) -> None:
+    """Serializers with their snapshots: a count, two offsets each, and a frame (``writeSerializersAndConfigsWithResilience``)."""
+    source.skip(8 * source.read_count("serializers", 8))
+    source.skip(source.read_int(), "serializers and their snapshots")
+
+
+_PAYLOADS: Final[dict[str, Callable[[DataInput], None]]] = {
+    f"{_TYPEUTILS}ParameterlessTypeSerializerConfig": _skip_text,
+    f"{_TYPEUTILS}base.CollectionSerializerConfigSnapshot": _skip_nested,
+    f"{_TYPEUTILS}base.MapSerializerConfigSnapshot": _skip_nested,
+}
+
+
+def serializer_of(content: Any) -> TypeSerializer:
+    """The serializer that a Java object of one of Flink's serializer classes is.
+
+    Raises
+    ------
+    UnknownSerializerError
+        If its class is not one of those known.
+    """
+    if isinstance(content, JavaEnum):
+        raise _unknown(content.class_name)
+    if not isinstance(content, JavaInstance):
+        raise _unknown(type(content).__name__)
+    build = _WITH_NESTED.get(content.class_name)
+    if build is not None:
+        return build(content)
+    short = content.class_name.rpartition(".")[2].rpartition("$")[2]
+    snapshot_class = f"{content.class_name}${short}Snapshot"
+    source = DataInput(b"", content.class_name)
+    try:
+        return find_snapshot_class(snapshot_class, 3, source, 0).read(snapshot_class, 3, source).restore_serializer()
+    except UnknownSerializerError:
+        raise _unknown(content.class_name) from None
+
+
+def _unknown(class_name: str) -> UnknownSerializerError:
+    return UnknownSerializerError(
+        f"a serializer of class {class_name} in Java serialization, from before Flink 1.7, can't be restored without its class; "
+        "restore the savepoint with Flink 1.7 to 1.16 and take another one, so that it gets a snapshot of its own"
+    )
+
+
+_WITH_NESTED: Final[dict[str, Callable[[JavaInstance], TypeSerializer]]] = {
+    f"{_TYPEUTILS}base.ListSerializer": lambda o: ListSerializer(serializer_of(o.get("elementSerializer"))),
+    f"{_TYPEUTILS}base.MapSerializer": lambda o: MapSerializer(
+        serializer_of(o.get("keySerializer")), serializer_of(o.get("valueSerializer"))
+    ),
+    "org.apache.flink.runtime.state.ArrayListSerializer": lambda o: ListSerializer(serializer_of(o.get("elementSerializer"))),
+}
+
+for _class in _PAYLOADS:
+    register_snapshot(_class, LegacyConfigSnapshot)

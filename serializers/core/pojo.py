@@ -1,0 +1,649 @@
+"""Plain Java objects and records (Flink: ``PojoSerializer``), with subclasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.collections import NullFlagged
+from state_processor.serializers.core.optional_map import (
+    OptionalEntry,
+    iterate_optional_map,
+    read_framed_snapshot,
+    snapshot_frame,
+    write_optional_map,
+)
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import OptionError, StateProcessorError, UndescribedClassError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.registry import register_snapshot
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+POJO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
+CLASS_FIELD: Final = "_class"
+"""The field that names the class of a value where a POJO has subclasses."""
+
+_NULL: Final = 1
+_EXACT: Final = 2
+_BY_NAME: Final = 4
+_BY_TAG: Final = 8
+_NOT_NULL: Final = b"\0"
+
+
+_DESCRIBED: Final[dict[str, dict[str, dict[str, TypeSerializer]]]] = {}
+
+
+def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], parent: str) -> None:
+    """Describe a subclass of a POJO that snapshots leave out.
+
+    Flink adds a subclass that is not registered to a snapshot only once it has serialized such a value, and the heap backend
+    serializes when it takes the snapshot: after the header was written.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, as values name it.
+    fields
+        The fields that it has beyond those of ``parent``: name and serializer. One that ``parent`` has as well is refused where a
+        state of that class is read.
+    parent
+        The class that the state was declared with.
+    """
+    _DESCRIBED.setdefault(parent, {})[class_name] = dict(fields)
+
+
+def described_classes() -> dict[str, dict[str, dict[str, TypeSerializer]]]:
+    """All that :func:`register_pojo_class` was called with: fields by class and parent."""
+    return {parent: dict(classes) for parent, classes in _DESCRIBED.items()}
+
+
+_PRIMITIVE_FIELDS: Final[dict[str, frozenset[str]]] = {}
+
+
+def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
+    """Tell which fields of a POJO are of Java's primitive types: neither bytes nor snapshots tell an ``int`` from an ``Integer``.
+
+    A null in such a field is refused when it is written; Flink would fail to restore it. Numbers that are not named are known
+    to be boxes then: as fields that are new in an evolved state they are null, as Flink leaves them, and not 0.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, of the values or the one that declares the fields.
+    fields
+        The names of all its primitive fields.
+    """
+    _PRIMITIVE_FIELDS[class_name] = frozenset(fields)
+
+
+def primitive_fields() -> dict[str, frozenset[str]]:
+    """All that :func:`register_primitive_fields` was called with."""
+    return dict(_PRIMITIVE_FIELDS)
+
+
+class PojoValue(dict[str, Any]):
+    """A POJO: its fields by name, in the order of its serializer, and the Java class that it is an instance of."""
+
+    __slots__ = ("class_name",)
+
+    def __init__(self, class_name: str, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.class_name = class_name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PojoValue) and other.class_name == self.class_name and dict.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"PojoValue({self.class_name!r}, {dict(self)!r})"
+
+
+@dataclass(frozen=True)
+class PojoField:
+    """A field: its name, the serializer of its values, and the class that declares it.
+
+    ``declaring_class`` is ``None`` where the class had no such field any more when the snapshot was written.
+    """
+
+    name: str
+    serializer: TypeSerializer
+    declaring_class: str | None = None
+
+    @property
+    def flagged(self) -> NullFlagged:
+        """The serializer of the field's bytes: each begins with a null flag."""
+        return NullFlagged(self.serializer)
+
+    def is_primitive(self, class_name: str) -> bool | None:
+        """Whether it is of a primitive type, in values of a class; ``None`` where nobody told."""
+        known = (_PRIMITIVE_FIELDS.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
+        return next((self.name in fields for fields in known if fields is not None), None)
+
+
+class PojoSerializer(TypeSerializer):
+    """A POJO or a Java record or null: a byte of flags, then each field with a null flag (Flink: ``PojoSerializer``).
+
+    Fields are read in the order given, which is the order of the snapshot. A value of a subclass has its tag (where the
+    class was registered) or its name, and then the subclass's own encoding, flags included.
+
+    A column of a POJO without subclasses is a struct of its fields. With subclasses, it is a struct of ``_class`` and of
+    the fields of all classes; a field whose name stands for several types gets the simple class name as suffix.
+
+    Parameters
+    ----------
+    class_name
+        The Java class.
+    fields
+        Its fields in wire order.
+    registered
+        Serializers of subclasses that were registered, in the order of their tags, by class name. ``None`` where the
+        snapshot does not describe the class.
+    unregistered
+        The same for subclasses that were met while writing.
+    """
+
+    def __init__(
+        self,
+        class_name: str,
+        fields: Sequence[PojoField],
+        registered: Mapping[str, TypeSerializer | None] | None = None,
+        unregistered: Mapping[str, TypeSerializer | None] | None = None,
+    ) -> None:
+        self.class_name = class_name
+        self.fields = tuple(fields)
+        self.registered = dict(registered or {})
+        self.unregistered = dict(unregistered or {})
+        self._flagged = tuple((f.name, f.flagged) for f in self.fields)
+
+    @classmethod
+    def of(
+        cls,
+        class_name: str,
+        fields: Mapping[str, TypeSerializer],
+        subclasses: Mapping[str, Mapping[str, TypeSerializer]] | None = None,
+    ) -> PojoSerializer:
+        """Return the serializer that Flink makes for a class: fields sorted by name, all declared by the class itself.
+
+        Parameters
+        ----------
+        class_name, fields
+            The class.
+        subclasses
+            Its registered subclasses in the order of registration, each with the fields that it adds.
+
+        Raises
+        ------
+        OptionError
+            If a subclass is the class itself, or has one of its fields.
+        """
+        own = [PojoField(name, fields[name], class_name) for name in sorted(fields)]
+        registered: dict[str, TypeSerializer | None] = {
+            name: _subclass_of(class_name, own, name, added) for name, added in (subclasses or {}).items()
+        }
+        return cls(class_name, own, registered)
+
+    def __str__(self) -> str:
+        return f"POJO<{self.class_name}>"
+
+    # One value
+
+    def read(self, source: DataInput) -> PojoValue | None:
+        start = source.position
+        flags = source.read_unsigned_byte()
+        if flags == _NULL:
+            return None
+        if flags == _EXACT:
+            return PojoValue(self.class_name, self._read_fields(source))
+        value = self._subclass(flags, source, start).read(source)
+        if value is None:
+            raise source.corrupt(f"a null inside a subclass of {self.class_name}", start)
+        return value
+
+    def skip(self, source: DataInput) -> None:
+        start = source.position
+        flags = source.read_unsigned_byte()
+        if flags == _NULL:
+            return
+        if flags == _EXACT:
+            self._skip_fields(source)
+            return
+        self._subclass(flags, source, start).skip(source)
+
+    def _read_fields(self, source: DataInput) -> dict[str, Any]:
+        return {name: f.read(source) for name, f in self._flagged}
+
+    def _skip_fields(self, source: DataInput) -> None:
+        for _, field in self._flagged:
+            field.skip(source)
+
+    def _emit_fields(self, builder: DecodeBuilder, column_of: Callable[[str], Column]) -> None:
+        """The instructions for the fields; ``column_of`` finds a field's column."""
+        for field in self.fields:
+            with builder.field(field.name):
+                field.flagged.emit(builder, column_of(field.name))
+
+    def _subclass(self, flags: int, source: DataInput, start: int) -> PojoSerializer:
+        """The serializer of the subclass that the bytes name."""
+        if flags == _BY_TAG:
+            tag = source.read_unsigned_byte()
+            if tag >= len(self.registered):
+                raise source.corrupt(
+                    f"{self.class_name} has {len(self.registered)} registered subclasses, no number {tag}", start
+                )
+            name, found = list(self.registered.items())[tag]
+        elif flags == _BY_NAME:
+            name = source.read_utf()
+            found = self.unregistered.get(name)
+        else:
+            raise source.corrupt(f"{flags} are no flags of a POJO ({self.class_name})", start)
+        if not isinstance(found, PojoSerializer):
+            how = f"describes it as {found}" if found else "does not describe it"
+            error = UndescribedClassError(
+                f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
+                f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
+                "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take "
+                "another savepoint; undescribed='bytes' reads such values as bytes where the format tells where they end"
+            )
+            error.class_name, error.start = name, start
+            raise error
+        return found
+
+    def write(self, value: Mapping[str, Any] | None, target: DataOutput) -> None:
+        """The inverse of :meth:`read`; a mapping that is no :class:`PojoValue` is taken as of the class itself."""
+        if value is None:
+            target.write_byte(_NULL)
+            return
+        class_name = value.class_name if isinstance(value, PojoValue) else self.class_name
+        if class_name == self.class_name:
+            target.write_byte(_EXACT)
+            for of_class, (name, field) in zip(self.fields, self._flagged, strict=True):
+                if value[name] is None and of_class.is_primitive(class_name):
+                    raise ValueError(f"field {name} of {class_name} is primitive and can't be null")
+                field.write(value[name], target)
+            return
+        if class_name in self.registered:
+            target.write_byte(_BY_TAG)
+            target.write_byte(list(self.registered).index(class_name))
+            subclass = self.registered[class_name]
+        else:
+            target.write_byte(_BY_NAME)
+            target.write_utf(class_name)
+            subclass = self.unregistered.get(class_name)
+        if not isinstance(subclass, PojoSerializer):
+            raise UnsupportedFormatError(f"{self} has no description of the subclass {class_name}")
+        subclass.write(value, target)
+
+    # Columns
+
+    @property
+    def _variants(self) -> list[tuple[int, int, PojoSerializer]]:
+        """Every subclass that can be decoded: how it is marked, its tag (-1: by name), its serializer."""
+        tagged = [(_BY_TAG, tag, s) for tag, s in enumerate(self.registered.values())]
+        named = [(_BY_NAME, -1, s) for s in self.unregistered.values()]
+        return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoSerializer)]
+
+    @property
+    def _has_subclasses(self) -> bool:
+        return bool(self.registered or self.unregistered)
+
+    def _layout(self, options: DecodeOptions) -> tuple[dict[str, pa.DataType], dict[tuple[int, str], str]]:
+        """The columns' types by name, and the column of each field: by number of the class (0: the class itself) and name."""
+        types: dict[str, pa.DataType] = {CLASS_FIELD: pa.string()}
+        kinds: dict[str, str] = {CLASS_FIELD: CLASS_FIELD}
+        places: dict[tuple[int, str], str] = {}
+        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
+            for field in pojo.fields:
+                kind, type_ = str(field.serializer), field.serializer.arrow_type(options)
+                column = next(
+                    c for c in _names(field.name, pojo.class_name) if c not in types or (kinds[c] == kind and types[c] == type_)
+                )
+                types[column], kinds[column], places[number, field.name] = type_, kind, column
+        return types, places
+
+    def columns(self) -> list[tuple[str, TypeSerializer]]:
+        """Return the column of each field and its serializer; a field that subclasses inherit comes once for each class."""
+        places = self._layout(DecodeOptions())[1] if self._has_subclasses else {}
+        classes = (self, *(s for _, _, s in self._variants))
+        return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(classes) for f in pojo.fields]
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        if self._has_subclasses:
+            return pa.struct(list(self._layout(options)[0].items()))
+        return pa.struct([(f.name, f.serializer.arrow_type(options)) for f in self.fields])
+
+    def present(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        if not self._has_subclasses:
+            return {name: f.present(value[name], options) for name, f in self._flagged}
+        types, places = self._layout(options)
+        shown: dict[str, Any] = dict.fromkeys(types)
+        shown[CLASS_FIELD] = value.class_name
+        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
+            if pojo.class_name == value.class_name:
+                for field in pojo.fields:
+                    shown[places[number, field.name]] = field.flagged.present(value[field.name], options)
+                break
+        return shown
+
+    def accept(self, value: Mapping[str, Any] | None) -> PojoValue | None:
+        if value is None:
+            return None
+        class_name = value.class_name if isinstance(value, PojoValue) else value.get(CLASS_FIELD) or self.class_name
+        places = self._layout(DecodeOptions())[1] if self._has_subclasses and not isinstance(value, PojoValue) else {}
+        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
+            if pojo.class_name == class_name:
+                fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
+                return PojoValue(class_name, {name: f.accept(value[place]) for name, (place, f) in fields.items()})
+        raise ValueError(f"{self} has no description of the subclass {class_name}")
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        variants = self._variants
+        first = builder.aux([(0, 0, 0, 0)] * len(variants))
+        nulls = builder.null_range(column)
+        head = builder.op(ops.POJO, column, first, *nulls, 0, 0, len(variants))
+        if not self._has_subclasses:
+            builder.op(ops.VALID, column)
+            self._emit_fields(builder, column.named)
+            builder.patch(head, 3, builder.here)
+            return
+        types, places = self._layout(builder.options)
+        self._emit_variant(0, self, builder, column, types, places)
+        ends = [builder.op(ops.JUMP)]
+        for number, (kind, tag, pojo) in enumerate(variants):
+            name = encode_modified_utf8(pojo.class_name)
+            mark, size = (tag, 0) if kind == _BY_TAG else (builder.constant(name), len(name))
+            builder.patch_aux(first + number, (kind, mark, size, builder.here))
+            builder.op(ops.EXPECT, column, _EXACT)
+            self._emit_variant(number + 1, pojo, builder, column, types, places)
+            ends.append(builder.op(ops.JUMP))
+        for end in ends:
+            builder.patch(end, 0, builder.here)
+        builder.patch(head, 3, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        has_subclasses = self._has_subclasses
+        with builder.unless(encode_ops.POJO, column, int(has_subclasses)):
+            if not has_subclasses:
+                self._encode_fields(builder, column.named)
+                return
+            self._encode_variants(builder, column)
+
+    def _encode_fields(self, builder: EncodeBuilder, column_of: Callable[[str], Column]) -> None:
+        """The instructions that write the fields; ``column_of`` finds a field's column."""
+        for field in self.fields:
+            with builder.field(field.name):
+                if field.is_primitive(self.class_name):
+                    builder.bytes(_NOT_NULL)
+                    field.serializer.emit_encode(builder, column_of(field.name))
+                else:
+                    field.flagged.emit_encode(builder, column_of(field.name))
+
+    def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
+        places = self._layout(DecodeOptions(row_kind=True))[1]
+        marks = [bytes([_EXACT])]
+        for kind, tag, pojo in self._variants:
+            target = DataOutput()
+            target.write_byte(kind)
+            if kind == _BY_TAG:
+                target.write_byte(tag)
+            else:
+                target.write_utf(pojo.class_name)
+            target.write_byte(_EXACT)
+            marks.append(target.to_bytes())
+        classes = [self, *(s for _, _, s in self._variants)]
+        first = builder.aux([(0, 0, 0, 0)] * len(classes))
+        of_class = column.find(CLASS_FIELD)
+        if of_class is not None:
+            builder.op(encode_ops.SUBCLASS, of_class, first, len(classes))
+        ends = []
+        for number, (mark, pojo) in enumerate(zip(marks, classes, strict=True)):
+            name = pojo.class_name.encode()
+            builder.patch_aux(first + number, (0, builder.constant(name), len(name), builder.here))
+            builder.bytes(mark)
+
+            def place(field: str, number: int = number) -> Column:
+                return column.named(places[number, field])
+
+            pojo._encode_fields(builder, place)
+            ends.append(builder.op(encode_ops.JUMP))
+        for end in ends:
+            builder.patch(end, 0, builder.here)
+
+    @staticmethod
+    def _emit_variant(
+        number: int,
+        pojo: PojoSerializer,
+        builder: DecodeBuilder,
+        column: Column,
+        types: Mapping[str, pa.DataType],
+        places: Mapping[tuple[int, str], str],
+    ) -> None:
+        """One class's values: its fields, and nulls for those of the others."""
+        builder.op(ops.VALID, column)
+        builder.text(column.named(CLASS_FIELD), pojo.class_name)
+        taken = {CLASS_FIELD, *(places[number, field.name] for field in pojo.fields)}
+        pojo._emit_fields(builder, lambda name: column.named(places[number, name]))
+        builder.fill_nulls(*(column.named(name) for name in types if name not in taken))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return PojoSerializerSnapshot(
+            POJO_SNAPSHOT,
+            self.class_name,
+            [PojoFieldSnapshot(f.name, f.declaring_class, f.serializer.snapshot()) for f in self.fields],
+            _snapshots_of(self.registered),
+            _snapshots_of(self.unregistered),
+        )
+
+
+def _subclass_of(
+    parent: str, inherited: Sequence[PojoField], class_name: str, added: Mapping[str, TypeSerializer]
+) -> PojoSerializer:
+    """The serializer of a subclass, from the fields of the class and those that it adds."""
+    if class_name == parent:
+        raise OptionError(f"{class_name} is described as a subclass of itself: leave it out of the subclasses")
+    both = [f.name for f in inherited if f.name in added]
+    if both:
+        raise OptionError(
+            f"{class_name} is described with the field {both[0]!r}, which it inherits from {parent}: name only the fields that "
+            f"it has beyond those of {parent} ({', '.join(f.name for f in inherited)})"
+        )
+    every = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
+    return PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
+
+
+def _names(field: str, class_name: str) -> Iterator[str]:
+    """Names for a field's column, best first."""
+    yield field
+    simple = class_name.replace("$", ".").rsplit(".", 1)[-1]
+    name = f"{field}_{simple}"
+    while True:
+        yield name
+        name += "_"
+
+
+def _snapshots_of(serializers: Mapping[str, TypeSerializer | None]) -> list[SubclassSnapshot]:
+    return [SubclassSnapshot(name, True, s.snapshot() if s else None) for name, s in serializers.items()]
+
+
+@dataclass(frozen=True)
+class PojoFieldSnapshot:
+    """A field as the snapshot has it; no declaring class where the key's frame is missing."""
+
+    name: str
+    declaring_class: str | None
+    snapshot: TypeSerializerSnapshot | None
+    declared_name: str | None = None
+
+    def to_entry(self) -> OptionalEntry:
+        """The entry of the optional map."""
+        key = None
+        if self.declaring_class is not None:
+            target = DataOutput()
+            target.write_utf(self.declaring_class)
+            target.write_utf(self.name if self.declared_name is None else self.declared_name)
+            key = target.to_bytes()
+        return OptionalEntry(self.name, key, snapshot_frame(self.snapshot))
+
+
+@dataclass(frozen=True)
+class SubclassSnapshot:
+    """A subclass as the snapshot has it: whether the class was there, and how it was serialized."""
+
+    class_name: str
+    present: bool
+    snapshot: TypeSerializerSnapshot | None
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether Flink could not load class or serializer when it wrote the snapshot."""
+        return not self.present or self.snapshot is None
+
+    def to_entry(self) -> OptionalEntry:
+        """The entry of the optional map."""
+        return OptionalEntry(self.class_name, b"" if self.present else None, snapshot_frame(self.snapshot))
+
+
+class PojoSerializerSnapshot(TypeSerializerSnapshot):
+    """Of :class:`PojoSerializer`: class, fields and subclasses, each with its snapshot (Flink: ``PojoSerializerSnapshot``)."""
+
+    current_version: ClassVar[int] = 2
+
+    def __init__(
+        self,
+        class_name: str,
+        pojo_class: str,
+        fields: Sequence[PojoFieldSnapshot],
+        registered: Sequence[SubclassSnapshot] = (),
+        unregistered: Sequence[SubclassSnapshot] = (),
+        version: int | None = None,
+    ) -> None:
+        super().__init__(class_name, version)
+        self.pojo_class = pojo_class
+        self.fields = tuple(fields)
+        self.registered = tuple(registered)
+        self.unregistered = tuple(unregistered)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> PojoSerializerSnapshot:
+        if version != cls.current_version:
+            raise source.corrupt(f"version {cls.current_version} of {class_name} expected, found {version}")
+        pojo_class = source.read_utf()
+        return cls(class_name, pojo_class, _read_fields(source), _read_subclasses(source), _read_subclasses(source), version)
+
+    def write(self, target: DataOutput) -> None:
+        target.write_utf(self.pojo_class)
+        for entries in (self.fields, self.registered, self.unregistered):
+            write_optional_map([e.to_entry() for e in entries], target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        fields = [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields]
+        registered = {s.class_name: _restore_subclass(s) for s in self.registered}
+        unregistered = {s.class_name: _restore_subclass(s) for s in self.unregistered}
+        for class_name, own in _DESCRIBED.get(self.pojo_class, {}).items():
+            if registered.get(class_name) is None and unregistered.get(class_name) is None:
+                unregistered[class_name] = _subclass_of(self.pojo_class, fields, class_name, own)
+        return PojoSerializer(self.pojo_class, fields, registered, unregistered)
+
+    def _restore_field(self, field: PojoFieldSnapshot) -> TypeSerializer:
+        if field.snapshot is None:
+            raise UnsupportedFormatError(
+                f"the snapshot of {self.pojo_class} has no serializer for field {field.name!r}: its class could not be loaded "
+                "when the snapshot was written, so values of this class can't be decoded"
+            )
+        return field.snapshot.restore_serializer()
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, PojoSerializerSnapshot)
+        if new.pojo_class != self.pojo_class:
+            return SchemaCompatibility.incompatible(f"class {self.pojo_class} was written, class {new.pojo_class} is wanted")
+        absent = [s.class_name for s in (*self.registered, *self.unregistered) if s.is_absent]
+        if absent:
+            return SchemaCompatibility.incompatible(f"{self.pojo_class}: the written snapshot lacks the subclass {absent[0]}")
+        return SchemaCompatibility.worst(*self._field_verdicts(new), *self._subclass_verdicts(new))
+
+    def _field_verdicts(self, new: PojoSerializerSnapshot) -> Iterator[SchemaCompatibility]:
+        written = {f.name: f.snapshot for f in self.fields if f.declaring_class is not None and f.snapshot is not None}
+        wanted = {f.name: f.snapshot for f in new.fields if f.snapshot is not None}
+        if len(written) < len(self.fields) or written.keys() != wanted.keys():
+            yield SchemaCompatibility.compatible_after_migration()
+        for name in written.keys() & wanted.keys():
+            yield _nested_verdict(f"field {name!r} of {self.pojo_class}", written[name], wanted[name])
+
+    def _subclass_verdicts(self, new: PojoSerializerSnapshot) -> Iterator[SchemaCompatibility]:
+        order = [s.class_name for s in new.registered]
+        wanted = {s.class_name: s.snapshot for s in new.registered}
+        if [s.class_name for s in self.registered] != order[: len(self.registered)] or self.unregistered:
+            yield SchemaCompatibility.compatible_with_reconfigured_serializer()
+        for subclass in self.registered:
+            other = wanted.get(subclass.class_name)
+            if other is not None and subclass.snapshot is not None:
+                yield _nested_verdict(f"registered subclass {subclass.class_name}", subclass.snapshot, other)
+
+
+def _nested_verdict(what: str, written: TypeSerializerSnapshot, wanted: TypeSerializerSnapshot) -> SchemaCompatibility:
+    verdict = written.resolve_schema_compatibility(wanted)
+    if verdict.is_incompatible:
+        names = f"{_type_name(written)} was written, {_type_name(wanted)} is wanted"
+        inside = f" ({verdict.reason})" if written.class_name == wanted.class_name else ""
+        return SchemaCompatibility.incompatible(f"{what}: {names}{inside}")
+    return verdict
+
+
+def _type_name(snapshot: TypeSerializerSnapshot) -> str:
+    try:
+        return str(snapshot.restore_serializer())
+    except StateProcessorError:
+        return snapshot.class_name
+
+
+def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:
+    """The serializer of a subclass; ``None`` where it has none: that matters only where such a value occurs."""
+    if subclass.snapshot is None:
+        return None
+    try:
+        return subclass.snapshot.restore_serializer()
+    except UnsupportedFormatError:
+        return None
+
+
+def _read_fields(source: DataInput) -> list[PojoFieldSnapshot]:
+    fields = []
+    for name, key, value in iterate_optional_map(source):
+        declaring_class = declared_name = None
+        if key is not None:
+            declaring_class, declared_name = key.read_utf(), key.read_utf()
+        fields.append(
+            PojoFieldSnapshot(
+                name,
+                declaring_class,
+                None if value is None else read_framed_snapshot(value),
+                None if declared_name == name else declared_name,
+            )
+        )
+    return fields
+
+
+def _read_subclasses(source: DataInput) -> list[SubclassSnapshot]:
+    return [
+        SubclassSnapshot(name, key is not None, None if value is None else read_framed_snapshot(value))
+        for name, key, value in iterate_optional_map(source)
+    ]
+
+
+register_snapshot(POJO_SNAPSHOT, PojoSerializerSnapshot)

@@ -1,0 +1,371 @@
+"""What many of Flink's own serializers share: they are nothing but their nested serializers, or fields in a fixed order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    VARIABLE,
+    CompositeTypeSerializerSnapshot,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+)
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.temporal import Instant, exact_millis, present_time, to_instant
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.registry import register_snapshots
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+_SIGN: Final = 1 << 63
+
+
+class NestedSerializer(TypeSerializer):
+    """A serializer whose snapshot consists of those of its nested serializers, the arguments of its constructor.
+
+    Subclasses set :attr:`snapshot_class`, :attr:`outer_version` and :attr:`nested_count`, and are made known with
+    :func:`register_nested`.
+    """
+
+    snapshot_class: str
+    outer_version: int = 1
+    nested_count: ClassVar[int] = 1
+    nested: tuple[TypeSerializer, ...]
+
+    def __init__(self, *nested: TypeSerializer) -> None:
+        self.nested = nested
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        snapshot = NestedSnapshot(self.snapshot_class, [n.snapshot() for n in self.nested], outer_version=self.outer_version)
+        snapshot.serializer_class = type(self)
+        return snapshot
+
+    def written_by(self, snapshot_class: str, outer_version: int) -> Self:
+        """This serializer, with the snapshot class and version that it was restored from."""
+        self.snapshot_class, self.outer_version = snapshot_class, outer_version
+        return self
+
+
+class NestedSnapshot(CompositeTypeSerializerSnapshot):
+    """Of a :class:`NestedSerializer`."""
+
+    serializer_class: type[NestedSerializer]
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
+        snapshot = super().read(class_name, version, source)
+        count = cls.serializer_class.nested_count
+        if len(snapshot.nested) != count:
+            raise source.corrupt(f"{count} nested serializers of {class_name} expected, found {len(snapshot.nested)}")
+        return snapshot
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self.serializer_class(*nested).written_by(self.class_name, self.outer_version)
+
+
+def register_nested(serializer: type[NestedSerializer], *other_names: str) -> None:
+    """Make the snapshot class of a :class:`NestedSerializer` known, and names that it had elsewhere."""
+    snapshot = type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
+    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
+
+
+class FieldsSerializer(TypeSerializer):
+    """Fields one after the other, without nulls; a column is a struct of them.
+
+    No serializer of Flink's own but a part of some, so it has no snapshot.
+
+    Parameters
+    ----------
+    value_class
+        The named tuple that holds a value.
+    fields
+        The serializers of the fields by the names of their columns, in wire order.
+    """
+
+    def __init__(self, value_class: Callable[..., Any], fields: Mapping[str, TypeSerializer]) -> None:
+        self.value_class = value_class
+        self.fields = dict(fields)
+        self.length = total_length(*self.fields.values())
+        self.smallest = sum(f.smallest for f in self.fields.values())
+
+    def __str__(self) -> str:
+        return f"STRUCT<{','.join(f'{name}:{f}' for name, f in self.fields.items())}>"
+
+    def read(self, source: DataInput) -> Any:
+        return self.value_class(*[f.read(source) for f in self.fields.values()])
+
+    def skip(self, source: DataInput) -> None:
+        for field in self.fields.values():
+            field.skip(source)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        for field, part in zip(self.fields.values(), value, strict=True):
+            field.write(part, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(name, f.arrow_type(options)) for name, f in self.fields.items()])
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> Any:
+        return {name: f.present(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
+
+    def accept(self, value: Any) -> Any:
+        parts = fields_in_order(value, list(self.fields), f"a value of {self}") if isinstance(value, Mapping) else value
+        return self.value_class(*[f.accept(part) for f, part in zip(self.fields.values(), parts, strict=True)])
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        for number, (name, field) in enumerate(self.fields.items()):
+            with builder.field(name):
+                field.emit(builder, column.child(number))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        for number, (name, field) in enumerate(self.fields.items()):
+            with builder.field(name):
+                field.emit_encode(builder, column.child(number))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise UnsupportedFormatError(f"{self} is a part of a serializer and has no snapshot of its own")
+
+
+class DelegatingSerializer(TypeSerializer):
+    """A serializer whose bytes and columns are those of another, :attr:`content`; subclasses add name and snapshot."""
+
+    content: TypeSerializer
+
+    def delegate_to(self, content: TypeSerializer) -> None:
+        """Set :attr:`content` and take over its sizes."""
+        self.content = content
+        self.length = content.length
+        self.smallest = content.smallest
+
+    def read(self, source: DataInput) -> Any:
+        return self.content.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self.content.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.content.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.content.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self.content.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return self.content.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        self.content.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self.content.emit_encode(builder, column)
+
+    def accept_key(self, value: Any) -> Any:
+        return self.content.accept_key(value)
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        self.content.emit_encode_key(builder, column)
+
+
+class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
+    """A serializer without configuration that delegates to :attr:`content`, an attribute of the class."""
+
+    def __init__(self, snapshot_class: str = "") -> None:
+        super().__init__(snapshot_class)
+        self.delegate_to(type(self).content)
+
+
+class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
+    """A serializer of nothing but its nested ones that delegates to a combination of them.
+
+    Parameters
+    ----------
+    content
+        The serializer that does the work.
+    nested
+        The serializers that the snapshot holds.
+    """
+
+    def __init__(self, content: TypeSerializer, *nested: TypeSerializer) -> None:
+        super().__init__(*nested)
+        self.delegate_to(content)
+
+
+class StructSerializer(NestedDelegatingSerializer):
+    """A serializer of fields one after the other; subclasses set :attr:`value_class`, the named tuple that holds a value.
+
+    Parameters
+    ----------
+    fields
+        The serializers of all fields by the names of their columns, in wire order.
+    nested
+        The serializers that the snapshot holds.
+    """
+
+    value_class: ClassVar[Callable[..., Any]]
+
+    def __init__(self, fields: Mapping[str, TypeSerializer], *nested: TypeSerializer) -> None:
+        super().__init__(FieldsSerializer(type(self).value_class, fields), *nested)
+        self.fields = dict(fields)
+
+
+class ChoiceSerializer(NestedSerializer):
+    """A byte that says which of two values follows, and that value; a column is a struct of both, one of them null.
+
+    Subclasses set :attr:`names` of the columns, :attr:`markers`, the bytes, and :attr:`value_class`, the named tuple of
+    marker and value that holds a value; where the bytes are 1 and 0, the marker is ``True`` or ``False``.
+    """
+
+    nested_count = 2
+    names: ClassVar[tuple[str, str]]
+    markers: ClassVar[tuple[int, int]]
+    value_class: ClassVar[Callable[..., Any]]
+
+    def __init__(self, first: TypeSerializer, second: TypeSerializer) -> None:
+        super().__init__(first, second)
+        self.smallest = 1 + min(first.smallest, second.smallest)
+
+    def _marker(self, source: DataInput) -> int:
+        marker = source.read_unsigned_byte()
+        if marker not in self.markers:
+            first, second = self.markers
+            raise source.corrupt(f"byte {first} ({self.names[0]}) or {second} ({self.names[1]}) expected, found {marker}")
+        return marker
+
+    def _chosen(self, marker: int) -> TypeSerializer:
+        return self.nested[self.markers.index(marker)]
+
+    def read(self, source: DataInput) -> Any:
+        marker = self._marker(source)
+        return self.value_class(bool(marker) if 0 in self.markers else marker, self._chosen(marker).read(source))
+
+    def skip(self, source: DataInput) -> None:
+        self._chosen(self._marker(source)).skip(source)
+
+    def write(self, value: tuple[int, Any], target: DataOutput) -> None:
+        marker, inner = value
+        target.write_byte(marker)
+        self._chosen(marker).write(inner, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(name, s.arrow_type(options)) for name, s in zip(self.names, self.nested, strict=True)])
+
+    def present(self, value: tuple[int, Any], options: DecodeOptions) -> Any:
+        marker, inner = value
+        shown: dict[str, Any] = dict.fromkeys(self.names)
+        shown[self.names[self.markers.index(marker)]] = self._chosen(marker).present(inner, options)
+        return shown
+
+    def accept(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            chosen = [number for number, name in enumerate(self.names) if value.get(name) is not None]
+            if len(chosen) != 1:
+                raise ValueError(f"exactly one of {' and '.join(self.names)} must be there")
+            marker = self.markers[chosen[0]]
+            value = (bool(marker) if 0 in self.markers else marker, value[self.names[chosen[0]]])
+        return self.value_class(value[0], self._chosen(value[0]).accept(value[1]))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        def side(number: int) -> None:
+            builder.op(ops.VALID, column)
+            with builder.field(self.names[number]):
+                self.nested[number].emit(builder, column.child(number))
+            builder.fill_nulls(column.child(1 - number))
+
+        branches: list[Callable[[], None] | None] = [None] * (max(self.markers) + 1)
+        for number, marker in enumerate(self.markers):
+            branches[marker] = partial(side, number)
+        emit_choice(builder, column, branches)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        first, second = column.child(0), column.child(1)
+        with builder.unless(encode_ops.EITHER, column, first.index, second.index, 0, 0, *self.markers):
+            with builder.field(self.names[0]):
+                self.nested[0].emit_encode(builder, first)
+            end = builder.op(encode_ops.JUMP)
+        with builder.field(self.names[1]):
+            self.nested[1].emit_encode(builder, second)
+        builder.patch(end, 0, builder.here)
+
+
+def total_length(*parts: TypeSerializer) -> int:
+    """The sum of the lengths, where all are fixed (zero counts as fixed)."""
+    lengths = [p.length for p in parts]
+    return VARIABLE if VARIABLE in lengths else sum(lengths)
+
+
+def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Callable[[], None] | None]) -> None:
+    """A byte that selects what follows; ``None`` where it must not occur."""
+    first = builder.aux([(-1, 0, 0, 0)] * len(branches))
+    builder.op(ops.CHOOSE_BYTE, column, first, len(branches))
+    ends = []
+    for number, branch in enumerate(branches):
+        if branch is not None:
+            builder.patch_aux(first + number, (builder.here, 0, 0, 0))
+            branch()
+            ends.append(builder.op(ops.JUMP))
+    for end in ends:
+        builder.patch(end, 0, builder.here)
+
+
+class EpochMillisSerializer(NumberSerializer):
+    """A long that is a point in time in milliseconds; a column is of timestamps. Written as a plain ``Long``."""
+
+    def __init__(self) -> None:
+        super().__init__("LONG")
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string() if options.as_text else pa.timestamp("us", tz="UTC")
+
+    def present(self, value: int, options: DecodeOptions) -> Any:
+        seconds, nano = value // 1000, value % 1000 * 1_000_000
+        return str(Instant(seconds, nano)) if options.as_text else present_time(seconds, nano, options, UTC)
+
+    def accept(self, value: Any) -> int:
+        return value if type(value) is int else exact_millis(to_instant(value))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.MILLIS, column, builder.options.time_mode, 1)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if pa.types.is_string(column.type):
+            builder.op(encode_ops.REQUIRE, column)
+            builder.op(encode_ops.TEXT_TIME, column, -1, encode_ops.DATE_MS)
+        else:
+            builder.op(encode_ops.MILLIS, column, -1)
+
+
+class SignFlippedLongSerializer(NumberSerializer):
+    """A long whose first bit is inverted, so that the order of the bytes is that of the numbers."""
+
+    def __init__(self) -> None:
+        super().__init__("LONG")
+
+    def read(self, source: DataInput) -> int:
+        return (source.read_long() & (1 << 64) - 1) - _SIGN
+
+    def write(self, value: int, target: DataOutput) -> None:
+        target.write_bytes((value + _SIGN).to_bytes(8, "big"))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.SIGN_FLIPPED_INT64, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.SIGN_FLIPPED_INT64, column)

@@ -1,0 +1,645 @@
+"""Dates and times of ``java.util``, ``java.sql`` and ``java.time`` (Flink: ``org.apache.flink.api.common.typeutils.base``).
+
+Python's own ``datetime`` holds neither nanoseconds nor years outside 1 to 9999, so that decoded values are small tuples of
+Java's fields; ``str`` of them is what Java's ``toString`` prints. All points in time are in UTC.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers import text_grammar
+from state_processor.serializers.base import SimpleSerializer, register_simple
+from state_processor.serializers.core.basic import BASE
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+_DAY: Final = 86_400
+_DAY_MS: Final = _DAY * 1000
+_NANOS: Final = 1_000_000_000
+_NULL_LONG: Final = -(1 << 63)
+_NULL_INT: Final = -(1 << 31)
+_NULL_SHORT: Final = -(1 << 15)
+_NULL_BYTE: Final = -(1 << 7)
+_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_DAY: Final = _EPOCH.toordinal()
+_FIRST_SECOND: Final = -62_135_596_800
+_LAST_SECOND: Final = 253_402_300_799
+_INSTANT_MIN: Final = -31_557_014_167_219_200
+_INSTANT_MAX: Final = 31_556_889_864_403_199
+_UTC_TYPE: Final = pa.timestamp("us", tz="UTC")
+_LOCAL_TYPE: Final = pa.timestamp("us")
+
+
+class LocalDate(NamedTuple):
+    """``java.time.LocalDate``: a day of the proleptic Gregorian calendar, of any year."""
+
+    year: int
+    month: int
+    day: int
+
+    def __str__(self) -> str:
+        sign = "-" if self.year < 0 else "+" if self.year > 9999 else ""
+        return f"{sign}{abs(self.year):04}-{self.month:02}-{self.day:02}"
+
+    @property
+    def epoch_day(self) -> int:
+        """Days since 1970-01-01."""
+        cycles, year = divmod(self.year - 1, 400)
+        return date(year + 1, self.month, self.day).toordinal() + cycles * 146_097 - _EPOCH_DAY
+
+    @classmethod
+    def of_epoch_day(cls, day: int) -> LocalDate:
+        """The inverse of :attr:`epoch_day`."""
+        cycles, of_cycle = divmod(day + _EPOCH_DAY - 1, 146_097)
+        found = date.fromordinal(of_cycle + 1)
+        return cls(found.year + 400 * cycles, found.month, found.day)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether Java would accept the fields."""
+        return (
+            -999_999_999 <= self.year <= 999_999_999
+            and 1 <= self.month <= 12
+            and 1 <= self.day <= calendar.monthrange((self.year - 1) % 400 + 1, self.month)[1]
+        )
+
+
+class LocalTime(NamedTuple):
+    """``java.time.LocalTime``: a time of day in nanoseconds."""
+
+    hour: int
+    minute: int
+    second: int
+    nano: int
+
+    def __str__(self) -> str:
+        text = f"{self.hour:02}:{self.minute:02}"
+        return text + f":{self.second:02}{_fraction(self.nano)}" if self.second or self.nano else text
+
+    @property
+    def nano_of_day(self) -> int:
+        """Nanoseconds since midnight."""
+        return (self.hour * 3600 + self.minute * 60 + self.second) * _NANOS + self.nano
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether Java would accept the fields."""
+        return 0 <= self.hour < 24 and 0 <= self.minute < 60 and 0 <= self.second < 60 and 0 <= self.nano < _NANOS
+
+
+class LocalDateTime(NamedTuple):
+    """``java.time.LocalDateTime``: date and time without a zone."""
+
+    date: LocalDate
+    time: LocalTime
+
+    def __str__(self) -> str:
+        return f"{self.date}T{self.time}"
+
+
+class Instant(NamedTuple):
+    """``java.time.Instant``: seconds since 1970-01-01T00:00:00Z and nanoseconds of the second."""
+
+    seconds: int
+    nano: int
+
+    def __str__(self) -> str:
+        day, second = divmod(self.seconds, _DAY)
+        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+        return f"{LocalDate.of_epoch_day(day)}T{clock}{_fraction(self.nano)}Z"
+
+
+class SqlTimestamp(NamedTuple):
+    """``java.sql.Timestamp``: milliseconds since 1970-01-01T00:00:00Z and nanoseconds of the second (not of the millisecond)."""
+
+    millis: int
+    nano: int
+
+    @property
+    def instant(self) -> Instant:
+        """The point in time; its fraction is ``nano`` alone, as ``Timestamp.setNanos`` has it."""
+        return Instant(self.millis // 1000, self.nano)
+
+    def __str__(self) -> str:
+        return str(self.instant)
+
+
+def _fraction(nano: int) -> str:
+    """Three, six or nine digits, or none."""
+    if not nano:
+        return ""
+    digits = f"{nano:09}"
+    for end in (3, 6):
+        if not int(digits[end:]):
+            return f".{digits[:end]}"
+    return f".{digits}"
+
+
+def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo | None) -> datetime:
+    """A point in time for a timestamp column.
+
+    Raises
+    ------
+    UndecodableValueError
+        If its year is not one of 1 to 9999, or microseconds can't hold it and ``options.nanos`` forbids to cut.
+    """
+    if options.nanos == "error" and nano % 1000:
+        raise UndecodableValueError(f"{Instant(seconds, nano)}: {ops.MESSAGES[ops.LOST_NANOS]}")
+    if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
+        raise UndecodableValueError(f"{Instant(seconds, nano)}: {ops.MESSAGES[ops.OUT_OF_RANGE]}")
+    return (_EPOCH + timedelta(seconds=seconds, microseconds=nano // 1000)).replace(tzinfo=zone)
+
+
+def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
+    """A day for a date column, or its text.
+
+    Raises
+    ------
+    UndecodableValueError
+        If its year is not one of 1 to 9999.
+    """
+    if options.as_text:
+        return str(value)
+    if not 1 <= value.year <= 9999:
+        raise UndecodableValueError(f"{value}: {ops.MESSAGES[ops.OUT_OF_RANGE]}")
+    return date(*value)
+
+
+def _present_instant(value: Instant, options: DecodeOptions) -> datetime | str:
+    return str(value) if options.as_text else present_time(*value, options, UTC)
+
+
+def _instant_type(options: DecodeOptions) -> pa.DataType:
+    return pa.string() if options.as_text else _UTC_TYPE
+
+
+def _date_type(options: DecodeOptions) -> pa.DataType:
+    return pa.string() if options.as_text else pa.date32()
+
+
+def _text_type(options: DecodeOptions) -> pa.DataType:
+    return pa.string()
+
+
+def _of_millis(millis: int) -> Instant:
+    return Instant(millis // 1000, millis % 1000 * 1_000_000)
+
+
+def _clock(millis: int) -> str:
+    """``java.sql.Time`` as text: seconds always, milliseconds where there are any."""
+    text = str(_of_millis(millis % _DAY_MS))
+    return text[text.index("T") + 1 : -1]
+
+
+def _date_of(text: Any) -> LocalDate:
+    match = text_grammar.DATE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is no date like 2024-02-29")
+    return LocalDate(*map(int, match.groups()))
+
+
+def to_local_date(value: Any) -> LocalDate:
+    """A day from what a column, JSON or a user may hold it as: a date, or its ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalDate):
+        found = value
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        found = LocalDate(value.year, value.month, value.day)
+    else:
+        found = _date_of(value)
+    if not found.is_valid:
+        raise ValueError(f"there is no day {found}")
+    return found
+
+
+def to_local_time(value: Any) -> LocalTime:
+    """A time of day from a time or its ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalTime):
+        found = value
+    elif isinstance(value, time) and value.tzinfo is None:
+        found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
+    else:
+        match = text_grammar.CLOCK.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(f"{value!r} is no time of day like 08:30:00.5")
+        hour, minute, second, fraction = match.groups("0")
+        found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
+    if not found.is_valid:
+        raise ValueError(f"there is no time of day {found}")
+    return found
+
+
+def to_local_date_time(value: Any) -> LocalDateTime:
+    """A date and time without zone from a ``datetime`` without one, or from ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalDateTime):
+        return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
+    match = text_grammar.LOCAL.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is no date and time without a zone, like 2024-02-29T08:30:00.5")
+    return LocalDateTime(to_local_date(match["date"]), to_local_time(match["clock"] or "00:00"))
+
+
+def to_instant(value: Any) -> Instant:
+    """A point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, Instant):
+        found = value
+    elif isinstance(value, datetime) and value.tzinfo is not None:
+        delta = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH
+        found = Instant(delta.days * _DAY + delta.seconds, delta.microseconds * 1000)
+    elif isinstance(value, str) and (match := text_grammar.INSTANT.fullmatch(value)):
+        day, clock = match["date"], match["clock"]
+        date_of = _date_of(day)  # an instant may be in years that a local date does not reach
+        if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
+            raise ValueError(f"there is no day {day}")
+        second, nano = divmod(to_local_time(clock).nano_of_day, _NANOS)
+        found = Instant(date_of.epoch_day * _DAY + second, nano)
+    else:
+        raise ValueError(f"{value!r} is no point in time like 2024-02-29T08:30:00Z")
+    if not (_INSTANT_MIN <= found.seconds <= _INSTANT_MAX and 0 <= found.nano < _NANOS):
+        raise ValueError(f"there is no instant {tuple(found)}")
+    return found
+
+
+def exact_millis(value: Instant) -> int:
+    """Milliseconds since 1970.
+
+    Raises
+    ------
+    ValueError
+        If the point in time has smaller digits.
+    """
+    millis, rest = divmod(value.nano, 1_000_000)
+    if rest:
+        raise ValueError(f"{value} has more digits than milliseconds hold")
+    return value.seconds * 1000 + millis
+
+
+class TemporalSerializer(SimpleSerializer):
+    """What all dates and times have in common: a fixed number of bytes, a null of their own, one kernel instruction."""
+
+    name: str
+    operation: int
+    encode_operation: int
+    """The kernel instruction that writes days or microseconds, or what its instruction for text is told."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(self.operation, column, builder.options.time_mode)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if pa.types.is_string(column.type):
+            builder.op(encode_ops.TEXT_TIME, column, -1, self.encode_operation)
+        else:
+            builder.op(self.encode_operation, column)
+
+
+@dataclass(frozen=True, slots=True)
+class _Millis:
+    """What tells one type of milliseconds from another."""
+
+    name: str
+    java_name: str
+    operation: int
+    encode_operation: int
+    arrow_type: Callable[[DecodeOptions], pa.DataType]
+    present: Callable[[int, DecodeOptions], Any]
+    accept: Callable[[Any], int]
+
+
+_MILLIS: Final = {
+    m.name: m
+    for m in (
+        _Millis(
+            "DATE",
+            "Date",
+            ops.DATE_MS,
+            encode_ops.DATE_MS,
+            _instant_type,
+            lambda v, o: _present_instant(_of_millis(v), o),
+            lambda v: exact_millis(to_instant(v)),
+        ),
+        _Millis(
+            "SQL_DATE",
+            "SqlDate",
+            ops.SQL_DATE,
+            encode_ops.SQL_DATE,
+            _date_type,
+            lambda v, o: present_date(LocalDate.of_epoch_day(v // _DAY_MS), o),
+            lambda v: to_local_date(v).epoch_day * _DAY_MS,
+        ),
+        _Millis(
+            "SQL_TIME",
+            "SqlTime",
+            ops.SQL_TIME,
+            encode_ops.SQL_TIME,
+            _text_type,
+            lambda v, o: _clock(v),
+            lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, _NANOS))),
+        ),
+    )
+}
+
+
+class MillisSerializer(TemporalSerializer):
+    """``java.util.Date``, ``java.sql.Date`` and ``java.sql.Time``: milliseconds since 1970 as a long, its minimum for null.
+
+    Python holds the milliseconds.
+
+    Parameters
+    ----------
+    name
+        ``DATE``, ``SQL_DATE`` or ``SQL_TIME``.
+    """
+
+    length = smallest = 8
+
+    def __init__(self, name: str) -> None:
+        self._kind = _MILLIS[name]
+        super().__init__(_snapshot_class(self._kind.java_name))
+        self.name = name
+        self.operation = self._kind.operation
+        self.encode_operation = self._kind.encode_operation
+
+    def read(self, source: DataInput) -> int | None:
+        value = source.read_long()
+        return None if value == _NULL_LONG else value
+
+    def write(self, value: int | None, target: DataOutput) -> None:
+        target.write_long(_NULL_LONG if value is None else value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self._kind.arrow_type(options)
+
+    def present(self, value: int | None, options: DecodeOptions) -> Any:
+        return None if value is None else self._kind.present(value, options)
+
+    def accept(self, value: Any) -> int | None:
+        return None if value is None else value if type(value) is int else self._kind.accept(value)
+
+    def hash_code(self, value: int | None) -> int:
+        return 0 if value is None else hashing.of_long(value)
+
+
+def _snapshot_class(java_name: str) -> str:
+    return f"{BASE}{java_name}Serializer${java_name}SerializerSnapshot"
+
+
+def _sql_timestamp(value: Instant) -> SqlTimestamp:
+    return SqlTimestamp(value.seconds * 1000 + value.nano // 1_000_000, value.nano)
+
+
+class SqlTimestampSerializer(TemporalSerializer):
+    """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
+
+    A null is read and not written: Flink's serializer writes 12 bytes for it and reads 8, so that all after it is lost.
+    """
+
+    snapshot_class = _snapshot_class("SqlTimestamp")
+    length = smallest = 12
+    name = "SQL_TIMESTAMP"
+    operation = ops.SQL_TIMESTAMP
+    encode_operation = encode_ops.SQL_TIMESTAMP
+
+    def read(self, source: DataInput) -> SqlTimestamp | None:
+        start = source.position
+        value = SqlTimestamp(source.read_long(), source.read_int())
+        if value.millis == _NULL_LONG:
+            return None
+        if not 0 <= value.nano < _NANOS:
+            raise source.corrupt(f"{value.nano} are no nanoseconds of a second", start)
+        return value
+
+    def write(self, value: SqlTimestamp | None, target: DataOutput) -> None:
+        if value is None:
+            raise ValueError("null, of which Flink's SqlTimestampSerializer does not read all the bytes that it writes")
+        target.write_long(value.millis)
+        target.write_int(value.nano)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        super().emit_encode(builder, column)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return _instant_type(options)
+
+    def present(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
+        return None if value is None else _present_instant(value.instant, options)
+
+    def accept(self, value: Any) -> SqlTimestamp | None:
+        return None if value is None else value if isinstance(value, SqlTimestamp) else _sql_timestamp(to_instant(value))
+
+    def hash_code(self, value: SqlTimestamp | None) -> int:
+        return 0 if value is None else hashing.of_long(value.millis // 1000 * 1000 + value.nano // 1_000_000)
+
+
+class InstantSerializer(TemporalSerializer):
+    """``java.time.Instant``: seconds as a long, nanoseconds as an int; both minimal for null."""
+
+    snapshot_class = _snapshot_class("Instant")
+    length = smallest = 12
+    name = "INSTANT"
+    operation = ops.INSTANT
+    encode_operation = encode_ops.INSTANT
+
+    def read(self, source: DataInput) -> Instant | None:
+        start = source.position
+        value = Instant(source.read_long(), source.read_int())
+        if value == (_NULL_LONG, _NULL_INT):
+            return None
+        if not (0 <= value.nano < _NANOS and _INSTANT_MIN <= value.seconds <= _INSTANT_MAX):
+            raise source.corrupt(f"{value.seconds} seconds and {value.nano} nanoseconds are no instant", start)
+        return value
+
+    def write(self, value: Instant | None, target: DataOutput) -> None:
+        seconds, nano = value or (_NULL_LONG, _NULL_INT)
+        target.write_long(seconds)
+        target.write_int(nano)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return _instant_type(options)
+
+    def present(self, value: Instant | None, options: DecodeOptions) -> datetime | str | None:
+        return None if value is None else _present_instant(value, options)
+
+    def accept(self, value: Any) -> Instant | None:
+        return None if value is None else to_instant(value)
+
+    def hash_code(self, value: Instant | None) -> int:
+        return 0 if value is None else hashing.wrap(hashing.of_long(value.seconds) + 51 * value.nano)
+
+
+class LocalDateSerializer(TemporalSerializer):
+    """``java.time.LocalDate``: year as an int, its minimum for null, month and day as bytes."""
+
+    snapshot_class = _snapshot_class("LocalDate")
+    length = smallest = 6
+    name = "LOCAL_DATE"
+    operation = ops.LOCAL_DATE
+    encode_operation = encode_ops.LOCAL_DATE
+
+    def read(self, source: DataInput) -> LocalDate | None:
+        start = source.position
+        value = LocalDate(source.read_int(), source.read_byte(), source.read_byte())
+        if value.year == _NULL_INT:
+            return None
+        if not value.is_valid:
+            raise source.corrupt(f"year {value.year}, month {value.month}, day {value.day} are no date", start)
+        return value
+
+    def write(self, value: LocalDate | None, target: DataOutput) -> None:
+        if value is None:
+            target.write_int(_NULL_INT)
+            target.write_short(_NULL_SHORT)
+            return
+        target.write_int(value.year)
+        target.write_byte(value.month)
+        target.write_byte(value.day)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return _date_type(options)
+
+    def present(self, value: LocalDate | None, options: DecodeOptions) -> date | str | None:
+        return None if value is None else present_date(value, options)
+
+    def accept(self, value: Any) -> LocalDate | None:
+        return None if value is None else to_local_date(value)
+
+    def hash_code(self, value: LocalDate | None) -> int:
+        if value is None:
+            return 0
+        year, month, day = value
+        return hashing.wrap((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day))
+
+
+class LocalTimeSerializer(TemporalSerializer):
+    """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the least hour for null."""
+
+    snapshot_class = _snapshot_class("LocalTime")
+    length = smallest = 7
+    name = "LOCAL_TIME"
+    operation = ops.LOCAL_TIME
+    encode_operation = encode_ops.LOCAL_TIME
+
+    def read(self, source: DataInput) -> LocalTime | None:
+        start = source.position
+        value = LocalTime(source.read_byte(), source.read_byte(), source.read_byte(), source.read_int())
+        if value.hour == _NULL_BYTE:
+            return None
+        if not value.is_valid:
+            raise source.corrupt("hour {}, minute {}, second {}, nanosecond {} are no time".format(*value), start)
+        return value
+
+    def write(self, value: LocalTime | None, target: DataOutput) -> None:
+        if value is None:
+            target.write_byte(_NULL_BYTE)
+            target.write_short(_NULL_SHORT)
+            target.write_int(_NULL_INT)
+            return
+        target.write_byte(value.hour)
+        target.write_byte(value.minute)
+        target.write_byte(value.second)
+        target.write_int(value.nano)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def present(self, value: LocalTime | None, options: DecodeOptions) -> str | None:
+        return None if value is None else str(value)
+
+    def accept(self, value: Any) -> LocalTime | None:
+        return None if value is None else to_local_time(value)
+
+    def hash_code(self, value: LocalTime | None) -> int:
+        return 0 if value is None else hashing.of_long(value.nano_of_day)
+
+
+class LocalDateTimeSerializer(TemporalSerializer):
+    """``java.time.LocalDateTime``: a local date and a local time, both null for null."""
+
+    snapshot_class = _snapshot_class("LocalDateTime")
+    length = smallest = 13
+    name = "LOCAL_DATE_TIME"
+    operation = ops.LOCAL_DATE_TIME
+    encode_operation = encode_ops.LOCAL_DATE_TIME
+    _date = LocalDateSerializer()
+    _time = LocalTimeSerializer()
+
+    def read(self, source: DataInput) -> LocalDateTime | None:
+        start = source.position
+        day, time = self._date.read(source), self._time.read(source)
+        if day is None and time is None:
+            return None
+        if day is None or time is None:
+            raise source.corrupt("half a date and time: one of the two is null", start)
+        return LocalDateTime(day, time)
+
+    def write(self, value: LocalDateTime | None, target: DataOutput) -> None:
+        day, time = value or (None, None)
+        self._date.write(day, target)
+        self._time.write(time, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string() if options.as_text else _LOCAL_TYPE
+
+    def present(self, value: LocalDateTime | None, options: DecodeOptions) -> datetime | str | None:
+        if value is None:
+            return None
+        if options.as_text:
+            return str(value)
+        second, nano = divmod(value.time.nano_of_day, _NANOS)
+        return present_time(value.date.epoch_day * _DAY + second, nano, options, None)
+
+    def accept(self, value: Any) -> LocalDateTime | None:
+        return None if value is None else to_local_date_time(value)
+
+    def hash_code(self, value: LocalDateTime | None) -> int:
+        return 0 if value is None else self._date.hash_code(value.date) ^ self._time.hash_code(value.time)
+
+
+for _name in _MILLIS:
+    register_simple(MillisSerializer(_name))
+for _serializer in (SqlTimestampSerializer, InstantSerializer, LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer):
+    register_simple(_serializer())

@@ -1,0 +1,86 @@
+"""Serializers whose snapshot can't be read: their values are bytes, where something else tells where they end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.opaque import OpaqueSerializer
+from state_processor.serializers.errors import UnknownSerializerError
+from state_processor.serializers.io import DataInput, DataOutput
+
+
+class UnreadSnapshot(TypeSerializerSnapshot):
+    """A snapshot of which only the class is known, and the bytes where what follows it tells their end.
+
+    Parameters
+    ----------
+    class_name, version
+        As they stand in the file.
+    payload
+        The bytes behind them; ``None`` where their end is not known.
+    reason
+        Why it can't be read.
+    """
+
+    def __init__(self, class_name: str, version: int, payload: bytes | None, reason: str) -> None:
+        super().__init__(class_name, version)
+        self.payload = payload
+        self.reason = reason
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> UnreadSnapshot:
+        """Take all that is left."""
+        return cls(class_name, version, source.read_bytes(source.remaining), "")
+
+    def write(self, target: DataOutput) -> None:
+        if self.payload is None:
+            raise UnknownSerializerError(self.reason)
+        target.write_bytes(self.payload)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return UnreadSerializer(self)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        raise UnknownSerializerError(self.reason)
+
+
+class UnreadSerializer(TypeSerializer):
+    """Stands in the place of a serializer that is not known."""
+
+    smallest = 0
+    can_find_end = False
+
+    def __init__(self, snapshot: UnreadSnapshot) -> None:
+        self._snapshot = snapshot
+
+    def __str__(self) -> str:
+        return self._snapshot.class_name
+
+    @property
+    def reason(self) -> str:
+        """Why values can't be decoded."""
+        return self._snapshot.reason
+
+    def raw(self) -> OpaqueSerializer:
+        """What reads a value whose end is known, as bytes."""
+        return OpaqueSerializer(str(self), self._snapshot, self.reason)
+
+    def read(self, source: DataInput) -> Any:
+        raise UnknownSerializerError(self.reason)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        raise UnknownSerializerError(self.reason)
+
+    def arrow_type(self, options: object) -> Any:
+        return self.raw().arrow_type(options)  # type: ignore[arg-type]
+
+    def emit(self, builder: object, column: object) -> None:
+        raise UnknownSerializerError(self.reason)
+
+    def emit_encode(self, builder: object, column: object) -> None:
+        raise UnknownSerializerError(self.reason)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self._snapshot

@@ -1,0 +1,376 @@
+"""Values that Kryo 2 wrote as those of the serializers that Flink 2.x has for them.
+
+:func:`converting` makes the serializer that reads such a value as one of a new serializer; :class:`Observations` collects what
+classes the elements of collections are, for snapshots do not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core import arrays, basic, temporal
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
+from state_processor.serializers.core.composite import EnumSerializer, NullableSerializer
+from state_processor.serializers.core.pojo import PojoSerializer, PojoValue
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo import KryoSerializer, KryoValue, containers, jdk
+from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo.layouts import whole
+from state_processor.serializers.kryo.serializer import Encoding
+from state_processor.serializers.kryo.types import BOXES
+from state_processor.serializers.kryo.values import KryoMap, Node
+from state_processor.serializers.kryo.wire import KRYO_2
+
+
+class ReadingSerializer(TypeSerializer):
+    """Reads what one serializer wrote as values of another.
+
+    Parameters
+    ----------
+    written
+        The serializer that wrote.
+    """
+
+    def __init__(self, written: KryoSerializer) -> None:
+        self.written = written
+        self.length = written.length
+        self.smallest = written.smallest
+
+    def __str__(self) -> str:
+        return str(self.written)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        raise UnsupportedFormatError(f"{self} only reads; write with the new serializer")
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.written.arrow_type(options)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.written.snapshot()
+
+    def read_node(self, source: DataInput) -> Node | None:
+        """The value as the tree of objects that Kryo 2 wrote."""
+        value = self.written.read(source)
+        return None if value is None else value.node
+
+
+class ConvertingSerializer(ReadingSerializer):
+    """Reads a value of Kryo's as one of a new serializer.
+
+    Parameters
+    ----------
+    written, wanted
+        Both serializers.
+    """
+
+    def __init__(self, written: KryoSerializer, wanted: TypeSerializer) -> None:
+        super().__init__(written)
+        self.wanted = wanted
+
+    def read(self, source: DataInput) -> Any:
+        return value_of(self.wanted, self.read_node(source))
+
+
+class TryingSerializer(ConvertingSerializer):
+    """Reads a value, and writes it to no avail, to see whether that can be done."""
+
+    def read(self, source: DataInput) -> Any:
+        value = super().read(source)
+        self.wanted.serialize(value)
+        return value
+
+
+def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
+    """The serializer that reads a value of Kryo's as one of ``wanted``; what is not decided yet can't be read."""
+    return UndecidedSerializer(path, written) if wanted is None else ConvertingSerializer(written, wanted)
+
+
+class UndecidedSerializer(ReadingSerializer):
+    """In the place of a collection whose elements are of a type that nothing tells."""
+
+    def __init__(self, path: str, written: KryoSerializer) -> None:
+        super().__init__(written)
+        self._path = path
+
+    def read(self, source: DataInput) -> Any:
+        raise UnsupportedFormatError(f"{self._path or 'the value'}: the type of the elements is not known")
+
+
+# From trees of objects to values
+
+
+def value_of(wanted: TypeSerializer, node: Any) -> Any:
+    """An object, or the bare value of a primitive, as a value of a serializer.
+
+    Raises
+    ------
+    UndecodableValueError
+        If it is of another class than the serializer's.
+    """
+    for kind, convert in _CONVERSIONS:
+        if isinstance(wanted, kind):
+            return convert(wanted, node)
+    if not isinstance(node, Node):
+        if node is None:
+            raise _unfit(wanted, node)
+        return node
+    scalar = _SCALARS.get(node.class_name) or _ONLY_IF_NAMED.get(node.class_name)
+    if scalar is None or str(scalar.type) != str(wanted):
+        raise _unfit(wanted, node)
+    return scalar.take(whole(node.content))
+
+
+def _unfit(wanted: TypeSerializer, node: Any) -> UndecodableValueError:
+    found = f"an object of class {node.class_name}" if isinstance(node, Node) else "null"
+    return UndecodableValueError(f"{found} can't be a value of {wanted}")
+
+
+def _elements(wanted: TypeSerializer, node: Any) -> Sequence[Any]:
+    if not isinstance(node, Node) or not isinstance(node.content, list):
+        raise _unfit(wanted, node)
+    return node.content
+
+
+def _of_nullable(wanted: NullableSerializer, node: Any) -> Any:
+    return None if node is None else value_of(wanted.inner, node)
+
+
+def _of_list(wanted: ListSerializer, node: Any) -> Any:
+    return [value_of(wanted.element, element) for element in _elements(wanted, node)]
+
+
+def _of_set(wanted: SetSerializer, node: Any) -> Any:
+    inner = wanted.element.inner  # type: ignore[attr-defined]
+    return [None if element is None else value_of(inner, element) for element in _elements(wanted, node)]
+
+
+def _of_map(wanted: MapSerializer, node: Any) -> Any:
+    if not isinstance(node, Node) or not isinstance(node.content, KryoMap):
+        raise _unfit(wanted, node)
+    inner = wanted.value.inner
+    return [(value_of(wanted.key, k), None if v is None else value_of(inner, v)) for k, v in node.content]
+
+
+def _of_pojo(wanted: PojoSerializer, node: Any) -> Any:
+    if node is None:
+        return None
+    if not isinstance(node, Node) or node.class_name != wanted.class_name or not isinstance(node.content, dict):
+        raise _unfit(wanted, node)
+    missing = [f.name for f in wanted.fields if f.name not in node.content]
+    if missing:
+        raise UndecodableValueError(f"{wanted} has a field {missing[0]!r}, which is not among those that Kryo wrote")
+    fields = {f.name: node.content[f.name] for f in wanted.fields}
+    return PojoValue(
+        wanted.class_name,
+        {f.name: None if fields[f.name] is None else value_of(f.serializer, fields[f.name]) for f in wanted.fields},
+    )
+
+
+def _of_enum(wanted: EnumSerializer, node: Any) -> Any:
+    described = user_class(node.class_name) if isinstance(node, Node) else None
+    if described is None or described.name != wanted.enum_class or node.content not in wanted.names:
+        raise _unfit(wanted, node)
+    return node.content
+
+
+def _of_generic_array(wanted: arrays.GenericArraySerializer, node: Any) -> Any:
+    return [None if e is None else value_of(wanted.element, e) for e in _elements(wanted, node)]
+
+
+def _of_array(wanted: arrays.SimpleArraySerializer | arrays.BytesSerializer, node: Any) -> Any:
+    if not isinstance(node, Node) or str(_ARRAYS.get(node.class_name)) != str(wanted) or node.content is None:
+        raise _unfit(wanted, node)
+    return node.content if isinstance(node.content, bytes) else [e.content if isinstance(e, Node) else e for e in node.content]
+
+
+def _of_kryo(wanted: KryoSerializer, node: Any) -> Any:
+    """A tree without bytes of its own: the serializer writes it in its own way."""
+    return None if node is None else KryoValue(b"", node, _UNWRITTEN)
+
+
+_UNWRITTEN: Final = Encoding(KRYO_2, (), 0)
+
+_CONVERSIONS: Final[tuple[tuple[type[TypeSerializer], Callable[[Any, Any], Any]], ...]] = (
+    (NullableSerializer, _of_nullable),
+    (SetSerializer, _of_set),
+    (ListSerializer, _of_list),
+    (MapSerializer, _of_map),
+    (PojoSerializer, _of_pojo),
+    (EnumSerializer, _of_enum),
+    (arrays.GenericArraySerializer, _of_generic_array),
+    (arrays.SimpleArraySerializer, _of_array),
+    (arrays.BytesSerializer, _of_array),
+    (KryoSerializer, _of_kryo),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scalar:
+    """What Flink makes of a class of the JDK: its serializer, and the content of a node as a value of it."""
+
+    type: TypeSerializer
+    take: Callable[[Any], Any] = lambda content: content
+
+
+def _millis(moment: temporal.Instant) -> int:
+    return moment.seconds * 1000 + moment.nano // 1_000_000
+
+
+_SCALARS: Final = {
+    **{
+        BOXES[n.lower()]: _Scalar(basic.NumberSerializer(n))
+        for n in ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")
+    },
+    "java.lang.Character": _Scalar(basic.CharSerializer()),
+    "java.lang.String": _Scalar(basic.StringSerializer()),
+    "java.math.BigInteger": _Scalar(basic.BigIntegerSerializer()),
+    "java.math.BigDecimal": _Scalar(basic.BigDecimalSerializer()),
+    "java.util.Date": _Scalar(temporal.MillisSerializer("DATE"), _millis),
+    "java.sql.Date": _Scalar(temporal.MillisSerializer("SQL_DATE")),
+    "java.sql.Time": _Scalar(temporal.MillisSerializer("SQL_TIME")),
+    "java.sql.Timestamp": _Scalar(temporal.SqlTimestampSerializer(), lambda v: temporal.SqlTimestamp(_millis(v), v.nano)),
+    "java.time.Instant": _Scalar(temporal.InstantSerializer()),
+}
+"""Classes that Flink has serializers for; the value may be null where the serializer knows it."""
+
+_ONLY_IF_NAMED: Final = {
+    "java.time.LocalDate": _Scalar(temporal.LocalDateSerializer()),
+    "java.time.LocalTime": _Scalar(temporal.LocalTimeSerializer()),
+    "java.time.LocalDateTime": _Scalar(temporal.LocalDateTimeSerializer()),
+}
+"""Classes that Flink leaves to Kryo, unless a job declares their types."""
+
+_ARRAYS: Final[dict[str, TypeSerializer]] = {
+    "[B": arrays.BytesSerializer(),
+    **{
+        f"[{code}": arrays.PrimitiveArraySerializer(name)
+        for name, code in (
+            ("BOOLEAN", "Z"),
+            ("SHORT", "S"),
+            ("INT", "I"),
+            ("LONG", "J"),
+            ("FLOAT", "F"),
+            ("DOUBLE", "D"),
+            ("CHAR", "C"),
+        )
+    },
+    "[Ljava.lang.String;": arrays.string_array(),
+    **{
+        f"[L{BOXES[name]};": arrays.GenericArraySerializer(_SCALARS[BOXES[name]].type, BOXES[name])
+        for name in ("boolean", "byte", "char", "short", "int", "long", "float", "double")
+    },
+}
+
+
+# Types of elements
+
+
+def inferred_type(class_name: str) -> TypeSerializer | None:
+    """What Flink 2.x makes of a type argument that is a plain class; ``None`` where the class does not tell.
+
+    A class of the user's may be a POJO or one for Kryo; elements of a class that has subclasses may be declared with another.
+    """
+    scalar = _SCALARS.get(class_name)
+    if scalar is not None:
+        return scalar.type
+    if class_name in _ARRAYS:
+        return _ARRAYS[class_name]
+    described = user_class(class_name)
+    if described is not None:
+        return None if described.constants is None else EnumSerializer(described.name, described.constants)
+    if class_name in jdk.TABLE and jdk.is_final(class_name):
+        return KryoSerializer(class_name, flink=FLINK_2)
+    return None
+
+
+def holds_others(class_name: str) -> bool:
+    """Whether a class has type arguments: elements of such a class leave the whole collection to Kryo."""
+    every = (containers.COLLECTIONS, containers.MAPS, {containers.OPTIONAL})
+    return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in every)
+
+
+@dataclass
+class Found:
+    """What was found in the collections at one path: the classes of elements (of a map, of keys and of values)."""
+
+    declared: str
+    classes: tuple[set[str], ...]
+
+    @classmethod
+    def nothing(cls, declared: str) -> Found:
+        """Of a declared class, before any value was seen."""
+        return cls(declared, (set(), set()) if COLLECTIONS[declared] == "MAP" else (set(),))
+
+    def add(self, other: Found) -> None:
+        """Take over what was found elsewhere."""
+        for mine, others in zip(self.classes, other.classes, strict=True):
+            mine |= others
+
+    def see(self, node: Node | None) -> None:
+        """A collection."""
+        if node is None:
+            return
+        if isinstance(node.content, KryoMap):
+            parts: Iterable[Iterable[Any]] = zip(*node.content, strict=True) if node.content else ()
+        else:
+            parts = (node.content or (),)
+        for seen, elements in zip(self.classes, parts, strict=False):
+            seen.update(element.class_name for element in elements if isinstance(element, Node))
+
+    def decide(self) -> TypeSerializer | str:
+        """The type that the new job has for it, or why that can't be told."""
+        parts = [("elements",), ("keys", "values")][len(self.classes) - 1]
+        if any(map(holds_others, set().union(*self.classes))):
+            return KryoSerializer(self.declared)
+        types = []
+        for what, classes in zip(parts, self.classes, strict=True):
+            if not classes:
+                return f"no value has {what} that are not null, so that nothing tells of which type they are"
+            if len(classes) > 1:
+                return f"its {what} are of several classes: {', '.join(sorted(classes))}"
+            (name,) = classes
+            type_ = inferred_type(name)
+            if type_ is None:
+                return f"its {what} are of class {name}, of which only the job knows whether it is a POJO, or something for Kryo"
+            types.append(type_)
+        return collection_of(self.declared, types)
+
+
+class Observations:
+    """What is found in collections whose new type is not known, by path; gives the serializers that look."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Found] = {}
+
+    def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
+        """See :func:`converting`; what is not decided yet is looked at instead."""
+        if wanted is not None:
+            return TryingSerializer(written, wanted)
+        return ObservingSerializer(written, self.found.setdefault(path, Found.nothing(written.type_class)))
+
+
+class ObservingSerializer(ReadingSerializer):
+    """Reads a collection to see what its elements are; the value is null.
+
+    Parameters
+    ----------
+    written
+        The serializer that wrote it.
+    found
+        Where to note the classes.
+    """
+
+    def __init__(self, written: KryoSerializer, found: Found) -> None:
+        super().__init__(written)
+        self._found = found
+
+    def read(self, source: DataInput) -> None:
+        self._found.see(self.read_node(source))

@@ -1,0 +1,349 @@
+"""What Flink 2.x makes of the types of a Flink 1.x job: rules over serializer snapshots.
+
+:class:`TypeMigration` walks through a snapshot and gives two: ``new``, which Flink 2.x writes for the same type, and
+``reading``, whose serializer reads what Flink 1.x wrote as values of ``new``. What changes, and why something can't, it notes by
+path: the names of fields joined with dots (``address.tags``), ``f0`` and so on in tuples and rows, ``element`` in lists, sets and
+arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and times of last access add nothing.
+
+The rules, as far as snapshots go:
+
+* A part declared as ``List<T>``, ``Collection<T>``, ``Iterable<T>``, ``Map<K,V>`` or ``Set<T>`` was Kryo's in Flink 1.x. The
+  ``TypeExtractor`` of Flink 2.x has serializers for it, if the type arguments are plain classes: all of them know null, lists and
+  keys of maps too. Snapshots do not hold type arguments: they have to be named, or found in the values.
+* All else that was Kryo's stays Kryo's, but with Kryo 5, whose bytes are others.
+* Some snapshot classes were renamed; some have no successor (:mod:`~state_processor.serializers.evolution.removed_classes`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+)
+from state_processor.serializers.core.arrays import GenericArraySerializerSnapshot
+from state_processor.serializers.core.collections import (
+    ListSerializer,
+    ListSerializerSnapshot,
+    MapSerializer,
+    MapSerializerSnapshot,
+    SetSerializer,
+    SetSerializerSnapshot,
+)
+from state_processor.serializers.core.composite import (
+    EitherSerializerSnapshot,
+    NullableSerializerSnapshot,
+    RowSerializerSnapshot,
+    TupleSerializerSnapshot,
+)
+from state_processor.serializers.core.legacy import LegacyConfigSnapshot
+from state_processor.serializers.core.optional_map import OptionalEntry
+from state_processor.serializers.core.pojo import PojoSerializerSnapshot, SubclassSnapshot, described_classes
+from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
+from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
+from state_processor.serializers.runtime.streaming import TTL_SNAPSHOTS
+from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
+
+FLINK_2: Final = 2
+
+_LIST: Final = "LIST"
+_SET: Final = "SET"
+_MAP: Final = "MAP"
+COLLECTIONS: Final = {
+    "java.util.List": _LIST,
+    "java.util.Collection": _LIST,
+    "java.lang.Iterable": _LIST,
+    "java.util.Set": _SET,
+    "java.util.Map": _MAP,
+}
+"""The declared classes that Flink 2.x has serializers for; subclasses such as ``ArrayList`` stay with Kryo."""
+
+_SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: SetSerializer, _MAP: MapSerializer}
+
+_NAMES: Final[tuple[tuple[type[TypeSerializerSnapshot], tuple[str, ...]], ...]] = (
+    (NullableSerializerSnapshot, ("",)),
+    (ListSerializerSnapshot, ("element",)),
+    (SetSerializerSnapshot, ("element",)),
+    (GenericArraySerializerSnapshot, ("element",)),
+    (MapSerializerSnapshot, ("key", "value")),
+    (EitherSerializerSnapshot, ("left", "right")),
+)
+
+
+class AdaptedSnapshot(TypeSerializerSnapshot):
+    """Stands in a tree of snapshots for another whose values are read as those of a new serializer.
+
+    Parameters
+    ----------
+    written
+        The snapshot in whose place it stands.
+    serializer
+        What it restores.
+    """
+
+    def __init__(self, written: TypeSerializerSnapshot, serializer: TypeSerializer) -> None:
+        super().__init__(written.class_name, written.version)
+        self._written = written
+        self._serializer = serializer
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> AdaptedSnapshot:
+        raise source.corrupt(f"{cls.__name__} stands in no file")
+
+    def write(self, target: DataOutput) -> None:
+        self._written.write(target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return self._serializer
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What is to be said of a part of a type; ``advice`` is what to do about it."""
+
+    path: str
+    text: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path.removesuffix(':')}: {self.text}" if self.path else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """A type as Flink 2.x has it: its snapshot, and the one that reads what Flink 1.x wrote as values of it."""
+
+    reading: TypeSerializerSnapshot
+    new: TypeSerializerSnapshot
+
+    @classmethod
+    def unchanged(cls, snapshot: TypeSerializerSnapshot) -> Migrated:
+        """A type that stays as it is."""
+        return cls(snapshot, snapshot)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the snapshot is another."""
+        return self.new is not self.reading
+
+
+Adapt = Callable[[str, KryoSerializer, TypeSerializer | None], TypeSerializer]
+"""Makes what reads a value of Kryo's, from the path, the old serializer and the new one (``None`` if it is not known yet)."""
+
+
+@dataclass
+class TypeMigration:
+    """Walks through the snapshots of one state.
+
+    Parameters
+    ----------
+    types
+        The new types of parts that Kryo had, by path: those of collections, whose elements snapshots don't tell, and any others
+        that the new job declares in another way. A ``LIST``, ``SET`` or ``MAP`` is what Flink infers for such a field, with null
+        allowed everywhere; a ``NULLABLE``, and a date or time, is taken word for word; ``KRYO`` leaves the part with Kryo.
+    adapt
+        Makes the serializers that read Kryo's values.
+
+    Attributes
+    ----------
+    changes, problems
+        What was found, by path.
+    undecided
+        Collections whose new type is not among ``types``: the class that they were declared with, by path.
+    used
+        The paths of the ``types`` that were of use.
+    """
+
+    types: Mapping[str, TypeSerializer]
+    adapt: Adapt
+    changes: list[Note] = field(default_factory=list)
+    problems: list[Note] = field(default_factory=list)
+    undecided: dict[str, str] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    def migrate(self, snapshot: TypeSerializerSnapshot, path: str = "") -> Migrated:
+        """The new snapshot of a type, and the one to read old values with."""
+        reason = removed(snapshot.class_name)
+        if reason is not None:
+            self.problems.append(Note(path, f"{snapshot.class_name}: {reason[0]}", reason[1]))
+            return Migrated.unchanged(snapshot)
+        match snapshot:
+            case KryoSerializerSnapshot():
+                return self._kryo(snapshot, path)
+            case PojoSerializerSnapshot():
+                return self._pojo(snapshot, path)
+            case LegacyConfigSnapshot():
+                return self._legacy(snapshot, path)
+            case RowDataSerializerSnapshot():
+                self._row_data(snapshot, path)
+            case CompositeTypeSerializerSnapshot():
+                return self.migrate_nested(snapshot, path, [_join(path, name) for name in _names_of_nested(snapshot)])
+        return Migrated.unchanged(snapshot)
+
+    # Kryo
+
+    def _kryo(self, snapshot: KryoSerializerSnapshot, path: str) -> Migrated:
+        if snapshot.flink is not None and snapshot.flink >= FLINK_2:
+            return Migrated.unchanged(snapshot)
+        old = snapshot.restore_serializer()
+        assert isinstance(old, KryoSerializer)
+        chosen = self.types.get(path)
+        if chosen is not None:
+            self.used.add(path)
+        elif snapshot.type_class in COLLECTIONS:
+            self.undecided[path] = snapshot.type_class
+            return Migrated(AdaptedSnapshot(snapshot, self.adapt(path, old, None)), snapshot)
+        if chosen is None or (isinstance(chosen, KryoSerializer) and chosen.type_class == snapshot.type_class):
+            new: TypeSerializerSnapshot = with_kryo_5(snapshot)
+            self.changes.append(Note(path, f"KRYO<{snapshot.type_class}>: from Kryo 2 to Kryo 5"))
+        else:
+            new = _of_flink_2(chosen if isinstance(chosen, LEFT_TO_KRYO) else inferred_by_flink(chosen, FLINK_2))
+            self.changes.append(Note(path, f"KRYO<{snapshot.type_class}> becomes {new.restore_serializer()}"))
+        reading = self.adapt(path, old, new.restore_serializer())
+        return Migrated(AdaptedSnapshot(snapshot, reading), new)
+
+    # Types that are made of others
+
+    def migrate_nested(self, snapshot: CompositeTypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
+        """The same for a type of which only the nested types, at ``paths``, may be Kryo's."""
+        parts = [self.migrate(nested, inner) for nested, inner in zip(snapshot.nested, paths, strict=True)]
+        renamed = RENAMED.get(snapshot.class_name)
+        if renamed is not None:
+            self.changes.append(Note(path, f"{snapshot.class_name} is called {renamed} now"))
+        if renamed is None and not any(p.is_changed for p in parts):
+            return Migrated.unchanged(snapshot)
+        reading, new = copy.copy(snapshot), copy.copy(snapshot)
+        reading.nested = tuple(p.reading for p in parts)
+        new.nested = tuple(p.new for p in parts)
+        if renamed is not None:
+            new.class_name = renamed
+            if new.version < new.current_version:
+                new.version, new.outer_version = new.current_version, new.current_outer_version
+        return Migrated(reading, new)
+
+    def _pojo(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
+        if snapshot.pojo_class in described_classes():
+            described = snapshot.restore_serializer().snapshot()  # with the subclasses that only the user has told of
+            assert isinstance(described, PojoSerializerSnapshot)
+            changed = self._fields_and_subclasses(described, path)
+            return changed if changed.is_changed else Migrated.unchanged(snapshot)
+        return self._fields_and_subclasses(snapshot, path)
+
+    def _fields_and_subclasses(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
+        reading, new = copy.copy(snapshot), copy.copy(snapshot)
+        fields = [None if f.snapshot is None else self.migrate(f.snapshot, _join(path, f.name)) for f in snapshot.fields]
+        inherited = {(f.declaring_class, f.name): m for f, m in zip(snapshot.fields, fields, strict=True)}
+        registered = [self._subclass(s, path, inherited) for s in snapshot.registered]
+        unregistered = [self._subclass(s, path, inherited) for s in snapshot.unregistered]
+        if not any(m is not None and m.is_changed for m in (*fields, *registered, *unregistered)):
+            return Migrated.unchanged(snapshot)
+        for role, target in (("reading", reading), ("new", new)):
+            target.fields = _with_snapshots(snapshot.fields, fields, role)
+            target.registered = _with_snapshots(snapshot.registered, registered, role)
+            target.unregistered = _with_snapshots(snapshot.unregistered, unregistered, role)
+        return Migrated(reading, new)
+
+    def _subclass(
+        self, subclass: SubclassSnapshot, path: str, inherited: Mapping[tuple[str | None, str], Migrated | None]
+    ) -> Migrated | None:
+        """A subclass's own snapshot: fields that it inherits are those of the class, its own have its simple name in the path."""
+        snapshot = subclass.snapshot
+        if not isinstance(snapshot, PojoSerializerSnapshot):
+            return None if snapshot is None else self.migrate(snapshot, _join(path, _simple(subclass.class_name)))
+        fields = [
+            inherited.get((f.declaring_class, f.name))
+            or (None if f.snapshot is None else self.migrate(f.snapshot, _join(path, f"{_simple(subclass.class_name)}.{f.name}")))
+            for f in snapshot.fields
+        ]
+        if not any(m is not None and m.is_changed for m in fields):
+            return Migrated.unchanged(snapshot)
+        reading, new = copy.copy(snapshot), copy.copy(snapshot)
+        reading.fields = _with_snapshots(snapshot.fields, fields, "reading")
+        new.fields = _with_snapshots(snapshot.fields, fields, "new")
+        return Migrated(reading, new)
+
+    def _legacy(self, snapshot: LegacyConfigSnapshot, path: str) -> Migrated:
+        """A snapshot around a Java object, which no Flink since 1.17 reads: values stay, the snapshot is the one of today."""
+        present = snapshot.restore_serializer().snapshot()
+        self.changes.append(Note(path, f"{snapshot.class_name}, from before Flink 1.7, becomes {present.class_name}"))
+        inner = self.migrate(present, path)
+        return inner if inner.is_changed else Migrated(snapshot, present)
+
+    def _row_data(self, snapshot: RowDataSerializerSnapshot, path: str) -> None:
+        for i, nested in enumerate(snapshot.nested):
+            if any(isinstance(s, KryoSerializerSnapshot) for s in _all(nested)):
+                self.problems.append(
+                    Note(
+                        _join(path, f"f{i}"),
+                        "a column of type RAW holds values of Kryo's inside the rows of SQL",
+                        "leave the state out with remove_state, or give the column another type in the old job first",
+                    )
+                )
+
+
+def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
+    """The snapshot that Flink 2.x has of a type under Kryo: the same registrations, without serializers that it lost.
+
+    The one of Avro's arrays, which Flink 1.x registers itself where there is Avro, becomes the stand-in where there is none, in
+    whose place a job with Avro puts its own.
+    """
+    new = copy.copy(snapshot)
+    new.flink = FLINK_2
+    standard = {e.name: e for e in KryoSerializerSnapshot.of(snapshot.type_class).registrations}
+    new.registrations = tuple(standard.get(e.name, e) if _is_lost(e) else e for e in snapshot.registrations)
+    new.default_serializer_classes = tuple(e for e in snapshot.default_serializer_classes if not _is_lost(e))
+    return new
+
+
+def _is_lost(entry: OptionalEntry) -> bool:
+    """Whether a class is registered with a Kryo serializer of Flink 1.x that Flink 2.x has not got."""
+    return entry.value is not None and any(name.encode() in entry.value for name in LOST_KRYO_SERIALIZERS)
+
+
+def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
+    """A type's snapshot as Flink 2.x writes it: what is Kryo's in it is Kryo 5's."""
+    with written_by_flink(FLINK_2):
+        return read_versioned_snapshot(DataInput(type_.snapshot().to_bytes(), str(type_)))
+
+
+def collection_of(declared: str, arguments: Sequence[TypeSerializer]) -> TypeSerializer:
+    """The type of a collection that was declared with a class of :data:`COLLECTIONS`."""
+    return _SHAPES[COLLECTIONS[declared]](*arguments)
+
+
+def _names_of_nested(snapshot: CompositeTypeSerializerSnapshot) -> Sequence[str]:
+    count = len(snapshot.nested)
+    if isinstance(snapshot, TupleSerializerSnapshot | RowSerializerSnapshot):
+        return [f"f{i}" for i in range(count)]
+    if snapshot.class_name in TTL_SNAPSHOTS:
+        return ("", "")
+    found = next((names for kind, names in _NAMES if isinstance(snapshot, kind)), None)
+    return found or ([""] if count == 1 else [str(i) for i in range(count)])
+
+
+def _with_snapshots(parts: Sequence[Any], migrated: Sequence[Migrated | None], role: str) -> tuple[Any, ...]:
+    """Fields or subclasses with other snapshots."""
+    return tuple(part if m is None else replace(part, snapshot=getattr(m, role)) for part, m in zip(parts, migrated, strict=True))
+
+
+def _all(snapshot: TypeSerializerSnapshot) -> Sequence[TypeSerializerSnapshot]:
+    """A snapshot and all that it nests."""
+    nested = getattr(snapshot, "nested", ())
+    return [snapshot, *(inner for n in nested for inner in _all(n))]
+
+
+def _simple(class_name: str) -> str:
+    return class_name.replace("$", ".").rpartition(".")[2]
+
+
+def _join(path: str, name: str) -> str:
+    separator = "" if not path or path.endswith(":") or not name else "."
+    return f"{path}{separator}{name}"

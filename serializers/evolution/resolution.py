@@ -1,0 +1,383 @@
+"""Reading values that one serializer wrote as those of another, by Flink's rules for state that evolves.
+
+:func:`resolve` knows both and gives a third, which reads the bytes of the written one and has the columns of the wanted one:
+fields of POJOs that are gone are stepped over, new ones have Java's default values, Avro records take their reader's schema. The
+kernel runs it as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.avro.reader_schema import AvroResolution
+from state_processor.serializers.avro.records import AvroSerializer
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+)
+from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.arrays import GenericArraySerializer
+from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
+from state_processor.serializers.core.composite import EitherSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.templates import NestedSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import StateMigrationError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.columns import DISCARD
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.runtime.streaming import TtlSerializer, WrappingSerializer
+from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
+from state_processor.serializers.table.rowdata import RowDataSerializer
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+
+
+def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
+    """The serializer that reads what ``written`` wrote as values of ``wanted``.
+
+    Time-to-live takes no part: the result has it where ``written`` has, since the bytes do.
+
+    Parameters
+    ----------
+    written
+        The serializer that a snapshot restored.
+    wanted
+        The serializer that a new job would declare. Its fields of primitive types and of their boxes can't be told apart; new
+        ones get the value of the primitive (0, false), all others null. Where
+        :func:`~state_processor.serializers.register_primitive_fields` tells them apart, boxes are null too.
+
+    Raises
+    ------
+    StateMigrationError
+        If Flink would refuse (``StateMigrationException``); the message names the field and both types.
+    """
+    written_value, wanted_value = without_ttl(written), without_ttl(wanted)
+    verdict = written_value.snapshot().resolve_schema_compatibility(wanted_value)
+    if verdict.is_incompatible:
+        raise StateMigrationError(f"{written_value} can't be read as {wanted_value}: {verdict.reason}")
+    resolved = _resolve(written_value, wanted_value)
+    return TtlSerializer(written.nested[0], resolved) if isinstance(written, TtlSerializer) else resolved
+
+
+def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
+    """The serializer of the value where there is a time of last access beside it."""
+    while isinstance(serializer, WrappingSerializer):
+        serializer = serializer.content
+    return serializer.value if isinstance(serializer, TtlSerializer) else serializer
+
+
+def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
+    """The reading serializer of a pair that Flink allows."""
+    if isinstance(written, WrappingSerializer):
+        return _resolve(written.content, wanted)
+    if isinstance(wanted, WrappingSerializer):
+        return _resolve(written, wanted.content)
+    if isinstance(written, PojoSerializer) and isinstance(wanted, PojoSerializer):
+        return _resolve_pojo(written, wanted)
+    if isinstance(written, AvroSerializer) and isinstance(wanted, AvroSerializer):
+        return _resolve_avro(written, wanted)
+    if isinstance(written, RowDataSerializer) and isinstance(wanted, RowDataSerializer):
+        return written.named_as(wanted.slot.type)
+    old, new = children(written), children(wanted)
+    if len(old) != len(new):
+        return written
+    nested = [_resolve(o, n) for o, n in zip(old, new, strict=True)]
+    if isinstance(written, RowSerializer) and isinstance(wanted, RowSerializer):
+        return RowSerializer(nested, wanted.names or written.names, supports_row_kind=written.supports_row_kind)
+    if all(n is o for n, o in zip(nested, old, strict=True)):
+        return written
+    return _rebuilt(written, nested)
+
+
+def _rebuilt(serializer: TypeSerializer, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+    """The serializer with other nested ones."""
+    if isinstance(serializer, NestedSerializer):
+        return type(serializer)(*nested).written_by(serializer.snapshot_class, serializer.outer_version)
+    snapshot = serializer.snapshot()
+    assert isinstance(snapshot, CompositeTypeSerializerSnapshot)
+    return snapshot.create_serializer(nested)
+
+
+_CHILDREN: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Sequence[TypeSerializer]]], ...]] = (
+    (SetSerializer, lambda s: (s.element.inner,)),
+    (ListSerializer, lambda s: (s.element,)),
+    (MapSerializer, lambda s: (s.key, s.value.inner)),
+    (TupleSerializer, lambda s: s.fields),
+    (RowSerializer, lambda s: s.fields),
+    (EitherSerializer, lambda s: (s.left, s.right)),
+    (NullableSerializer, lambda s: (s.inner,)),
+    (GenericArraySerializer, lambda s: (s.element,)),
+    (NestedSerializer, lambda s: s.nested),
+    (PojoSerializer, lambda s: [f.serializer for f in s.fields]),
+)
+
+
+def children(serializer: TypeSerializer) -> Sequence[TypeSerializer]:
+    """The nested serializers, in the order in which the snapshot has them."""
+    for kind, get in _CHILDREN:
+        if isinstance(serializer, kind):
+            return get(serializer)
+    try:
+        snapshot = serializer.snapshot()
+    except StateProcessorError:
+        return ()
+    if isinstance(snapshot, CompositeTypeSerializerSnapshot):
+        return [n.restore_serializer() for n in snapshot.nested]
+    return ()
+
+
+# POJOs
+
+
+def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerializer:
+    evolved = _evolved(written, wanted)
+    subclasses = {**wanted.unregistered, **wanted.registered}
+
+    def subclass(name: str, old: TypeSerializer | None) -> TypeSerializer | None:
+        if not isinstance(old, PojoSerializer):
+            return old
+        new = subclasses.get(name)
+        return _evolved(old, new if isinstance(new, PojoSerializer) else _inheriting(old, written, wanted))
+
+    registered = {name: subclass(name, s) for name, s in written.registered.items()}
+    unregistered = {name: subclass(name, s) for name, s in written.unregistered.items()}
+    # What was not written yet occurs in no bytes, but has its columns.
+    unregistered |= {name: s for name, s in subclasses.items() if name not in registered | unregistered}
+    return EvolvedPojoSerializer(wanted.class_name, evolved.wire, evolved.fields, registered, unregistered)
+
+
+def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSerializer:
+    """One class without its subclasses."""
+    there = {f.name: f for f in written.fields if f.declaring_class is not None}
+    shown = [
+        PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, wanted))
+        for f in wanted.fields
+    ]
+    by_name = {f.name: f for f in shown}
+    kept = by_name.keys() & there.keys()
+    wire = [by_name[f.name] if f.name in kept else PojoField(f.name, f.serializer, _GONE) for f in written.fields]
+    return EvolvedPojoSerializer(wanted.class_name, wire, shown)
+
+
+def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoSerializer) -> PojoSerializer:
+    """A subclass that the wanted type says nothing of: its own fields stay, those that it inherits are the wanted ones."""
+    inherited = {f.name for f in written.fields}
+    own = [f for f in subclass.fields if f.name not in inherited]
+    fields = sorted([*wanted.fields, *own], key=lambda f: f.name)
+    return PojoSerializer(subclass.class_name, fields)
+
+
+_GONE: Final = "(gone)"
+
+
+class EvolvedPojoSerializer(PojoSerializer):
+    """A POJO whose bytes have other fields than its values; only :func:`resolve` makes it.
+
+    Parameters
+    ----------
+    class_name, registered, unregistered
+        As for :class:`PojoSerializer`.
+    wire
+        The fields of the bytes; those that the values lack are marked as gone.
+    fields
+        The fields of the values.
+    """
+
+    def __init__(
+        self,
+        class_name: str,
+        wire: Sequence[PojoField],
+        fields: Sequence[PojoField],
+        registered: Mapping[str, TypeSerializer | None] | None = None,
+        unregistered: Mapping[str, TypeSerializer | None] | None = None,
+    ) -> None:
+        super().__init__(class_name, fields, registered, unregistered)
+        self.wire = tuple(wire)
+        kept = {f.name for f in self.wire if f.declaring_class != _GONE}
+        self._new = tuple(f for f in self.fields if f.name not in kept)
+
+    def _read_fields(self, source: DataInput) -> dict[str, Any]:
+        found = {f.name: f.serializer.read(source) for f in self._new}
+        for field in self.wire:
+            if field.declaring_class == _GONE:
+                field.flagged.skip(source)
+            else:
+                found[field.name] = field.flagged.read(source)
+        return {f.name: found[f.name] for f in self.fields}
+
+    def _skip_fields(self, source: DataInput) -> None:
+        for field in self.wire:
+            field.flagged.skip(source)
+
+    def _emit_fields(self, builder: DecodeBuilder, column_of: Callable[[str], Column]) -> None:
+        for field in self.wire:
+            with builder.field(field.name):
+                field.flagged.emit(builder, DISCARD if field.declaring_class == _GONE else column_of(field.name))
+        for field in self._new:
+            field.serializer.emit(builder, column_of(field.name))
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        raise _reads_only(self)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise _reads_only(self)
+
+
+def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
+    """The serializer of a field that no bytes have: what Java makes of it, which nothing sets.
+
+    Flink reads old bytes by the old fields, which it sets all; a field that is new is as the class's constructor leaves it.
+    """
+    return DefaultSerializer(field.serializer, boxed=field.is_primitive(pojo.class_name) is False)
+
+
+class DefaultSerializer(TypeSerializer):
+    """Java's default value of a type, from no bytes: 0, false, the character 0, or null.
+
+    Parameters
+    ----------
+    type_
+        The serializer of the type.
+    boxed
+        Whether a number is known to be an object, which is null.
+    """
+
+    length = smallest = 0
+
+    def __init__(self, type_: TypeSerializer, boxed: bool = False) -> None:
+        self.type = type_
+        self.value: Any = None
+        if boxed:
+            return
+        if type(type_) is NumberSerializer:
+            self.value = type_.deserialize(bytes(type_.length))
+        elif isinstance(type_, CharSerializer):
+            self.value = "\0"
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+    def read(self, source: DataInput) -> Any:
+        return self.value
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        """Write nothing."""
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.type.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.type.present(value, options)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        if self.value is None:
+            builder.fill_nulls(column)
+        elif isinstance(self.value, str):
+            builder.text(column, self.value)
+        else:
+            builder.op(ops.REGISTER, column, builder.register())  # nothing writes to it: it holds 0
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise _reads_only(self)
+
+
+def _reads_only(serializer: TypeSerializer) -> UnsupportedFormatError:
+    return UnsupportedFormatError(f"{serializer} as it was resolved only reads; write with the wanted serializer")
+
+
+# Avro
+
+
+def _resolve_avro(written: AvroSerializer, wanted: AvroSerializer) -> TypeSerializer:
+    same = written.snapshot().resolve_schema_compatibility(wanted).verdict is Verdict.COMPATIBLE_AS_IS
+    return written if same else EvolvedAvroSerializer(written, wanted)
+
+
+class EvolvedAvroSerializer(TypeSerializer):
+    """Avro data of a writer's schema as values of a reader's; only :func:`resolve` makes it.
+
+    Values are decoded in Python, one by one.
+
+    Parameters
+    ----------
+    written, wanted
+        The serializers of both schemas.
+    """
+
+    def __init__(self, written: AvroSerializer, wanted: AvroSerializer) -> None:
+        self.written = written
+        self.wanted = wanted
+        self.length = written.length
+        self.smallest = written.smallest
+        self._resolution = AvroResolution(written.schema, wanted.schema)
+
+    def __str__(self) -> str:
+        return str(self.wanted)
+
+    def read(self, source: DataInput) -> Any:
+        return self._resolution.convert(self.written.read(source))
+
+    def skip(self, source: DataInput) -> None:
+        self.written.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        raise _reads_only(self)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.wanted.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self.wanted.present(value, options)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        raise _reads_only(self)
+
+
+# Types that travel
+
+
+@dataclass(frozen=True, slots=True)
+class PortableType:
+    """A type as bytes, which can be pickled: the snapshot of its serializer, and the names of rows' fields, which it lacks.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot as Flink frames it.
+    rows
+        The field names of all rows in the type, from the outermost on; ``None`` for rows without names.
+    """
+
+    snapshot: bytes
+    rows: RowNames = ()
+
+    @classmethod
+    def of(cls, serializer: TypeSerializer) -> PortableType:
+        """That of a serializer."""
+        return cls(serializer.snapshot().to_bytes(), row_names(serializer))
+
+    def restore(self) -> TypeSerializer:
+        """The serializer.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the bytes are no snapshot.
+        UnknownSerializerError
+            If its class is not registered here.
+        """
+        source = DataInput(self.snapshot, "type")
+        serializer = read_versioned_snapshot(source).restore_serializer()
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over after a type")
+        return with_row_names(serializer, self.rows) if self.rows else serializer

@@ -1,0 +1,100 @@
+"""The serializers that Flink infers for fields of a Java class. Flink: ``TypeExtractor``.
+
+Most types are those that their Java class names. Two kinds are not:
+
+* ``LocalDate``, ``LocalTime`` and ``LocalDateTime`` are Kryo's in all versions up to 2.3: Flink has serializers for them, and its
+  extractor does not look for these. ``Instant``, ``java.util.Date`` and those of ``java.sql`` it finds.
+* A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x. Flink 2.x has serializers for it where the type arguments are
+  plain classes, and lets null in everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core import temporal
+from state_processor.serializers.core.arrays import GenericArraySerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
+from state_processor.serializers.core.composite import EitherSerializer, NullableSerializer, TupleSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.kryo.declared import java_type_of
+
+_COLLECTIONS: Final = (ListSerializer, MapSerializer, SetSerializer)
+_WITH_ARGUMENTS: Final = (*_COLLECTIONS, TupleSerializer, EitherSerializer)
+LEFT_TO_KRYO: Final = (temporal.LocalDateSerializer, temporal.LocalTimeSerializer, temporal.LocalDateTimeSerializer)
+"""What Flink has serializers for, and its extractor does not look for."""
+
+_FLINK_2: Final = 2
+
+
+def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
+    """Return the serializer that Flink infers for a type, as a Java class declares it.
+
+    Parameters
+    ----------
+    type_
+        The type; what is inside of POJOs, tuples, ``Either``, arrays and collections is inferred too. A ``NULLABLE``, and what
+        Java has no generic class for, is taken word for word.
+    major
+        The major version of Flink.
+
+    Raises
+    ------
+    OptionError
+        If type arguments have arguments of their own, which Flink 2.x leaves to Kryo; or, for Flink 1.x, if an argument stands
+        for no class that Kryo knows.
+    """
+    match type_:
+        case PojoSerializer():
+            return _pojo(type_, major)
+        case TupleSerializer():
+            return TupleSerializer([inferred_by_flink(f, major) for f in type_.fields], type_.tuple_class)
+        case EitherSerializer():
+            return EitherSerializer(inferred_by_flink(type_.left, major), inferred_by_flink(type_.right, major))
+        case GenericArraySerializer():
+            return GenericArraySerializer(inferred_by_flink(type_.element, major), type_.component_class)
+        case ListSerializer() | MapSerializer() | SetSerializer():
+            return KryoSerializer(str(java_type_of(type_))) if major < _FLINK_2 else _collection(type_)
+    return KryoSerializer(str(java_type_of(type_))) if isinstance(type_, LEFT_TO_KRYO) else type_
+
+
+def _pojo(type_: PojoSerializer, major: int) -> TypeSerializer:
+    def subclasses(given: Mapping[str, TypeSerializer | None]) -> dict[str, TypeSerializer | None]:
+        return {name: s and inferred_by_flink(s, major) for name, s in given.items()}
+
+    fields = [replace(f, serializer=inferred_by_flink(f.serializer, major)) for f in type_.fields]
+    return PojoSerializer(type_.class_name, fields, subclasses(type_.registered), subclasses(type_.unregistered))
+
+
+def _collection(type_: TypeSerializer) -> TypeSerializer:
+    """What Flink 2.x infers for a collection."""
+    match type_:
+        case SetSerializer():
+            given = [type_.element.inner]  # type: ignore[attr-defined]
+        case ListSerializer():
+            given = [type_.element]
+        case MapSerializer():
+            given = [type_.key, type_.value.inner]
+    if any(isinstance(g, _WITH_ARGUMENTS) or (isinstance(g, KryoSerializer) and g.declared.arguments) for g in given):
+        raise OptionError(
+            f"{type_}: Flink 2.x infers no serializer for collections of types with type arguments (lists of lists, of tuples), "
+            'it leaves the whole to Kryo; give KRYO("java.util.List"), or "java.util.Set" or "java.util.Map", the field\'s class'
+        )
+    arguments = [inferred_by_flink(g, _FLINK_2) for g in given]
+    match type_:
+        case SetSerializer():
+            inferred: TypeSerializer = SetSerializer(arguments[0])
+        case ListSerializer():
+            inferred = ListSerializer(_nullable(arguments[0]))
+        case MapSerializer():
+            inferred = MapSerializer(_nullable(arguments[0]), arguments[1])
+    return NullableSerializer(inferred)
+
+
+def _nullable(type_: TypeSerializer) -> TypeSerializer:
+    return type_ if isinstance(type_, NullableSerializer) else NullableSerializer(type_)

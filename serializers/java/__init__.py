@@ -1,0 +1,1 @@
+"""What Java itself does with bytes: hash codes, murmur, object streams."""

@@ -1,0 +1,217 @@
+"""Writes Java objects as ``ObjectOutputStream`` does: the inverse of :mod:`~state_processor.serializers.java.object_input`.
+
+Only objects of classes that are described are written: a stream holds names, version numbers and fields of classes, which
+Java compares with its own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import encode_modified_utf8
+from state_processor.serializers.java.object_input import STREAM_HEADER, JavaEnum, JavaInstance, class_name
+
+_NULL: Final = b"\x70"
+_REFERENCE: Final = b"\x71"
+_CLASS: Final = b"\x72"
+_OBJECT: Final = b"\x73"
+_STRING: Final = b"\x74"
+_ARRAY: Final = b"\x75"
+_BLOCK: Final = b"\x77"
+_END: Final = b"\x78"
+_ENUM: Final = b"\x7e"
+_FIRST_HANDLE: Final = 0x7E0000
+
+SERIALIZABLE: Final = 2
+WRITES_MORE: Final = 3
+"""Flags of a class with ``writeObject``."""
+ENUMERATION: Final = 0x12
+
+
+@dataclass(frozen=True, slots=True)
+class JavaClassDescription:
+    """A serializable class as a stream describes it.
+
+    ``fields`` are pairs of type and name in Java's order: numbers first, then by name. A type is ``I`` (int), ``Z`` (boolean) or
+    the signature of a class, ``Ljava/util/List;``.
+    """
+
+    name: str
+    uid: int = 1
+    fields: tuple[tuple[str, str], ...] = ()
+    parent: str = ""
+    flags: int = SERIALIZABLE
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JavaArray:
+    """An array of objects; ``name`` is its class, ``[Ljava.lang.String;``."""
+
+    name: str
+    elements: Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JavaList:
+    """A ``java.util.ArrayList``."""
+
+    elements: Sequence[Any]
+
+
+_ARRAY_LIST: Final = JavaClassDescription("java.util.ArrayList", 8683452581122892189, (("I", "size"),), flags=WRITES_MORE)
+_BASE: Final = {d.name: d for d in (JavaClassDescription("java.lang.Enum", 0, flags=ENUMERATION), _ARRAY_LIST)}
+
+
+def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription]) -> bytes:
+    """The stream of one object.
+
+    Parameters
+    ----------
+    content
+        A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, a string or ``None``.
+    classes
+        Descriptions of all classes that occur, their superclasses among them, by name. Enums need none.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If one is missing; the message names it.
+    """
+    writer = _Writer(classes)
+    writer.value(content)
+    return STREAM_HEADER + bytes(writer.out)
+
+
+class _Writer:
+    def __init__(self, classes: Mapping[str, JavaClassDescription]) -> None:
+        self.out = bytearray()
+        self._described = {**_BASE, **classes}
+        self._handles: dict[Any, int] = {}
+        self._kept: list[Any] = []  # ids of objects stay theirs as long as the objects live
+
+    def value(self, content: Any) -> None:
+        """An object, or a reference to it where it was written before."""
+        if content is None:
+            self.out += _NULL
+        elif isinstance(content, JavaEnum):
+            self._enum(content)
+        elif id(content) in self._handles:
+            self._refer(id(content))
+        elif isinstance(content, str):
+            self._string(content)
+        elif isinstance(content, JavaInstance):
+            self._instance(content)
+        elif isinstance(content, JavaList):
+            self._list(content)
+        elif isinstance(content, JavaArray):
+            self._array(content)
+        else:
+            raise UnsupportedFormatError(f"a Java object can't be made of {class_name(content)}")
+
+    def _instance(self, content: JavaInstance) -> None:
+        self.out += _OBJECT
+        self._class(content.class_name)
+        self._remember(content)
+        self._fields(content.class_name, content)
+
+    def _fields(self, name: str, content: JavaInstance) -> None:
+        description = self._description(name)
+        if description.parent:
+            self._fields(description.parent, content)
+        for type_, field in description.fields:
+            value = content.get(field)
+            if type_ in _PRIMITIVES:
+                self.out += struct.pack(_PRIMITIVES[type_], value)
+            else:
+                self.value(value)
+
+    def _list(self, content: JavaList) -> None:
+        count = struct.pack(">i", len(content.elements))
+        self.out += _OBJECT
+        self._class(_ARRAY_LIST.name)
+        self._remember(content)
+        self.out += count + _BLOCK + bytes([len(count)]) + count
+        for element in content.elements:
+            self.value(element)
+        self.out += _END
+
+    def _array(self, content: JavaArray) -> None:
+        self._described.setdefault(content.name, JavaClassDescription(content.name))
+        self.out += _ARRAY
+        self._class(content.name)
+        self._remember(content)
+        self.out += struct.pack(">i", len(content.elements))
+        for element in content.elements:
+            self.value(element)
+
+    def _enum(self, content: JavaEnum) -> None:
+        if content in self._handles:
+            self._refer(content)
+            return
+        description = JavaClassDescription(content.class_name, 0, parent="java.lang.Enum", flags=ENUMERATION)
+        self._described.setdefault(content.class_name, description)
+        self.out += _ENUM
+        self._class(content.class_name)
+        self._handle(content)
+        self._constant(content.constant)
+
+    def _class(self, name: str) -> None:
+        if not name:
+            self.out += _NULL
+            return
+        key = JavaClassDescription, name
+        if key in self._handles:
+            self._refer(key)
+            return
+        description = self._description(name)
+        self.out += _CLASS + _utf(name) + struct.pack(">q", description.uid)
+        self._handle(key)
+        self.out += struct.pack(">BH", description.flags, len(description.fields))
+        for type_, field in description.fields:
+            self.out += type_[:1].encode() + _utf(field)
+            if type_ not in _PRIMITIVES:
+                self._constant(type_)
+        self.out += _END
+        self._class(description.parent)
+
+    def _description(self, name: str) -> JavaClassDescription:
+        if name not in self._described:
+            raise UnsupportedFormatError(f"Java class {name} is none that can be written")
+        return self._described[name]
+
+    def _constant(self, text: str) -> None:
+        """Text that Java has only one object of: types and names of constants."""
+        key = str, text
+        if key in self._handles:
+            self._refer(key)
+        else:
+            self.out += _STRING + _utf(text)
+            self._handle(key)
+
+    def _string(self, text: str) -> None:
+        self.out += _STRING + _utf(text)
+        self._handle(object())
+
+    def _remember(self, content: Any) -> None:
+        self._kept.append(content)
+        self._handle(id(content))
+
+    def _handle(self, key: Any) -> None:
+        self._handles[key] = _FIRST_HANDLE + len(self._handles)
+
+    def _refer(self, key: Any) -> None:
+        self.out += _REFERENCE + struct.pack(">i", self._handles[key])
+
+
+_PRIMITIVES: Final = {"I": ">i", "Z": ">?"}
+
+
+def _utf(text: str) -> bytes:
+    raw = encode_modified_utf8(text)
+    if len(raw) > 0xFFFF:
+        raise UnsupportedFormatError(f"text of {len(raw)} bytes is too long for a type of Flink SQL")
+    return struct.pack(">H", len(raw)) + raw

@@ -1,0 +1,118 @@
+"""The memory that the decode kernel fills: regions of one arena, one for each column, and Arrow views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.kernel.columns import OFFSETS, Column, ColumnTree
+from state_processor.serializers.kernel.decode import slots as k
+
+_ALIGNMENT: Final = 64
+_MAX_OFFSET: Final = 2**31 - 1
+
+
+class Arena:
+    """The memory of one batch: all columns' regions, the table that tells the kernel where they are, and Arrow views of them.
+
+    Parameters
+    ----------
+    tree
+        The columns.
+    rows
+        Rows that there is room for.
+    slots, text
+        Per column: slots (for elements of lists) and bytes of text that there is room for.
+    """
+
+    def __init__(self, tree: ColumnTree, rows: int, slots: npt.NDArray[np.int64], text: npt.NDArray[np.int64]) -> None:
+        self.tree = tree
+        self.table = np.zeros((max(len(tree.all), 1), k.FIELDS), dtype=np.int64)
+        offset = 0
+        for column in tree.all:
+            entry = self.table[column.index]
+            entry[k.CAPACITY] = rows if column.element_of is None else slots[column.index]
+            entry[k.KIND] = tree.kinds[column.index]
+            entry[k.VALIDITY] = offset
+            offset += int(entry[k.CAPACITY])
+        validity_end = offset
+        for column in tree.all:
+            entry = self.table[column.index]
+            kind, capacity = int(entry[k.KIND]), int(entry[k.CAPACITY])
+            offset = -(-offset // _ALIGNMENT) * _ALIGNMENT
+            entry[k.DATA] = offset
+            offset += kind * capacity if kind >= 0 else 4 * (capacity + 1)
+            if kind == OFFSETS:
+                entry[k.VAR] = offset
+                entry[k.VAR_CAPACITY] = min(int(text[column.index]), _MAX_OFFSET)
+                offset += int(entry[k.VAR_CAPACITY]) + 8  # the kernel stores eight bytes of ASCII at a time
+        self.memory = np.empty(max(offset, 1), dtype=np.uint8)
+        self.memory[:validity_end] = 1
+        for column in tree.all:
+            if tree.kinds[column.index] < 0:
+                data = self.table[column.index, k.DATA]
+                self.memory[data : data + 4] = 0
+
+    def _offset_at(self, index: int, position: int) -> int:
+        start = int(self.table[index, k.DATA]) + 4 * position
+        return int(self.memory[start : start + 4].view(np.int32)[0])
+
+    def truncate(self, rows: int) -> None:
+        """Cut every column back to what belongs to the first ``rows`` rows."""
+        for column in self.tree.all:
+            parent = column.element_of
+            slots = rows if parent is None else self._offset_at(parent.index, int(self.table[parent.index, k.COUNT]))
+            self.table[column.index, k.COUNT] = slots
+            if self.tree.kinds[column.index] == OFFSETS:
+                self.table[column.index, k.VAR_SIZE] = self._offset_at(column.index, slots)
+
+    def to_batch(self, rows: int) -> pa.RecordBatch:
+        """The first ``rows`` rows as a record batch over this memory, without a copy of values."""
+        self.truncate(rows)
+        whole = pa.py_buffer(self.memory)
+        arrays = [self._array(c, whole) for c in self.tree.roots]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.tree.schema)
+
+    def _array(self, column: Column, whole: pa.Buffer) -> pa.Array:
+        entry = self.table[column.index]
+        n, kind, data = int(entry[k.COUNT]), int(entry[k.KIND]), int(entry[k.DATA])
+        if pa.types.is_null(column.type):
+            return pa.nulls(n)
+        validity = None
+        if entry[k.NULLS]:
+            start = int(entry[k.VALIDITY])
+            validity = pa.py_buffer(np.packbits(self.memory[start : start + n], bitorder="little"))
+        if pa.types.is_struct(column.type):
+            children = [self._array(c, whole) for c in column.children]
+            return pa.Array.from_buffers(column.type, n, [validity], children=children)
+        if kind > 0:
+            if pa.types.is_boolean(column.type):
+                values = pa.py_buffer(np.packbits(self.memory[data : data + n], bitorder="little"))
+            else:
+                values = whole.slice(data, kind * n)
+            return pa.Array.from_buffers(column.type, n, [validity, values])
+        offsets = whole.slice(data, 4 * (n + 1))
+        if kind == OFFSETS:
+            text = whole.slice(int(entry[k.VAR]), int(entry[k.VAR_SIZE]))
+            return pa.Array.from_buffers(column.type, n, [validity, offsets, text])
+        children = [self._array(c, whole) for c in column.children]
+        if pa.types.is_map(column.type):
+            if children[0].null_count:
+                raise UndecodableValueError(f"a map in {column.name!r} has a null key, which Spark's map type can't hold")
+            entries = column.type.field(0).type if column.type.num_fields else None
+            children = [pa.Array.from_buffers(entries, len(children[0]), [None], children=children)]
+        return pa.Array.from_buffers(column.type, n, [validity, offsets], children=children)
+
+
+def estimate_bytes(tree: ColumnTree, slots: Sequence[float], text: Sequence[float]) -> float:
+    """Bytes of arena that one row takes, given slots and text bytes per row of each column."""
+    total = 0.0
+    for c in tree.all:
+        kind = int(tree.kinds[c.index])
+        total += slots[c.index] * (1 + (kind if kind >= 0 else 4)) + (text[c.index] if kind == OFFSETS else 0)
+    return total

@@ -1,0 +1,199 @@
+"""Runs a decode program over the bytes of a snapshot and gives record batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.kernel.decode import loop as k
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.decode.arena import Arena, estimate_bytes
+from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
+from state_processor.serializers.kernel.decode.slots import COUNT, VAR_SIZE
+
+Locate = Callable[[int, int, int], str]
+"""Words for an error message, from the position in the buffer, the index of the entry (-1 without) and the row's begin."""
+
+_BATCH_BYTES: Final = 16 << 20
+_BATCH_ROWS: Final = 1 << 19
+_LARGEST: Final = 2**31 - 1024
+_FIRST_ELEMENTS: Final = 4.0
+_FIRST_TEXT: Final = 16.0
+_LEAST: Final = 0.1
+_NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
+_BY_NAME: Final = 4
+_UNREPRESENTABLE: Final = {ops.BAD_TAG, ops.LOST_NANOS, ops.OUT_OF_RANGE}
+
+
+class ColumnDecoder:
+    """Feeds entries to the kernel and cuts its output into batches.
+
+    Call :meth:`entries` or :meth:`rows` any number of times (each yields the batches that became full), then
+    :meth:`finish` for the last one.
+
+    Parameters
+    ----------
+    program
+        The program of one kind of row.
+    batch_rows, batch_bytes
+        Upper bounds of a batch; a single row larger than ``batch_bytes`` still makes a batch of its own.
+    """
+
+    def __init__(self, program: DecodeProgram, batch_rows: int = _BATCH_ROWS, batch_bytes: int = _BATCH_BYTES) -> None:
+        self._program = program
+        self._batch_rows = batch_rows
+        self._batch_bytes = batch_bytes
+        self.position = 0
+        self._registers = np.zeros(program.registers, dtype=np.int64)
+        self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
+        self._arena: Arena | None = None
+        self._rows = 0
+        self._capacity = 0
+        size = len(program.columns.all)
+        self._slots_per_row = np.ones(size)
+        self._text_per_row = np.full(size, _FIRST_TEXT)
+        for column in program.columns.all:
+            if column.element_of is not None:
+                self._slots_per_row[column.index] = _FIRST_ELEMENTS * self._slots_per_row[column.element_of.index]
+                self._text_per_row[column.index] = _FIRST_TEXT * self._slots_per_row[column.index]
+
+    def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
+        """Decode one row per entry of a framed block.
+
+        ``entries`` has one line per row: begin and end of its first part, begin and end of its second, and a number
+        that the program may put in a column.
+        """
+        at = 0
+        while at < len(entries):
+            arena = self._open()
+            wanted = min(self._capacity - self._rows, len(entries) - at)
+            self._run(buffer, entries, at, wanted, 0, 0, arena)
+            at += int(self._result[k.ROWS])
+            yield from self._after(arena, locate, at, buffer)
+
+    def rows(
+        self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """Decode ``count`` rows that lie back to back from ``position`` on; :attr:`position` tells where they end.
+
+        ``context`` is the number that the program finds in :data:`~state_processor.serializers.kernel.decode.program.CONTEXT`.
+        """
+        self.position = position
+        self._registers[CONTEXT] = context
+        while count:
+            arena = self._open()
+            self._run(buffer, _NO_ENTRIES, 0, min(self._capacity - self._rows, count), self.position, len(buffer), arena)
+            count -= int(self._result[k.ROWS])
+            self.position = int(self._result[k.POSITION])
+            yield from self._after(arena, locate, -1, buffer)
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        """The rows that no batch has been made of yet."""
+        if self._rows and self._arena is not None:
+            yield self._close(self._arena)
+
+    def _open(self) -> Arena:
+        if self._arena is None:
+            tree = self._program.columns
+            row = max(estimate_bytes(tree, self._slots_per_row.tolist(), self._text_per_row.tolist()), 1.0)
+            self._capacity = max(1, min(self._batch_rows, int(self._batch_bytes / row)))
+            slots = np.ceil(self._slots_per_row * self._capacity).astype(np.int64) + 8
+            text = np.ceil(self._text_per_row * self._capacity).astype(np.int64) + 64
+            self._arena = Arena(tree, self._capacity, slots, text)
+            self._rows = 0
+        return self._arena
+
+    def _run(
+        self,
+        buffer: npt.NDArray[np.uint8],
+        entries: npt.NDArray[np.int64],
+        entry: int,
+        rows: int,
+        position: int,
+        end: int,
+        arena: Arena,
+    ) -> None:
+        p = self._program
+        k.run(
+            p.instructions,
+            0,
+            p.nulls,
+            p.aux,
+            p.constants,
+            buffer,
+            entries,
+            entry,
+            rows,
+            position,
+            end,
+            self._registers,
+            arena.memory,
+            arena.table,
+            self._result,
+        )
+
+    def _after(self, arena: Arena, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> Iterator[pa.RecordBatch]:
+        status = int(self._result[k.STATUS])
+        self._rows += int(self._result[k.ROWS])
+        if status == ops.OK:
+            if self._rows == self._capacity:
+                yield self._close(arena)
+        elif status == ops.FULL:
+            if self._rows:
+                self._grow(int(self._result[k.COLUMN]), 1.25)
+                yield self._close(arena)
+            else:
+                self._grow(int(self._result[k.COLUMN]), 4.0)
+                self._arena = None
+        else:
+            raise self._error(status, locate, entry, buffer)
+
+    def _grow(self, column: int, factor: float) -> None:
+        self._slots_per_row[column] *= factor
+        self._text_per_row[column] *= factor
+        if max(self._slots_per_row[column], self._text_per_row[column]) > 4 * _LARGEST:
+            name = self._program.columns.all[column].name
+            raise UndecodableValueError(f"one row needs more than 2 GiB in column {name!r}, which an Arrow batch can't hold")
+
+    def _close(self, arena: Arena) -> pa.RecordBatch:
+        batch = arena.to_batch(self._rows)
+        for column in self._program.columns.all:
+            used = arena.table[column.index]
+            # Follow what the data needs, a little ahead of it, so that the next batch comes out full. Never down to
+            # nothing: a column that starts from zero could not grow.
+            if column.element_of is not None:
+                slots = self._slots_per_row[column.index] * 0.7
+                self._slots_per_row[column.index] = max(slots, used[COUNT] / self._rows * 1.2, _LEAST)
+            text = self._text_per_row[column.index] * 0.7
+            self._text_per_row[column.index] = max(text, used[VAR_SIZE] / self._rows * 1.2, _LEAST)
+        self._arena = None
+        self._rows = 0
+        return batch
+
+    def _error(self, status: int, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> StateProcessorError:
+        path = self._program.paths[int(self._result[k.INSTRUCTION])]
+        position = int(self._result[k.POSITION])
+        where = locate(position, entry, int(self._result[k.ROW_START]))
+        kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
+        problem = ops.MESSAGES[status]
+        if status == ops.BAD_TAG:
+            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}{_DESCRIBE}"
+        return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
+
+
+_DESCRIBE: Final = (
+    "; describe it with register_pojo_class(), or read such values with undescribed='bytes' where the format tells where they end"
+)
+
+
+def _undescribed_class(source: DataInput) -> str:
+    """What a POJO's bytes say after their flags about the class of the value: a name, or a registered subclass's tag."""
+    if source.data[source.position - 1] == _BY_NAME:
+        return f"class {source.read_utf()}"
+    return f"registered subclass {source.read_unsigned_byte()}"

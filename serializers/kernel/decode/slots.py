@@ -1,0 +1,142 @@
+"""Slots of columns in the arena: what the kernels append values, texts and nulls with.
+
+Every function that appends tells whether there was room. Where there was none the kernel stops, and the caller goes on
+with more room.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, put_instant
+from state_processor.serializers.kernel.memory import load_i32, store_i16, store_i32, store_i64
+
+# Fields of a row of the column table
+COUNT: Final = 0  # slots written
+CAPACITY: Final = 1  # slots that there is room for
+VALIDITY: Final = 2  # arena offset: one byte a slot, 1 until a null is written
+DATA: Final = 3  # arena offset: values, or int32 offsets (one more than slots)
+VAR: Final = 4  # arena offset of text and bytes
+VAR_SIZE: Final = 5  # bytes written there
+VAR_CAPACITY: Final = 6
+NULLS: Final = 7  # nulls written
+KIND: Final = 8
+FIELDS: Final = 9
+
+_FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's timestamps begin
+_LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z
+
+
+@kernel
+def put_offset(arena, cols, col, end):  # type: ignore[no-untyped-def]
+    """Close a slot of a text, bytes or list column; False without room."""
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return False
+    store_i32(arena, cols[col, DATA] + 4 * (n + 1), end)
+    cols[col, COUNT] = n + 1
+    return True
+
+
+@kernel
+def put_fixed(arena, cols, col, value):  # type: ignore[no-untyped-def]
+    """Append a number to a column of any fixed width; False without room."""
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return False
+    width = cols[col, KIND]
+    if width == 8:
+        store_i64(arena, cols[col, DATA] + 8 * n, value)
+    elif width == 4:
+        store_i32(arena, cols[col, DATA] + 4 * n, value)
+    elif width == 2:
+        store_i16(arena, cols[col, DATA] + 2 * n, value)
+    else:
+        arena[cols[col, DATA] + n] = value
+    cols[col, COUNT] = n + 1
+    return True
+
+
+@kernel
+def room(cols, col, size):  # type: ignore[no-untyped-def]
+    """Whether a text column can take another slot of at most ``size`` bytes."""
+    return cols[col, COUNT] < cols[col, CAPACITY] and cols[col, VAR_SIZE] + size <= cols[col, VAR_CAPACITY]
+
+
+@kernel
+def end_text(arena, cols, col, out):  # type: ignore[no-untyped-def]
+    """Close a slot whose bytes end at ``out``; room was checked before."""
+    cols[col, VAR_SIZE] = out - cols[col, VAR]
+    put_offset(arena, cols, col, cols[col, VAR_SIZE])
+
+
+@kernel
+def put_bytes(arena, cols, col, source, pos, size):  # type: ignore[no-untyped-def]
+    """Append a slot with a copy of bytes; False without room."""
+    if not room(cols, col, size):
+        return False
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    for i in range(size):
+        arena[out + i] = source[pos + i]
+    end_text(arena, cols, col, out + size)
+    return True
+
+
+@kernel
+def put_null(arena, cols, col):  # type: ignore[no-untyped-def]
+    """Append a null slot to one column; False without room."""
+    n = cols[col, COUNT]
+    if n >= cols[col, CAPACITY]:
+        return False
+    arena[cols[col, VALIDITY] + n] = 0
+    cols[col, NULLS] += 1
+    kind = cols[col, KIND]
+    if kind > 0:
+        data = cols[col, DATA] + kind * n
+        for i in range(kind):
+            arena[data + i] = 0
+    elif kind < 0:
+        store_i32(arena, cols[col, DATA] + 4 * (n + 1), load_i32(arena, cols[col, DATA] + 4 * n))
+    cols[col, COUNT] = n + 1
+    return True
+
+
+@kernel
+def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
+    """Append a null slot to each column of a range of the null table; the first column without room, or -1."""
+    for i in range(first, last):
+        if not put_null(arena, cols, nulls[i]):
+            return nulls[i]
+    return -1
+
+
+@kernel
+def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
+    """A point in time as microseconds; 0, or the status that stops the run."""
+    if mode == 0 and nano % 1000 != 0:
+        return ops.LOST_NANOS
+    if seconds > _LAST_SECOND or seconds < _FIRST_SECOND:
+        return ops.OUT_OF_RANGE
+    if put_fixed(arena, cols, col, seconds * 1000000 + nano // 1000):
+        return ops.OK
+    return ops.FULL
+
+
+@kernel
+def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
+    """A point in time as text; 0, or the status that stops the run."""
+    if not room(cols, col, INSTANT_SIZE):
+        return ops.FULL
+    out = put_instant(arena, cols[col, VAR] + cols[col, VAR_SIZE], seconds, nano)
+    end_text(arena, cols, col, out if zone else out - 1)
+    return ops.OK
+
+
+@kernel
+def put_time_of(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
+    """A point in time as UTC text or as microseconds; 0, or the status that stops the run."""
+    if mode == 1:
+        return put_instant_text(arena, cols, col, seconds, nano, True)
+    return put_micros(arena, cols, col, seconds, nano, mode)

@@ -1,0 +1,301 @@
+"""The encode kernel's instructions for Flink's binary rows, arrays and maps: the mirror image of ``decode_binary``.
+
+A region (a row, an array, a map) is written where it begins: null bits and slots first, all zero, then what does not fit in a
+slot, in steps of eight bytes from the region's begin. A region inside of another is a part of the latter's end, so that the
+output only ever grows. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.encode import ops
+from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
+from state_processor.serializers.kernel.encode.numbers import below, put_halves, size_of
+from state_processor.serializers.kernel.encode.times import millis_of, parse_clock, parse_date
+from state_processor.serializers.kernel.memory import (
+    load_i16,
+    load_i32,
+    load_i64,
+    store_be_i32,
+    store_i16,
+    store_i32,
+    store_i64,
+)
+
+_INLINE: Final = 7
+_DECIMAL: Final = np.int64(16)
+_MOST_YEARS: Final = np.int64(999999999)
+_INT_MAX: Final = 2**31 - 1
+
+
+@kernel
+def _zeros(out, pos, size):  # type: ignore[no-untyped-def]
+    """So many zeros, up to seven more where there is room; the offset after them."""
+    end = pos + size
+    while pos + 8 <= end:
+        store_i64(out, pos, 0)
+        pos += 8
+    while pos < end:
+        out[pos] = 0
+        pos += 1
+    return end
+
+
+@kernel
+def _rounded(size):  # type: ignore[no-untyped-def]
+    return (size + 7) // 8 * 8
+
+
+@kernel
+def _point(out, slot, begin, at, size):  # type: ignore[no-untyped-def]
+    """Say in a slot where in its region so many bytes are."""
+    store_i32(out, slot, size)
+    store_i32(out, slot + 4, at - begin)
+
+
+@kernel
+def _put_bytes(arena, first, last, inline, out, slot, begin, pos):  # type: ignore[no-untyped-def]
+    """Bytes in a slot, or behind everything; the new end of the region, or -1 without room."""
+    size = last - first
+    if inline and size <= _INLINE:
+        for i in range(size):
+            out[slot + i] = arena[first + i]
+        out[slot + 7] = 0x80 | size
+        return pos
+    padded = _rounded(size)
+    if pos + padded + 8 > len(out):
+        return np.int64(-1)
+    _point(out, slot, begin, pos, size)
+    if size >= 8:
+        for i in range(0, size - 7, 8):
+            store_i64(out, pos + i, load_i64(arena, first + i))
+    if size < padded:
+        store_i64(out, pos + padded - 8, 0)
+        for i in range(padded - 8, size):
+            out[pos + i] = arena[first + i]
+    return pos + padded
+
+
+@kernel
+def _put_time(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
+    """A date, a time of day or a timestamp: the new end of the region and 0, or the status that stops the run."""
+    textual = prog[pc, 6] != 0
+    first, last = np.int64(0), np.int64(0)
+    if textual:
+        first, last = text_at(arena, cols, col, at)
+    if op == ops.SLOT_DATE:
+        days = np.int64(0)
+        if textual:
+            after, days = parse_date(arena, first, last, _MOST_YEARS)
+            if after != last:
+                return pos, ops.BAD_TIME
+            if days > _INT_MAX or days < -_INT_MAX - 1:
+                return pos, ops.OUT_OF_RANGE
+        else:
+            days = np.int64(load_i32(arena, cols[col, DATA] + 4 * at))
+        store_i32(out, slot, days)
+        return pos, ops.OK
+    if op == ops.SLOT_TIME:
+        nanos = parse_clock(arena, first, last)
+        if nanos < 0:
+            return pos, ops.BAD_TIME
+        store_i32(out, slot, nanos // 1000000)
+        return pos, ops.LOST_DIGITS if nanos % 1000000 else ops.OK
+    millis, nano, status = millis_of(arena, cols, col, at, textual)
+    if status != ops.OK:
+        return pos, status
+    if prog[pc, 5]:
+        store_i64(out, slot, millis)
+        return pos, ops.LOST_DIGITS if nano else ops.OK
+    if pos + 8 > len(out):
+        return pos, ops.FULL
+    _point(out, slot, begin, pos, nano)
+    store_i64(out, pos, millis)
+    return pos + 8, ops.OK
+
+
+@kernel
+def _put_decimal(prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
+    """A decimal: the new end of the region and 0, or the status that stops the run."""
+    low = load_i64(arena, cols[col, DATA] + 16 * at)
+    high = load_i64(arena, cols[col, DATA] + 16 * at + 8)
+    if not below(high, low, prog[pc, 6], prog[pc, 7]):
+        return pos, ops.OUT_OF_RANGE
+    if prog[pc, 5]:
+        store_i64(out, slot, low)
+        return pos, ops.OK
+    if pos + _DECIMAL > len(out):
+        return pos, ops.FULL
+    size = size_of(high, low)
+    _point(out, slot, begin, pos, size)
+    _zeros(out, pos, _DECIMAL)
+    put_halves(high, low, size, out, pos)
+    return pos + _DECIMAL, ops.OK
+
+
+@kernel
+def _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos):  # type: ignore[no-untyped-def]
+    """A variant from the columns of its value and dictionary: the new end and 0, or the status that stops the run."""
+    value_col, names_col = prog[pc, 5], prog[pc, 6]
+    value_slot, names_slot = idx[cols[value_col, LEVEL]], idx[cols[names_col, LEVEL]]
+    if is_null(arena, cols, value_col, value_slot) or is_null(arena, cols, names_col, names_slot):
+        return pos, ops.NULL_VALUE
+    begin, end = text_at(arena, cols, value_col, value_slot)
+    names, names_end = text_at(arena, cols, names_col, names_slot)
+    size = end - begin + names_end - names
+    if pos + size + 16 > len(out):
+        return pos, ops.FULL
+    if op == ops.VARIANT:
+        store_be_i32(out, pos, end - begin)
+        store_be_i32(out, pos + 4, names_end - names)
+        return copy(arena, names, names_end, out, copy(arena, begin, end, out, pos + 8)), ops.OK
+    _point(out, regs[prog[pc, 3]] + prog[pc, 4], regs[prog[pc, 2]], pos, size + 4)
+    store_be_i32(out, pos, names_end - names)
+    after = copy(arena, begin, end, out, copy(arena, names, names_end, out, pos + 4))
+    return _zeros(out, after, _rounded(size + 4) - size - 4), ops.OK
+
+
+@kernel
+def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  # type: ignore[no-untyped-def]
+    """Begin an array: its number of elements, -1 without room, and the end of its slots."""
+    data = cols[col, DATA] + 4 * at
+    first = np.int64(load_i32(arena, data))
+    count = load_i32(arena, data + 4) - first
+    header = 4 + (count + 31) // 32 * 4
+    size = _rounded(header + count * prog[pc, 3])
+    if pos + size > len(out):
+        return np.int64(-1), pos
+    _zeros(out, pos, size)
+    store_i32(out, pos, count)
+    reg = prog[pc, 2]
+    regs[reg] = pos
+    regs[reg + 1] = 0
+    regs[reg + 2] = pos + header
+    idx[col + 1] = first
+    stop[col + 1] = first + count
+    return count, pos + size
+
+
+@kernel
+def binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos):  # type: ignore[no-untyped-def]
+    """Run instructions up to the first one before ``OPEN``: its index, the position, and the status.
+
+    Many at once, because the call costs more than most of them.
+    """
+    limit = len(out)
+    status = ops.OK
+    while True:
+        op = prog[pc, 0]
+        if op < ops.OPEN:
+            break
+        col = prog[pc, 1]
+        reg = prog[pc, 2]
+        at = np.int64(0)
+        if col >= 0:
+            at = idx[cols[col, LEVEL]]
+        if op == ops.BIT_NULL:
+            if is_null(arena, cols, col, at):
+                bit = prog[pc, 6]
+                out[regs[reg] + (bit >> 3)] |= 1 << (bit & 7)
+                kept = prog[pc, 3]
+                if kept:
+                    if pos + kept > limit:
+                        status = ops.FULL
+                        break
+                    _point(out, regs[reg] + prog[pc, 4], regs[reg], pos, np.int64(0))
+                    pos = _zeros(out, pos, kept)
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.SLOT_INT:
+            slot = regs[prog[pc, 3]] + prog[pc, 4]
+            width = prog[pc, 5]
+            data = cols[col, DATA] + width * at
+            if width == 8:
+                store_i64(out, slot, load_i64(arena, data))
+            elif width == 4:
+                store_i32(out, slot, load_i32(arena, data))
+            elif width == 2:
+                store_i16(out, slot, load_i16(arena, data))
+            else:
+                out[slot] = arena[data]
+        elif op == ops.SLOT_BYTES:
+            first, last = text_at(arena, cols, col, at)
+            slot = regs[prog[pc, 3]] + prog[pc, 4]
+            after = _put_bytes(arena, first, last, prog[pc, 5], out, slot, regs[reg], pos)
+            if after < 0:
+                status = ops.FULL
+                break
+            pos = after
+        elif op == ops.SLOT_DECIMAL:
+            slot = regs[prog[pc, 3]] + prog[pc, 4]
+            pos, status = _put_decimal(prog, pc, arena, cols, col, at, out, slot, regs[reg], pos)
+            if status != ops.OK:
+                break
+        elif op == ops.SLOT_TIMESTAMP or op == ops.SLOT_DATE or op == ops.SLOT_TIME:
+            slot = regs[prog[pc, 3]] + prog[pc, 4]
+            pos, status = _put_time(op, prog, pc, arena, cols, col, at, out, slot, regs[reg], pos)
+            if status != ops.OK:
+                break
+        elif op == ops.OPEN:
+            if pos + prog[pc, 3] > limit:
+                status = ops.FULL
+                break
+            regs[reg] = pos
+            pos = _zeros(out, pos, prog[pc, 3])
+        elif op == ops.BINARY_KIND:
+            kind = row_kind(arena, cols, col, idx, consts, prog[pc, 3])
+            if kind < 0:
+                status = ops.BAD_NAME
+                break
+            out[regs[reg]] = kind
+        elif op == ops.CLOSE:
+            begin = regs[reg]
+            padded = _rounded(pos - begin)
+            if begin + padded > limit:
+                status = ops.FULL
+                break
+            _point(out, regs[prog[pc, 3]] + prog[pc, 4], regs[prog[pc, 5]], begin, pos - begin)
+            pos = _zeros(out, pos, begin + padded - pos)
+        elif op == ops.ELEMENTS:
+            count, pos = _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos)
+            if count < 0:
+                status = ops.FULL
+                break
+            if count == 0:
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.ELEMENT_NULL:
+            if is_null(arena, cols, col, at):
+                index = regs[reg + 1]
+                out[regs[reg] + 4 + (index >> 3)] |= 1 << (index & 7)
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.ELEMENTS_NEXT:
+            regs[reg + 1] += 1
+            regs[reg + 2] += prog[pc, 3]
+            idx[col + 1] += 1
+            if idx[col + 1] < stop[col + 1]:
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.KEYS:
+            if pos + 4 > limit:
+                status = ops.FULL
+                break
+            regs[reg] = pos
+            pos += 4
+        elif op == ops.END_KEYS:
+            store_i32(out, regs[reg], pos - regs[reg] - 4)
+        elif op == ops.SLOT_VARIANT or op == ops.VARIANT:
+            pos, status = _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos)
+            if status != ops.OK:
+                break
+        else:
+            status = ops.BAD_PROGRAM
+            break
+        pc += 1
+    return pc, pos, status

@@ -1,0 +1,281 @@
+"""Columns that users bring, made into those that a program takes: nested fields by name, numbers checked, texts decoded.
+
+:func:`bind` decides once, from the types; :func:`lower` does it, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.decode_options import WIDEST
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
+from state_processor.serializers.kernel.columns import Column, ColumnTree
+from state_processor.serializers.kernel.encode.conversion_table import (
+    REFUSED,
+    conversion,
+    convert,
+    family_of,
+    is_castable,
+    spark_name,
+)
+from state_processor.serializers.kernel.encode.map_keys import check_distinct_values
+from state_processor.serializers.kernel.encode.program import EncodeProgram
+from state_processor.serializers.kernel.encode.struct_fields import match_fields
+from state_processor.serializers.kernel.encode.timed import is_timed, timed
+
+Rows = Callable[[int], int]
+"""The row that a slot of a column belongs to."""
+Mask = npt.NDArray[np.bool_]
+
+
+
+def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataType:
+    """The type that a user's column is brought into for a serializer.
+
+    It is ``serializer.arrow_type`` but for dates and times that come as text.
+
+    Raises
+    ------
+    InvalidRowError
+        If such a column can't hold values of the serializer; the message names both types and the cast to write.
+    """
+    wanted = serializer.arrow_type(WIDEST)
+    try:
+        return _bind(given, wanted, path)
+    except _OtherTypeError as other:
+        inside = other.path != path
+        fitting = None
+        words = (
+            f"column {other.path!r} is of Spark type {spark_name(other.given)}; "
+            f"the type {serializer} takes {spark_name(other.wanted)}{' there' if inside else ''}"
+        )
+        with suppress(InvalidRowError):  # of another struct inside, whose fields do not match either
+            fitting = _fitting(given, wanted)
+        if fitting is not None:
+            words += f"; cast it: CAST({path} AS {spark_name(fitting)})"
+        raise InvalidRowError(words) from None
+
+
+class _OtherTypeError(Exception):
+    """A part of a column, by its path, is of a type that the serializer does not take."""
+
+    def __init__(self, given: pa.DataType, wanted: pa.DataType, path: str) -> None:
+        self.given, self.wanted, self.path = given, wanted, path
+
+
+def _fitting(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
+    """The column's type with other types in the places where it has to be cast; ``None`` where no cast helps."""
+    if pa.types.is_nested(given) or pa.types.is_nested(wanted):
+        if pa.types.is_list(given) and pa.types.is_list(wanted):
+            element = _fitting(given.value_type, wanted.value_type)
+            return None if element is None else pa.list_(element)
+        if pa.types.is_map(given) and pa.types.is_map(wanted):
+            parts = _fitting(given.key_type, wanted.key_type), _fitting(given.item_type, wanted.item_type)
+            return None if None in parts else pa.map_(*parts)
+        if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+            types = {place: wanted.field(name).type for name, place in _positions(given, wanted, "").items()}
+            fields = [(f.name, _fitting(f.type, types[place])) for place, f in enumerate(given)]
+            return None if any(found is None for _, found in fields) else pa.struct(fields)
+        return None
+    if conversion(given, wanted) != REFUSED:
+        return given
+    return wanted if is_castable(given, wanted) else None
+
+
+def _bind(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
+    if pa.types.is_dictionary(given):
+        return _bind(given.value_type, wanted, path)
+    if pa.types.is_null(given) or pa.types.is_null(wanted):
+        return wanted
+    if is_timed(given) and not is_timed(wanted):
+        return timed(_bind(given.field("value").type, wanted, path))
+    if pa.types.is_struct(wanted):
+        return _bind_struct(given, wanted, path)
+    if pa.types.is_map(wanted):
+        if not pa.types.is_map(given):
+            raise _OtherTypeError(given, wanted, path)
+        key = _bind(given.key_type, wanted.key_type, f"{path}.key")
+        return pa.map_(key, _bind(given.item_type, wanted.item_type, f"{path}.value"))
+    if pa.types.is_list(wanted):
+        if not (pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given)):
+            raise _OtherTypeError(given, wanted, path)
+        return pa.list_(_bind(given.value_type, wanted.value_type, f"{path}.element"))
+    if pa.types.is_nested(given) or conversion(given, wanted) == REFUSED:
+        raise _OtherTypeError(given, wanted, path)
+    if family_of(wanted) in ("whole", "number") or (family_of(given) == "text" and pa.types.is_temporal(wanted)):
+        return pa.string()
+    return wanted
+
+
+def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
+    if not pa.types.is_struct(given):
+        raise _OtherTypeError(given, wanted, path)
+    positions = _positions(given, wanted, path)
+    fields = [(f, given.field(positions[f.name])) for f in wanted if f.name in positions]
+    return pa.struct([(f.name, _bind(own.type, f.type, f"{path}.{own.name}")) for f, own in fields])
+
+
+def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[str, int]:
+    return match_fields([f.name for f in given], [f.name for f in wanted], f"column {path}")
+
+
+def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns of a batch that a program reads, in the types that it reads them in.
+
+    Raises
+    ------
+    InvalidRowError
+        If a value does not fit its type; the message names row and column.
+    """
+    arrays = []
+    for column in program.columns.roots:
+        array = batch.column(batch.schema.get_field_index(column.name))
+        arrays.append(_lower(program, column, array, column.name, np.ones(len(array), dtype=np.bool_), int))
+    return pa.RecordBatch.from_arrays(arrays, schema=program.columns.schema)
+
+
+def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
+    """One column in the type that :func:`bind` gives for a serializer.
+
+    Raises
+    ------
+    InvalidRowError
+        If a value does not fit.
+    """
+    tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path))]))
+    return _lower(None, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), int)
+
+
+def _lower(
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+) -> pa.Array:
+    """A column, or what is inside of one; without a program nothing is written in Python, and nothing held to limits."""
+    lowered = _brought(program, column, array, path, reachable, rows)
+    for limit in program.limits.get(column.index, ()) if program is not None else ():
+        broken = limit.broken(lowered) & reachable
+        if broken.any():
+            slot = int(np.argmax(broken))
+            raise _unfit(path, rows(slot), lowered[slot].as_py(), limit.rule)
+    return lowered
+
+
+def _brought(
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    written_in_python = program.prepared.get(column.index) if program is not None else None
+    if written_in_python is not None:
+        if _holds_struct(array.type):
+            tree = ColumnTree(pa.schema([(path, written_in_python.type)]))
+            array = _lower(None, tree.roots[0], array, path, reachable, rows)
+        return _prepared(written_in_python.serializer, array, path, reachable, rows)
+    wanted = column.type
+    if pa.types.is_null(array.type) and not pa.types.is_null(wanted):
+        return pa.nulls(len(array), wanted)
+    if pa.types.is_null(wanted):
+        return pa.nulls(len(array))
+    if pa.types.is_struct(wanted):
+        inside = reachable & _present(array)
+        positions = _positions(array.type, wanted, path)
+        fields = [(child, positions[child.name]) for child in column.children]
+        children = [
+            _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, rows) for child, at in fields
+        ]
+        if is_timed(wanted) and array.null_count:  # null is a value here, with a time: both stand in the children
+            children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
+        return _struct(wanted, array, children)
+    if pa.types.is_map(wanted) or pa.types.is_list(wanted):
+        return _lower_elements(program, column, array, path, reachable, rows)
+    if array.type == wanted:
+        return array
+    return _cast(array, wanted, path, reachable, rows)
+
+
+def _holds_struct(type_: pa.DataType) -> bool:
+    return pa.types.is_struct(type_) or any(_holds_struct(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> pa.Array:
+    validity = None
+    if array.null_count:
+        validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))
+    return pa.Array.from_buffers(wanted, len(array), [validity], children=children)
+
+
+def _lower_elements(
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+) -> pa.Array:
+    if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
+        array = array.cast(pa.list_(array.type.value_type))
+    offsets = array.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    inside = np.repeat(reachable & _present(array), np.diff(offsets))
+    starts = offsets - first
+
+    def row_of(slot: int) -> int:
+        return rows(int(np.searchsorted(starts, slot, side="right")) - 1)
+
+    parts = [("key", array.keys), ("value", array.items)] if pa.types.is_map(array.type) else [("element", array.values)]
+    children = [
+        _lower(program, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
+        for child, (name, values) in zip(column.children, parts, strict=True)
+    ]
+    distinct = program.distinct.get(column.index) if program is not None else None
+    if distinct is not None:
+        check_distinct_values(distinct, children[0], np.diff(offsets), inside, path, row_of)
+    validity = None
+    if array.null_count:
+        validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))
+    if pa.types.is_map(column.type):
+        entries = column.type.field(0).type
+        children = [pa.Array.from_buffers(entries, last - first, [None], children=children)]
+    return pa.Array.from_buffers(column.type, len(array), [validity, pa.py_buffer(starts)], children=children)
+
+
+def _present(array: pa.Array) -> Mask:
+    if not array.null_count:
+        return np.ones(len(array), dtype=np.bool_)
+    return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+    if not reachable.all():
+        array = pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
+    converted, slot, problem = convert(array, wanted)
+    if problem:
+        raise _unfit(path, rows(slot), array[slot].as_py(), problem)
+    return converted
+
+
+def _prepared(serializer: TypeSerializer, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+    written: list[bytes | None] = []
+    for slot, value in enumerate(array.to_pylist()):
+        if value is None or not reachable[slot]:
+            written.append(None)
+            continue
+        try:
+            written.append(serializer.serialize(serializer.accept(value)))
+        except UNWRITABLE as problem:
+            raise _unfit(path, rows(slot), value, _words(problem, serializer)) from None
+    return pa.array(written, pa.binary())
+
+
+def _words(problem: Exception, serializer: TypeSerializer) -> str:
+    return str(problem) if isinstance(problem, StateProcessorError) else f"no value of {serializer} ({problem})"
+
+
+def _unfit(path: str, row: int, value: Any, problem: str) -> InvalidRowError:
+    text = repr(value)
+    shown = text if len(text) <= 120 else text[:117] + "..."
+    error = InvalidRowError(f"column {path} of row {row} does not fit: {shown}: {problem}")
+    error.row = row
+    return error

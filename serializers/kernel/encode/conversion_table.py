@@ -1,0 +1,183 @@
+"""Which columns may become values of which types: every value as it is, each value that stays what it is, or none.
+
+No value changes on the way into state. A conversion that nobody asked for, such as a number into text, is refused by type, with
+the cast to write; one that not every value survives is held against each value.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.serializers.decode_options import NUMBER, WHOLE
+from state_processor.serializers.spark_names import SPARK_NAMES
+
+Conversion = Literal["exact", "checked", "refused"]
+EXACT: Final = "exact"
+"""Every value is one of the type."""
+CHECKED: Final = "checked"
+"""A value that the type can't hold exactly is an error that shows it."""
+REFUSED: Final = "refused"
+"""The types do not go together."""
+
+Family = Literal[
+    "boolean", "integer", "floating", "decimal", "whole", "number", "text", "bytes", "date", "local", "instant", "other"
+]
+
+CONVERSIONS: Final[dict[tuple[Family, Family], Conversion]] = {
+    ("boolean", "boolean"): EXACT,
+    ("integer", "integer"): CHECKED,
+    ("integer", "floating"): CHECKED,
+    ("integer", "whole"): EXACT,
+    ("integer", "number"): EXACT,
+    ("floating", "floating"): CHECKED,
+    ("decimal", "decimal"): CHECKED,
+    ("decimal", "whole"): CHECKED,
+    ("decimal", "number"): EXACT,
+    ("text", "text"): EXACT,
+    ("text", "whole"): CHECKED,
+    ("text", "number"): CHECKED,
+    ("text", "date"): CHECKED,
+    ("text", "local"): CHECKED,
+    ("text", "instant"): CHECKED,
+    ("bytes", "bytes"): EXACT,
+    ("date", "date"): CHECKED,
+    ("local", "local"): CHECKED,
+    ("instant", "instant"): CHECKED,
+}
+"""From the family of a column to that of a type; what is not here is refused. Types of one size are exact, and see below."""
+
+_TIMES: Final = frozenset({"date", "local", "instant"})
+_MANTISSA: Final = {16: 11, 32: 24, 64: 53}
+_SPARK: Final = SPARK_NAMES | {WHOLE: "string", NUMBER: "string"}
+
+
+def family_of(type_: pa.DataType) -> Family:
+    """Return the family of a column's type that has no fields or elements."""
+    if type_ in (WHOLE, NUMBER):
+        return "whole" if type_ == WHOLE else "number"
+    tests = pa.types
+    families: tuple[tuple[Family, bool], ...] = (
+        ("boolean", tests.is_boolean(type_)),
+        ("integer", tests.is_integer(type_)),
+        ("floating", tests.is_floating(type_)),
+        ("decimal", tests.is_decimal(type_)),
+        ("text", tests.is_string(type_) or tests.is_large_string(type_)),
+        ("bytes", tests.is_binary(type_) or tests.is_large_binary(type_) or tests.is_fixed_size_binary(type_)),
+        ("date", tests.is_date(type_)),
+        ("local", tests.is_timestamp(type_) and type_.tz is None),
+        ("instant", tests.is_timestamp(type_) and type_.tz is not None),
+    )
+    return next((family for family, found in families if found), "other")
+
+
+def conversion(given: pa.DataType, wanted: pa.DataType) -> Conversion:
+    """Return what becomes of the values of a column of one type in the other, both without fields or elements."""
+    if given == wanted:
+        return EXACT
+    found = CONVERSIONS.get((family_of(given), family_of(wanted)), REFUSED)
+    return EXACT if found == CHECKED and _is_wider(given, wanted) else found
+
+
+def is_castable(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether Spark's ``CAST`` does what is meant: of times it makes seconds, and of numbers times, which nobody means."""
+    families = {family_of(given), family_of(wanted)}
+    return "other" not in families and not (families & _TIMES and families - _TIMES - {"text"})
+
+
+def _is_wider(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether a type of the same family, or floating numbers, hold all that integers or smaller ones do."""
+    match family_of(given), family_of(wanted):
+        case "integer", "integer":
+            signed = pa.types.is_signed_integer(given), pa.types.is_signed_integer(wanted)
+            return bool(given.bit_width <= wanted.bit_width) if signed[0] == signed[1] else False
+        case "integer", "floating":
+            return bool(given.bit_width <= _MANTISSA[wanted.bit_width])
+        case "floating", "floating":
+            return bool(given.bit_width <= wanted.bit_width)
+        case "decimal", "decimal":
+            return bool(given.scale <= wanted.scale and given.precision - given.scale <= wanted.precision - wanted.scale)
+    return False
+
+
+def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
+    """Convert the values of a column exactly.
+
+    Returns
+    -------
+    tuple
+        The new column, -1 and no words; or the column as it was, the first slot with a value that the type can't hold, and why.
+    """
+    if pa.types.is_floating(wanted) and not pa.types.is_float16(array.type):
+        return _to_floating(array, wanted)
+    try:
+        converted = array.cast(wanted)
+    except pa.ArrowInvalid as problem:
+        return array, _first_failure(array, wanted), str(problem)
+    if pa.types.is_date64(array.type):  # Arrow cuts the time of day without a word
+        changed = _changed(converted.cast(array.type), array)
+        if changed >= 0:
+            return array, changed, "it has a time of day"
+    return converted, -1, ""
+
+
+def _to_floating(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
+    converted = array.cast(wanted, safe=False)
+    before, after = _plain(array), _plain(converted)
+    if pa.types.is_floating(array.type):
+        with np.errstate(invalid="ignore"):
+            same = (before == after.astype(before.dtype)) | (np.isnan(before) & np.isnan(after))
+    else:
+        most = 2.0 ** (array.type.bit_width - int(pa.types.is_signed_integer(array.type)))
+        fits = after < most
+        same = fits & (np.where(fits, after, 0).astype(before.dtype) == before)
+    wrong = np.flatnonzero(~same)
+    if len(wrong):
+        name = spark_name(wanted)
+        return array, int(wrong[0]), f"no {name} is exactly this number; where rounding is meant: CAST(... AS {name})"
+    return converted, -1, ""
+
+
+def _plain(array: pa.Array) -> npt.NDArray[np.generic]:
+    """Return the numbers of a column, with zeros in place of nulls."""
+    return np.asarray(pc.fill_null(array, pa.scalar(0, array.type)).to_numpy(zero_copy_only=False))
+
+
+def _changed(one: pa.Array, other: pa.Array) -> int:
+    differ = np.flatnonzero(pc.fill_null(pc.not_equal(one, other), False).to_numpy(zero_copy_only=False))
+    return int(differ[0]) if len(differ) else -1
+
+
+def _first_failure(array: pa.Array, wanted: pa.DataType) -> int:
+    """Return the first slot that can't be cast, by halving."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            array.slice(low, middle - low).cast(wanted)
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def spark_name(type_: pa.DataType) -> str:
+    """Return the name that Spark SQL has for a column's type, as ``CAST`` takes it."""
+    if type_ in _SPARK:
+        return _SPARK[type_]
+    if pa.types.is_decimal(type_):
+        return f"decimal({type_.precision},{type_.scale})"
+    if pa.types.is_timestamp(type_):
+        return "timestamp_ntz" if type_.tz is None else "timestamp"
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+        return f"array<{spark_name(type_.value_type)}>"
+    if pa.types.is_map(type_):
+        return f"map<{spark_name(type_.key_type)}, {spark_name(type_.item_type)}>"
+    if pa.types.is_struct(type_):
+        return f"struct<{', '.join(f'{f.name}: {spark_name(f.type)}' for f in type_)}>"
+    return str(type_)

@@ -1,0 +1,430 @@
+"""The encode kernel: one compiled loop that runs a flat program over the rows of a batch and writes their bytes.
+
+The mirror image of :mod:`state_processor.serializers.kernel.decode.loop`. A row is either written whole or not at all: where the
+output has no room left, the run ends with ``FULL`` at the begin of that row, and the caller goes on with more room.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.encode import ops
+from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
+from state_processor.serializers.kernel.encode.binary import binary
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VAR
+from state_processor.serializers.kernel.encode.numbers import put_decimal, put_number
+from state_processor.serializers.kernel.encode.text import code_point, put_string, put_varint, utf8_size
+from state_processor.serializers.kernel.encode.times import put_epoch, put_temporal, put_timestamp
+from state_processor.serializers.kernel.memory import (
+    load_i16,
+    load_i32,
+    load_i64,
+    store_be_i16,
+    store_be_i32,
+    store_be_i64,
+)
+
+# Fields of the result of a run
+STATUS: Final = 0
+ROWS: Final = 1
+POSITION: Final = 2
+ENTRIES: Final = 3
+INSTRUCTION: Final = 4
+RESULT_FIELDS: Final = 5
+
+# Fields of an entry
+BEGIN: Final = 0
+END: Final = 1
+ROW: Final = 2
+ENTRY_FIELDS: Final = 3
+
+_MIN_I64: Final = -(2**63)
+_MAX_I64: Final = 2**63 - 1
+_MAX_I32: Final = np.int32(2**31 - 1)
+_INFINITY_64: Final = 0x7FF0000000000000
+_INFINITY_32: Final = np.int32(0x7F800000)
+_NAN_64: Final = 0x7FF8000000000000  # the one that Java's doubleToLongBits makes of all
+_NAN_32: Final = np.int32(0x7FC00000)
+_LARGEST_FIXED: Final = 16
+
+
+@kernel
+def _same(arena, begin, size, consts, at):  # type: ignore[no-untyped-def]
+    for i in range(size):  # noqa: SIM110
+        if arena[begin + i] != consts[at + i]:
+            return False
+    return True
+
+
+@kernel
+def _named(arena, begin, end, aux, first, rows, at, size, consts):  # type: ignore[no-untyped-def]
+    """The number of the row of names (offset in field ``at``, size in field ``size``) that a text equals, or -1."""
+    for r in range(rows):
+        if aux[first + r, size] == end - begin and _same(arena, begin, end - begin, consts, aux[first + r, at]):
+            return r
+    return -1
+
+
+@kernel
+def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx, out, pos):  # type: ignore[no-untyped-def]
+    """A row's bit mask: two bits of the kind where rows have one, then a bit for each null field; -1 for an unknown kind."""
+    for i in range((kind_bits + rows + 7) // 8):
+        out[pos + i] = 0
+    if kind_bits:
+        kind = row_kind(arena, cols, kind_col, idx, consts, names)
+        if kind < 0:
+            return -1
+        out[pos] = ((kind & 1) << 7) | ((kind >> 1) << 6)
+    for r in range(rows):
+        col = aux[first + r, 0]
+        if is_null(arena, cols, col, idx[cols[col, LEVEL]]):
+            bit = kind_bits + r
+            out[pos + (bit >> 3)] |= 0x80 >> (bit & 7)
+    return pos + (kind_bits + rows + 7) // 8
+
+
+@kernel
+def _union(prog, pc, aux, arena, cols, idx):  # type: ignore[no-untyped-def]
+    """The target of the only branch that is not null, or -1."""
+    target = -1
+    for r in range(prog[pc, 2], prog[pc, 2] + prog[pc, 3]):
+        if not is_null(arena, cols, aux[r, 0], idx[cols[aux[r, 0], LEVEL]]):
+            if target >= 0:
+                return -1
+            target = aux[r, 1]
+    return target
+
+
+@kernel
+def _put_fixed(size, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+    """So many bytes: the offset after them and 0, or the status that stops the run."""
+    first, last = text_at(arena, cols, col, slot)
+    if last - first != size:
+        return pos, ops.BAD_SIZE
+    if pos + size > len(out):
+        return pos, ops.FULL
+    return copy(arena, first, last, out, pos), ops.OK
+
+
+@kernel
+def _null_bits(arena, cols, col, slot, elements, out, pos):  # type: ignore[no-untyped-def]
+    """A bit for each element of a list, set where it is null; the offset after them, or -1 without room."""
+    first = load_i32(arena, cols[col, DATA] + 4 * slot)
+    count = load_i32(arena, cols[col, DATA] + 4 * slot + 4) - first
+    size = (count + 7) // 8
+    if pos + size > len(out):
+        return -1
+    for i in range(size):
+        out[pos + i] = 0
+    for i in range(count):
+        if is_null(arena, cols, elements, first + i):
+            out[pos + (i >> 3)] |= 0x80 >> (i & 7)
+    return pos + size
+
+
+@kernel
+def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop, regs, out, entries, result):  # type: ignore[no-untyped-def]
+    """Write the rows from ``at`` to ``rows`` and describe in ``result`` how it ended.
+
+    ``prog``, ``aux`` and ``consts`` are a program's tables, ``arena`` and ``cols`` a batch's. ``groups`` has the key group of
+    each row of the batch. Writing goes on at ``pos`` of ``out`` and at line ``found`` of ``entries``.
+    """
+    done = at
+    row_pos = pos
+    row_found = found
+    begin = pos
+    status = ops.OK
+    pc = np.int64(0)  # a plain zero would have everything that is called with it compiled twice
+    limit = len(out)
+    while done < rows:
+        if pc == 0:
+            idx[0] = done
+            row_pos = pos
+            row_found = found
+            begin = pos
+        op = prog[pc, 0]
+        if op >= ops.OPEN:
+            pc, pos, status = binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos)
+            if status != ops.OK:
+                break
+            continue
+        col = prog[pc, 1]
+        slot = np.int64(0)
+        null = False
+        if col >= 0:
+            slot = idx[cols[col, LEVEL]]
+            null = is_null(arena, cols, col, slot)
+        if pos + _LARGEST_FIXED > limit:
+            status = ops.FULL
+            break
+        if op == ops.INT64 or op == ops.INT32 or op == ops.INT16 or op == ops.INT8:
+            if null:
+                status = ops.NULL_VALUE
+                break
+            data = cols[col, DATA]
+            if op == ops.INT64:
+                whole = load_i64(arena, data + 8 * slot)
+                if prog[pc, 2] == 1 and whole & _MAX_I64 > _INFINITY_64:
+                    whole = _NAN_64
+                store_be_i64(out, pos, whole)
+                pos += 8
+            elif op == ops.INT32:
+                half = load_i32(arena, data + 4 * slot)
+                if prog[pc, 2] == 1 and half & _MAX_I32 > _INFINITY_32:
+                    half = _NAN_32
+                store_be_i32(out, pos, half)
+                pos += 4
+            elif op == ops.INT16:
+                store_be_i16(out, pos, load_i16(arena, data + 2 * slot))
+                pos += 2
+            else:
+                out[pos] = arena[data + slot]
+                pos += 1
+        elif op == ops.STRING or op == ops.BYTES or op == ops.RAW or op == ops.UTF8:
+            a = prog[pc, 2]
+            if null:
+                if op == ops.STRING and a == 1:
+                    out[pos] = 0
+                    pos += 1
+                elif op == ops.RAW and a >= 0:
+                    if pos + prog[pc, 3] > limit:
+                        status = ops.FULL
+                        break
+                    pos = copy(consts, a, a + prog[pc, 3], out, pos)
+                else:
+                    status = ops.NULL_VALUE
+                    break
+            else:
+                data = cols[col, DATA] + 4 * slot
+                first = cols[col, VAR] + load_i32(arena, data)
+                last = cols[col, VAR] + load_i32(arena, data + 4)
+                if op == ops.STRING:
+                    after = put_string(arena, first, last, a, out, pos)
+                    if after < 0:
+                        status = ops.FULL
+                        break
+                    pos = after
+                else:
+                    if pos + last - first + 4 > limit:
+                        status = ops.FULL
+                        break
+                    if op != ops.RAW:
+                        store_be_i32(out, pos, last - first)
+                        pos += 4
+                    pos = copy(arena, first, last, out, pos)
+        elif op == ops.FRAME:
+            regs[prog[pc, 2]] = pos
+            pos += 4
+        elif op == ops.END_FRAME:
+            start = regs[prog[pc, 2]]
+            store_be_i32(out, start, pos - start - 4)
+        elif op == ops.PREFIX:
+            group = groups[idx[0]]
+            if prog[pc, 2] == 2:
+                store_be_i16(out, pos, group)
+                pos += 2
+            else:
+                out[pos] = group
+                pos += 1
+        elif op == ops.CONST:
+            if pos + prog[pc, 3] > limit:
+                status = ops.FULL
+                break
+            pos = copy(consts, prog[pc, 2], prog[pc, 2] + prog[pc, 3], out, pos)
+        elif op == ops.ENTRY_END:
+            if found == len(entries):
+                status = ops.FULL
+                break
+            entries[found, BEGIN] = begin
+            entries[found, END] = pos
+            entries[found, ROW] = done
+            found += 1
+            begin = pos
+        elif op == ops.ROW_END:
+            done += 1
+            pc = np.int64(0)
+            continue
+        elif op == ops.SKIP_NULL:
+            if null:
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.NULL_FLAG:
+            means_null = prog[pc, 2]
+            if null:
+                if pos + prog[pc, 6] + 1 > limit:
+                    status = ops.FULL
+                    break
+                out[pos] = means_null
+                for i in range(prog[pc, 6]):
+                    out[pos + 1 + i] = 0
+                pos += 1 + prog[pc, 6]
+                pc = prog[pc, 5]
+                continue
+            out[pos] = 1 - means_null
+            pos += 1
+        elif op == ops.POJO:
+            if null or prog[pc, 2] == 0:
+                out[pos] = 1 if null else 2
+                pos += 1
+            if null:
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.REQUIRE:
+            if null:
+                status = ops.NULL_VALUE
+                break
+        elif op == ops.LIST or op == ops.SKIP_EMPTY:
+            count = np.int64(0)
+            if not null:
+                first = np.int64(load_i32(arena, cols[col, DATA] + 4 * slot))
+                count = load_i32(arena, cols[col, DATA] + 4 * slot + 4) - first
+            if op == ops.SKIP_EMPTY:
+                if count == 0:
+                    pc = prog[pc, 5]
+                    continue
+            else:
+                if null:
+                    status = ops.NULL_VALUE
+                    break
+                form = prog[pc, 2]
+                if form == ops.COUNTED:
+                    store_be_i32(out, pos, count)
+                    pos += 4
+                elif form == ops.BLOCKS:
+                    pos = put_varint(out, pos, count)
+                if count == 0:
+                    pc = prog[pc, 5]
+                    continue
+                idx[col + 1] = first
+                stop[col + 1] = first + count
+        elif op == ops.LIST_NEXT:
+            idx[col + 1] += 1
+            form = prog[pc, 2]
+            if idx[col + 1] < stop[col + 1]:
+                if form == ops.JOINED:
+                    out[pos] = 0x2C
+                    pos += 1
+                pc = prog[pc, 5]
+                continue
+            if form == ops.BLOCKS:
+                out[pos] = 0
+                pos += 1
+        elif op == ops.JUMP:
+            pc = prog[pc, 2]
+            continue
+        elif op == ops.MARK:
+            regs[prog[pc, 2]] = pos
+        elif op == ops.SUFFIX:
+            length = pos - regs[prog[pc, 2]]
+            out[pos] = length & 0xFF
+            pos += 1
+            while length > 255:
+                length >>= 8
+                out[pos] = length & 0xFF
+                pos += 1
+        elif op == ops.SIGN_FLIPPED_INT64:
+            if null:
+                status = ops.NULL_VALUE
+                break
+            store_be_i64(out, pos, load_i64(arena, cols[col, DATA] + 8 * slot) ^ _MIN_I64)
+            pos += 8
+        elif op == ops.MASK:
+            if pos + (prog[pc, 3] + prog[pc, 4] + 7) // 8 > limit:
+                status = ops.FULL
+                break
+            bits, kind_col, names = prog[pc, 4], prog[pc, 6], prog[pc, 7]
+            after = _mask(aux, prog[pc, 2], prog[pc, 3], bits, kind_col, names, consts, arena, cols, idx, out, pos)
+            if after < 0:
+                status = ops.BAD_NAME
+                break
+            pos = after
+        elif op == ops.SUBCLASS:
+            if not null:
+                data = cols[col, DATA] + 4 * slot
+                first = cols[col, VAR] + load_i32(arena, data)
+                last = cols[col, VAR] + load_i32(arena, data + 4)
+                r = _named(arena, first, last, aux, prog[pc, 2], prog[pc, 3], 1, 2, consts)
+                if r < 0:
+                    status = ops.BAD_CLASS
+                    break
+                pc = aux[prog[pc, 2] + r, 3]
+                continue
+        elif op == ops.EITHER:
+            left = prog[pc, 2]
+            right = prog[pc, 3]
+            no_left = is_null(arena, cols, left, idx[cols[left, LEVEL]])
+            if null or no_left == is_null(arena, cols, right, idx[cols[right, LEVEL]]):
+                status = ops.NULL_VALUE if null else ops.BAD_EITHER
+                break
+            out[pos] = prog[pc, 7] if no_left else prog[pc, 6]
+            pos += 1
+            if no_left:
+                pc = prog[pc, 5]
+                continue
+        elif op == ops.ENUM or op == ops.CHAR:
+            if null:
+                status = ops.NULL_VALUE
+                break
+            data = cols[col, DATA] + 4 * slot
+            first = cols[col, VAR] + load_i32(arena, data)
+            last = cols[col, VAR] + load_i32(arena, data + 4)
+            if op == ops.ENUM:
+                r = _named(arena, first, last, aux, prog[pc, 2], prog[pc, 3], 0, 1, consts)
+                if r < 0:
+                    status = ops.BAD_NAME
+                    break
+                store_be_i32(out, pos, r)
+                pos += 4
+            else:
+                if first == last or utf8_size(arena[first]) != last - first or last - first > 3:
+                    status = ops.BAD_CHAR
+                    break
+                store_be_i16(out, pos, code_point(arena, first, last - first))
+                pos += 2
+        elif op >= ops.DATE_MS and op <= ops.TEXT_TIME:
+            pos, status = put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos)
+            if status != ops.OK:
+                break
+        elif op == ops.BIG_INTEGER or op == ops.BIG_DECIMAL:
+            pos, status = put_number(op, arena, cols, col, slot, null, out, pos)
+            if status != ops.OK:
+                break
+        elif op == ops.DECIMAL or op == ops.EPOCH or op == ops.TIMESTAMP or op == ops.FIXED_BYTES:
+            if null:
+                status = ops.NULL_VALUE
+                break
+            if op == ops.DECIMAL:
+                pos, status = put_decimal(prog, pc, arena, cols, col, slot, out, pos)
+            elif op == ops.EPOCH:
+                pos, status = put_epoch(prog, pc, arena, cols, col, slot, out, pos)
+            elif op == ops.TIMESTAMP:
+                pos, status = put_timestamp(prog, pc, arena, cols, col, slot, out, pos)
+            else:
+                pos, status = _put_fixed(prog[pc, 2], arena, cols, col, slot, out, pos)
+            if status != ops.OK:
+                break
+        elif op == ops.UNION:
+            target = prog[pc, 5] if null else _union(prog, pc, aux, arena, cols, idx)
+            if target < 0:
+                status = ops.NULL_VALUE if null else ops.BAD_UNION
+                break
+            pc = target
+            continue
+        elif op == ops.NULL_BITS:
+            after = _null_bits(arena, cols, col, slot, prog[pc, 2], out, pos)
+            if after < 0:
+                status = ops.FULL
+                break
+            pos = after
+        else:
+            status = ops.BAD_PROGRAM
+            break
+        pc += 1
+    result[STATUS] = status
+    result[ROWS] = done
+    result[POSITION] = row_pos if status != ops.OK else pos
+    result[ENTRIES] = row_found if status != ops.OK else found
+    result[INSTRUCTION] = pc

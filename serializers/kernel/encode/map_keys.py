@@ -1,0 +1,162 @@
+"""Maps and sets that users bring: Arrow lets a map have a key twice and a list an element, Java does not: one would be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.serializers.decode_options import WIDEST
+from state_processor.serializers.errors import InvalidRowError
+
+if TYPE_CHECKING:
+    from state_processor.serializers.base import TypeSerializer
+
+Rows = Callable[[int], int]
+Mask = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """What tells the keys of a map, or the elements of a set, from one another.
+
+    ``type`` is the column of values of which equal ones have equal bits; values that came as another (numbers and times as text,
+    ``"5"`` and ``"05"``) are compared by what ``to_bytes`` makes of each.
+    """
+
+    type: pa.DataType
+    to_bytes: Callable[[Any], bytes]
+    of_set: bool = False
+
+
+def distinct_values(serializer: TypeSerializer, *, of_set: bool = False) -> Distinct:
+    """Return what tells values of a serializer apart that are keys of a map, or elements of a set."""
+    return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.accept(value)), of_set)
+
+
+def check_distinct_values(
+    distinct: Distinct, values: pa.Array, lengths: Codes, inside: Mask, path: str, row_of: Rows
+) -> None:
+    """Refuse maps whose keys, or sets whose elements, are the same in Java though their columns differ.
+
+    Parameters
+    ----------
+    distinct
+        What tells values apart.
+    values
+        The keys or elements of all maps or sets, in the type that the kernel reads; as bytes where they are written in Python.
+    lengths
+        The size of each map or set.
+    inside
+        Which of the keys or elements are reachable.
+    path, row_of
+        The column, and the row of each key or element, for the message.
+
+    Raises
+    ------
+    InvalidRowError
+        If there are such; the message names row, column and value.
+    """
+    as_other = values.type != distinct.type
+    if lengths.max(initial=0) <= 1 or not (as_other or distinct.of_set):
+        return
+    compared = values
+    if as_other and not pa.types.is_binary(values.type):
+        written = [distinct.to_bytes(v) if v is not None and inside[i] else None for i, v in enumerate(values.to_pylist())]
+        compared = pa.array(written, pa.binary())
+    slot = _repeated(compared, np.repeat(np.arange(len(lengths)), lengths), inside)
+    if slot is not None:
+        raise _twice(path, row_of(slot), values[slot], "element" if distinct.of_set else "key")
+
+
+def holds_maps(type_: pa.DataType) -> bool:
+    """Whether values of a type hold maps, at any depth."""
+    return pa.types.is_map(type_) or any(holds_maps(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def check_map_keys(array: pa.Array, path: str) -> None:
+    """Refuse a column in which a map has a key twice, at any depth.
+
+    Raises
+    ------
+    InvalidRowError
+        If there is one; the message names row, column and key.
+    """
+    if holds_maps(array.type):
+        _check(array, path, np.ones(len(array), dtype=np.bool_), int)
+
+
+def _check(array: pa.Array, path: str, reachable: Mask, rows: Rows) -> None:
+    if not holds_maps(array.type):
+        return
+    inside = reachable & _present(array)
+    if pa.types.is_struct(array.type):
+        for i in range(array.type.num_fields):
+            _check(array.field(i), f"{path}.{array.type.field(i).name}", inside, rows)
+        return
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    lengths = np.diff(offsets)
+    starts, first, last = offsets - offsets[0], int(offsets[0]), int(offsets[-1])
+    present = np.repeat(inside, lengths)
+
+    def row_of(slot: int) -> int:
+        return rows(int(np.searchsorted(starts, slot, side="right")) - 1)
+
+    if not pa.types.is_map(array.type):
+        _check(array.values.slice(first, last - first), f"{path}.element", present, row_of)
+        return
+    keys = array.keys.slice(first, last - first)
+    if lengths.max(initial=0) > 1:
+        slot = _repeated(keys, np.repeat(np.arange(len(lengths)), lengths), present)
+        if slot is not None:
+            raise _twice(path, row_of(slot), keys[slot])
+    _check(keys, f"{path}.key", present, row_of)
+    _check(array.items.slice(first, last - first), f"{path}.value", present, row_of)
+
+
+def _repeated(keys: pa.Array, maps: Codes, present: Mask) -> int | None:
+    """The first slot whose key its map has at an earlier one, if there is any."""
+    codes = _codes(keys)
+    order = np.lexsort((codes, maps))
+    same = (np.diff(codes[order]) == 0) & (np.diff(maps[order]) == 0) & present[order][1:]
+    return int(order[1:][same].min()) if same.any() else None
+
+
+def _codes(values: pa.Array) -> Codes:
+    """A number for each value: the same where all bits are."""
+    if pa.types.is_floating(values.type):
+        bits = values.to_numpy(zero_copy_only=False)
+        values = pa.array(bits.view(f"i{bits.itemsize}"))
+    if pa.types.is_integer(values.type) and not values.null_count:
+        return np.asarray(values.to_numpy()).astype(np.int64)
+    if pa.types.is_struct(values.type):
+        codes = _present(values).astype(np.int64)
+        for i in range(values.type.num_fields):
+            pairs = np.stack([codes, _codes(values.field(i))])
+            codes = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+        return codes
+    if pa.types.is_nested(values.type):
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(repr(v), len(numbers)) for v in values.to_pylist()], dtype=np.int64)
+    return np.asarray(pc.dictionary_encode(values).indices.fill_null(-1).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _present(array: pa.Array) -> Mask:
+    if not array.null_count:
+        return np.ones(len(array), dtype=np.bool_)
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _twice(path: str, row: int, value: Any, what: str = "key") -> InvalidRowError:
+    text = repr(value.as_py())
+    shown = text if len(text) <= 120 else text[:117] + "..."
+    held = {"key": "a map holds one value for it", "element": "a set holds it once"}[what]
+    error = InvalidRowError(f"column {path} of row {row} has the {what} {shown} more than once; {held}")
+    error.row = row
+    return error

@@ -1,0 +1,1 @@
+"""Hash codes of whole columns of keys."""

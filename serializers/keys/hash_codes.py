@@ -1,0 +1,281 @@
+"""Java's ``hashCode`` of whole columns of keys: with numpy and one kernel for the usual types, value by value for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.composite import (
+    ROW_KIND_FIELD,
+    ROW_KINDS,
+    EnumSerializer,
+    NullableSerializer,
+    RowSerializer,
+    TupleSerializer,
+)
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.encode.conversion import conform
+from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.serializers.kernel.encode.loop import BEGIN, END
+from state_processor.serializers.kernel.encode.text import code_point, utf8_size
+from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.keys.encoded_hashes import Hashes, fold_long, hashes_of_encoded
+from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.table.rowdata import BinaryDataSerializer
+from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer
+from state_processor.serializers.traversal import nested
+
+_INTEGERS: Final = frozenset({"BYTE", "SHORT", "INT"})
+_FLOAT_NAN: Final = 0x7FC00000
+_DOUBLE_NAN: Final = 0x7FF8000000000000
+_MURMUR_SEED: Final = 42
+_SIZE: Final = 4
+
+
+def require_hash_code(serializer: TypeSerializer) -> None:
+    """Check that the ``hashCode`` of keys is a rule of Flink or of the JDK, and not code of the job's own.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the key is, or holds, a class of the job's own.
+    """
+    for part in nested((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
+        raise UnsupportedFormatError(
+            f"keys of type {serializer}: the hashCode of {part} is code of its class, which decides the key group of each key; "
+            'give it as key_hash, for instance key_hash=HashRule("Objects.hash", ("tenant", "id"))'
+        )
+
+
+def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:
+    """``hashCode`` of every key of a column.
+
+    Parameters
+    ----------
+    serializer
+        The key's serializer.
+    keys
+        The keys, of a type that :func:`~state_processor.serializers.kernel.encode.conversion.bind` allows.
+    column
+        What to call the column in errors.
+
+    Raises
+    ------
+    InvalidRowError
+        If a key is null or no value of the type.
+    UnsupportedFormatError
+        If keys of the type have no ``hashCode`` that can be known.
+    """
+    array = conform(serializer, keys, column)
+    if array.null_count:
+        row = int(np.flatnonzero(pc.is_null(array).to_numpy(zero_copy_only=False))[0])
+        problem = InvalidRowError(f"column {column} of row {row} is null; a key can't be")
+        problem.row = row
+        raise problem
+    return column_hashes(serializer, array)
+
+
+def column_hashes(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+    """``hashCode`` of the values of a column that has the serializer's own type; 0 for null."""
+    found = _vectorized(serializer, array)
+    if found is None:
+        return _one_by_one(serializer, array)
+    return np.where(_nulls(array), np.int32(0), found) if array.null_count else found
+
+
+def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.is_null(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+    codes = np.zeros(len(array), dtype=np.int32)
+    for row, value in enumerate(array.to_pylist()):
+        if value is None:
+            continue
+        try:
+            accepted = serializer.accept(value)
+        except UNWRITABLE as problem:
+            error = InvalidRowError(f"key {value!r} of row {row} is no value of {serializer}: {problem}")
+            error.row = row
+            raise error from None
+        codes[row] = serializer.hash_code(accepted)
+    return codes
+
+
+def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
+    """The hashes where numpy can tell them; those of null slots are of no meaning."""
+    if isinstance(serializer, NullableSerializer):
+        return _vectorized(serializer.inner, array)
+    if type(serializer) is NumberSerializer:
+        return _numbers(str(serializer), array)
+    if isinstance(serializer, StringSerializer):
+        return _strings(array)
+    if type(serializer) is TupleSerializer:
+        return polynomial([column_hashes(f, _child(array, i)) for i, f in enumerate(serializer.fields)], 0)
+    if type(serializer) is RowSerializer:
+        return _rows(serializer, array)
+    if isinstance(serializer, WrappingSerializer):
+        return _vectorized(serializer.content, array)
+    if isinstance(serializer, BinaryDataSerializer):
+        return _binary(serializer, array)
+    if isinstance(serializer, BinaryRowDataSerializer | StringDataSerializer):
+        return _murmur(array, signed_rest=isinstance(serializer, StringDataSerializer))
+    return _of_present(array, lambda present: hashes_of_encoded(serializer, present))
+
+
+def _child(array: pa.StructArray, index: int) -> pa.Array:
+    return pc.struct_field(array, index) if array.null_count else array.field(index)
+
+
+def polynomial(parts: Sequence[Hashes], start: int, factor: int = 31) -> Hashes:
+    """``factor * hash + part`` over all parts, from ``start`` on."""
+    code = np.full(len(parts[0]) if parts else 0, start, dtype=np.int32)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            code = code * np.int32(factor) + part
+    return code
+
+
+def _numbers(name: str, array: pa.Array) -> Hashes:
+    if array.null_count:
+        array = array.fill_null(False if name == "BOOLEAN" else 0)
+    values = array.to_numpy(zero_copy_only=False)
+    if name in _INTEGERS:
+        return np.asarray(values, dtype=np.int32)
+    if name == "LONG":
+        return fold_long(values)
+    if name == "BOOLEAN":
+        return np.where(values, np.int32(1231), np.int32(1237)).astype(np.int32)
+    if name == "FLOAT":
+        return np.where(np.isnan(values), np.int32(_FLOAT_NAN), np.ascontiguousarray(values).view(np.int32)).astype(np.int32)
+    return fold_long(np.where(np.isnan(values), np.int64(_DOUBLE_NAN), np.ascontiguousarray(values).view(np.int64)))
+
+
+def _strings(array: pa.Array) -> Hashes:
+    codes = np.zeros(len(array), dtype=np.int32)
+    offsets, text = array.buffers()[1:]
+    if len(array) and text is not None:
+        starts = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
+        _hash_strings(np.frombuffer(text, dtype=np.uint8), starts, codes)
+    return codes
+
+
+@allocating_kernel
+def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
+    """``String.hashCode`` of UTF-8 texts: over UTF-16 units."""
+    for row in range(len(codes)):
+        code = np.uint32(0)
+        i = np.int64(starts[row])
+        end = np.int64(starts[row + 1])
+        while i < end:
+            byte = text[i]
+            if byte < 0x80:
+                code = np.uint32(code * np.uint32(31) + np.uint32(byte))
+                i += 1
+                continue
+            width = utf8_size(byte)
+            point = code_point(text, i, width)
+            i += width
+            if point >= 0x10000:
+                point -= 0x10000
+                code = np.uint32(code * np.uint32(31) + np.uint32(0xD800 + (point >> 10)))
+                point = 0xDC00 + (point & 0x3FF)
+            code = np.uint32(code * np.uint32(31) + np.uint32(point))
+        codes[row] = np.int32(code)
+
+
+def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
+    """``hashCode`` of binary rows, arrays and maps: over their bytes, as keys have them."""
+
+    def found(present: pa.Array) -> Hashes:
+        encoded = encode_column(serializer, present, as_keys=True)
+        codes = np.zeros(len(present), dtype=np.int32)
+        _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END], True, codes)
+        return codes
+
+    return _of_present(array, found)
+
+
+def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) -> Hashes | None:
+    """The hashes of a column from those of its values that are not null."""
+    if not array.null_count:
+        return hashes(array)
+    rows = np.flatnonzero(~_nulls(array))
+    found = hashes(array.take(pa.array(rows)))
+    if found is None:
+        return None
+    codes = np.zeros(len(array), dtype=np.int32)
+    codes[rows] = found
+    return codes
+
+
+def _murmur(array: pa.Array, *, signed_rest: bool) -> Hashes:
+    """The same hash of texts or bytes; what is left behind the last whole word is hashed byte by byte, as signed numbers."""
+    codes = np.zeros(len(array), dtype=np.int32)
+    offsets, content = array.buffers()[1:]
+    if len(array) and content is not None:
+        bounds = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+        _hash_words(np.frombuffer(content, dtype=np.uint8), bounds[:-1], bounds[1:], signed_rest, codes)
+    return codes
+
+
+@kernel
+def _mixed(code, word):  # type: ignore[no-untyped-def]
+    word = (word * 0xCC9E2D51) & 0xFFFFFFFF
+    word = ((word << 15) | (word >> 17)) & 0xFFFFFFFF
+    code ^= (word * 0x1B873593) & 0xFFFFFFFF
+    code = ((code << 13) | (code >> 19)) & 0xFFFFFFFF
+    return (code * 5 + 0xE6546B64) & 0xFFFFFFFF
+
+
+@allocating_kernel
+def _hash_words(data, begins, ends, rest, codes):  # type: ignore[no-untyped-def]
+    """Flink's ``MurmurHashUtils``: over words of four bytes and, with ``rest``, over each byte behind them."""
+    for row in range(len(codes)):
+        code = np.int64(_MURMUR_SEED)
+        at = begins[row]
+        end = ends[row]
+        while at + 4 <= end:
+            code = _mixed(code, load_i32(data, at) & 0xFFFFFFFF)
+            at += 4
+        while rest and at < end:
+            byte = np.int64(data[at])
+            code = _mixed(code, byte if byte < 0x80 else byte | 0xFFFFFF00)
+            at += 1
+        code ^= end - begins[row]
+        code ^= code >> 16
+        code = (code * 0x85EBCA6B) & 0xFFFFFFFF
+        code ^= code >> 13
+        code = (code * 0xC2B2AE35) & 0xFFFFFFFF
+        codes[row] = np.int32(code ^ (code >> 16))
+
+
+def _rows(serializer: RowSerializer, array: pa.Array) -> Hashes | None:
+    """``Row.hashCode`` of rows whose fields are scalars or rows; ``None`` for others."""
+    kind_index = array.type.get_field_index(ROW_KIND_FIELD)
+    first = 0 if kind_index < 0 else 1
+    parts = []
+    for number, field in enumerate(serializer.fields):
+        child = _child(array, first + number)
+        codes = _vectorized(field, child)
+        if codes is None:
+            return None
+        with np.errstate(over="ignore"):
+            codes = codes + np.int32(31)
+        parts.append(np.where(_nulls(child), np.int32(0), codes).astype(np.int32) if child.null_count else codes)
+    code = polynomial(parts, 1) if parts else np.ones(len(array), dtype=np.int32)
+    if kind_index >= 0:
+        kinds = pc.index_in(_child(array, kind_index), pa.array(ROW_KINDS)).fill_null(0).to_numpy(zero_copy_only=False)
+        with np.errstate(over="ignore"):
+            code = code + np.int32(31) * kinds.astype(np.int32)
+    return code

@@ -1,0 +1,282 @@
+"""What pattern matching keeps: partial matches and the buffer of events that they share (Flink: ``org.apache.flink.cep``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from state_processor.serializers.base import (
+    VARIABLE,
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    register_simple,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.collections import ListSerializer, NullFlagged
+from state_processor.serializers.core.templates import (
+    DelegatingSerializer,
+    FieldsSerializer,
+    NestedDelegatingSerializer,
+    SimpleDelegatingSerializer,
+    register_nested,
+)
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import register_snapshot, register_snapshots
+
+NFA: Final = "org.apache.flink.cep.nfa."
+SHARED_BUFFER: Final = f"{NFA}sharedbuffer."
+NFA_STATE_SNAPSHOT: Final = f"{NFA}NFAStateSerializerSnapshot"
+
+_INT: Final = NumberSerializer("INT")
+_LONG: Final = NumberSerializer("LONG")
+_STRING: Final = StringSerializer()
+
+
+class DeweyNumberSerializer(SimpleDelegatingSerializer):
+    """``DeweyNumber``: the version of a match as a list of numbers; ``1.0.2`` has three."""
+
+    snapshot_class = f"{NFA}DeweyNumber$DeweyNumberSerializer$DeweyNumberSerializerSnapshot"
+    content = ListSerializer(_INT)
+
+    def __str__(self) -> str:
+        return "DEWEY_NUMBER"
+
+
+class EventId(NamedTuple):
+    """An event of the shared buffer: its time in milliseconds, and a number that tells events of one time apart."""
+
+    id: int
+    timestamp: int
+
+
+class EventIdSerializer(SimpleDelegatingSerializer):
+    """``EventId``: number and time."""
+
+    snapshot_class = f"{SHARED_BUFFER}EventId$EventIdSerializer$EventIdSerializerSnapshot"
+    content = FieldsSerializer(EventId, {"id": _INT, "timestamp": _LONG})
+
+    def __str__(self) -> str:
+        return "EVENT_ID"
+
+
+class NodeId(NamedTuple):
+    """A node of the shared buffer: an event, and the state of the pattern in which it was taken."""
+
+    event_id: EventId
+    page_name: str | None
+
+
+class NodeIdSerializer(NestedDelegatingSerializer):
+    """``NodeId`` or null: a byte, 1 where there is one, event and name."""
+
+    snapshot_class = f"{SHARED_BUFFER}NodeId$NodeIdSerializer$NodeIdSerializerSnapshot"
+
+    def __init__(self, event_id: TypeSerializer) -> None:
+        node = FieldsSerializer(NodeId, {"event_id": event_id, "page_name": _STRING})
+        super().__init__(NullFlagged(node, null_when=False), event_id)
+
+    def __str__(self) -> str:
+        return "NODE_ID"
+
+
+class SharedBufferEdge(NamedTuple):
+    """From a node to the one before it (none at the start of a match), for matches of a version."""
+
+    target: NodeId | None
+    version: list[int]
+
+
+class SharedBufferEdgeSerializer(NestedDelegatingSerializer):
+    """``SharedBufferEdge``: node and version."""
+
+    snapshot_class = f"{SHARED_BUFFER}SharedBufferEdge$SharedBufferEdgeSerializer$SharedBufferEdgeSerializerSnapshot"
+    nested_count = 2
+
+    def __init__(self, node_id: TypeSerializer, version: TypeSerializer) -> None:
+        super().__init__(FieldsSerializer(SharedBufferEdge, {"target": node_id, "version": version}), node_id, version)
+
+    def __str__(self) -> str:
+        return "SHARED_BUFFER_EDGE"
+
+
+class Lockable(NamedTuple):
+    """Something of the shared buffer, and how many matches use it."""
+
+    ref_counter: int
+    element: Any
+
+
+def _lockable(element: TypeSerializer) -> TypeSerializer:
+    return FieldsSerializer(Lockable, {"ref_counter": _INT, "element": element})
+
+
+class LockableSerializer(NestedDelegatingSerializer):
+    """``Lockable``: number of users, element."""
+
+    snapshot_class = f"{SHARED_BUFFER}LockableTypeSerializerSnapshot"
+
+    def __init__(self, element: TypeSerializer) -> None:
+        super().__init__(_lockable(element), element)
+        self.element = element
+        self.length = VARIABLE
+
+    def __str__(self) -> str:
+        return f"LOCKABLE<{self.element}>"
+
+
+class SharedBufferNodeSerializer(NestedDelegatingSerializer):
+    """``SharedBufferNode``: a list of edges with their numbers of users (Flink 1.15 and later)."""
+
+    snapshot_class = f"{SHARED_BUFFER}SharedBufferNodeSerializerSnapshotV2"
+
+    def __init__(self, edge: TypeSerializer) -> None:
+        super().__init__(ListSerializer(_lockable(edge)), edge)
+
+    def __str__(self) -> str:
+        return "SHARED_BUFFER_NODE"
+
+
+class OldSharedBufferNodeSerializer(NestedDelegatingSerializer):
+    """``SharedBufferNode`` before Flink 1.15: a list of edges. The snapshot holds the list's serializer."""
+
+    snapshot_class = f"{SHARED_BUFFER}SharedBufferNode$SharedBufferNodeSerializer$SharedBufferNodeSerializerSnapshot"
+
+    def __init__(self, edges: TypeSerializer) -> None:
+        super().__init__(edges, edges)
+
+    def __str__(self) -> str:
+        return "SHARED_BUFFER_NODE"
+
+
+class ComputationState(NamedTuple):
+    """A match that has begun: where in the pattern it stands, its last event, and when it began (milliseconds)."""
+
+    current_state: str | None
+    previous_node: NodeId | None
+    version: list[int]
+    start_timestamp: int
+    previous_timestamp: int
+    start_event: EventId | None
+
+
+class OldComputationState(NamedTuple):
+    """A match that has begun, before Flink 1.16: without the time of its last event."""
+
+    current_state: str | None
+    previous_node: NodeId | None
+    version: list[int]
+    start_timestamp: int
+    start_event: EventId | None
+
+
+class NFAState(NamedTuple):
+    """All matches of a key that have begun, and those that are complete but wait for the watermark."""
+
+    partial_matches: list[ComputationState | OldComputationState]
+    completed_matches: list[ComputationState | OldComputationState]
+
+
+class NFAStateSerializer(DelegatingSerializer):
+    """``NFAState``: two lists of matches (Flink: ``NFAStateSerializer``).
+
+    Parameters
+    ----------
+    version, node_id, event_id
+        The serializers of parts of a match.
+    supports_previous_timestamp
+        Whether the time of a match's last event is stored (Flink 1.16 and later).
+    outer_version
+        Version of the snapshot, where an older Flink wrote it.
+    """
+
+    def __init__(
+        self,
+        version: TypeSerializer,
+        node_id: TypeSerializer,
+        event_id: TypeSerializer,
+        *,
+        supports_previous_timestamp: bool = True,
+        outer_version: int | None = None,
+    ) -> None:
+        fields = {
+            "current_state": _STRING,
+            "previous_node": node_id,
+            "version": version,
+            "start_timestamp": _LONG,
+            **({"previous_timestamp": _LONG} if supports_previous_timestamp else {}),
+            "start_event": NullFlagged(event_id, null_when=False),
+        }
+        matches = ListSerializer(
+            FieldsSerializer(ComputationState if supports_previous_timestamp else OldComputationState, fields)
+        )
+        self.delegate_to(FieldsSerializer(NFAState, {"partial_matches": matches, "completed_matches": matches}))
+        self.nested = (version, node_id, event_id)
+        self.supports_previous_timestamp = supports_previous_timestamp
+        self._outer_version = outer_version
+
+    def __str__(self) -> str:
+        return "NFA_STATE"
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        nested = [n.snapshot() for n in self.nested]
+        return NFAStateSerializerSnapshot(nested, self.supports_previous_timestamp, self._outer_version)
+
+
+class NFAStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`NFAStateSerializer`; since outer version 2 a flag says whether times of last events are stored."""
+
+    current_outer_version = 2
+
+    def __init__(
+        self, nested: Sequence[TypeSerializerSnapshot], supports_previous_timestamp: bool, outer_version: int | None = None
+    ) -> None:
+        super().__init__(NFA_STATE_SNAPSHOT, nested, outer_version=outer_version)
+        self.supports_previous_timestamp = supports_previous_timestamp
+
+    def read_outer(self, source: DataInput) -> None:
+        self.supports_previous_timestamp = source.read_boolean() if self.outer_version >= 2 else False
+
+    def write_outer(self, target: DataOutput) -> None:
+        if self.outer_version >= 2:
+            target.write_boolean(self.supports_previous_timestamp)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return NFAStateSerializer(
+            *nested, supports_previous_timestamp=self.supports_previous_timestamp, outer_version=self.outer_version
+        )
+
+    def resolve_outer(self, new: NFAStateSerializerSnapshot) -> SchemaCompatibility:
+        if self.supports_previous_timestamp == new.supports_previous_timestamp:
+            return SchemaCompatibility.compatible_as_is()
+        return SchemaCompatibility.compatible_after_migration()
+
+
+class MigrationSnapshot(CompositeTypeSerializerSnapshot):
+    """Of state that pattern matching kept before Flink 1.5, and that Flink up to 1.20 could still migrate."""
+
+    current_outer_version = 2
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        raise UnsupportedFormatError(
+            f"{self.class_name} describes pattern matching as before Flink 1.5; restore the job with a Flink between 1.5 and "
+            "1.20 and take a new savepoint"
+        )
+
+
+register_simple(DeweyNumberSerializer())
+register_simple(EventIdSerializer())
+for _serializer in (
+    NodeIdSerializer,
+    SharedBufferEdgeSerializer,
+    LockableSerializer,
+    SharedBufferNodeSerializer,
+    OldSharedBufferNodeSerializer,
+):
+    register_nested(_serializer)
+register_snapshot(NFA_STATE_SNAPSHOT, NFAStateSerializerSnapshot)
+register_snapshots(
+    (f"{NFA}NFA$MigratedNFASerializerSnapshot", f"{NFA}SharedBuffer$SharedBufferSerializerSnapshot"), MigrationSnapshot
+)

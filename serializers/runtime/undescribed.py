@@ -1,0 +1,109 @@
+"""Values of a POJO's subclasses that nothing describes, as bytes: where something tells where they end, they are not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.pojo import CLASS_FIELD, PojoSerializer, PojoValue
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.runtime.streaming import TtlSerializer
+
+if TYPE_CHECKING:
+    pass
+
+BYTES_FIELD: Final = "_bytes"
+"""The field with the bytes of a value of an undescribed class; null for all others."""
+
+
+class UndescribedClassesSerializer(TypeSerializer):
+    """A POJO that fills its part of an entry, so that a value of a class that nothing describes can be passed on as bytes.
+
+    A column has the fields of the POJO, with ``_class`` first and ``_bytes`` last. A value of an undescribed class has these
+    two, and null in all other fields. Values are decoded in Python, one by one.
+
+    Parameters
+    ----------
+    pojo
+        The serializer of the POJO.
+    fills
+        Whether values fill their part of an entry; elsewhere a value of an undescribed class has no end, and is an error.
+    """
+
+    smallest = 1
+
+    def __init__(self, pojo: PojoSerializer, *, fills: bool = False) -> None:
+        self.pojo = pojo
+        self.fills = fills
+
+    def filling(self) -> UndescribedClassesSerializer:
+        """Return the same for values that fill their part."""
+        return UndescribedClassesSerializer(self.pojo, fills=True)
+
+    def __str__(self) -> str:
+        return str(self.pojo)
+
+    def read(self, source: DataInput) -> PojoValue | None:
+        start = source.position
+        try:
+            return self.pojo.read(source)
+        except UndescribedClassError as problem:
+            if not self.fills:
+                raise
+            source.position = start
+            class_name = problem.class_name if problem.start == start else self.pojo.class_name  # else it is further inside
+            return PojoValue(class_name, {BYTES_FIELD: source.read_bytes(source.remaining)})
+
+    def write(self, value: PojoValue | None, target: DataOutput) -> None:
+        if value is not None and BYTES_FIELD in value:
+            target.write_bytes(value[BYTES_FIELD])
+        else:
+            self.pojo.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        fields = [f for f in self.pojo.arrow_type(options) if f.name != CLASS_FIELD]
+        return pa.struct([pa.field(CLASS_FIELD, pa.string()), *fields, pa.field(BYTES_FIELD, pa.binary())])
+
+    def present(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
+        if value is None:
+            return None
+        shown = {CLASS_FIELD: value.class_name, BYTES_FIELD: value.get(BYTES_FIELD)}
+        return shown if BYTES_FIELD in value else (self.pojo.present(value, options) or {}) | shown
+
+    def accept(self, value: Mapping[str, Any] | None) -> PojoValue | None:
+        if value is None or isinstance(value, PojoValue):
+            return value
+        rest = {name: field for name, field in value.items() if name not in (CLASS_FIELD, BYTES_FIELD)}
+        class_name, data = value.get(CLASS_FIELD), value.get(BYTES_FIELD)
+        if data is None:
+            known = {CLASS_FIELD: class_name} if class_name != self.pojo.class_name else {}
+            return self.pojo.accept(rest | known)
+        named = next((name for name, field in rest.items() if field is not None), None)
+        if named is not None:
+            raise InvalidRowError(
+                f"the field {named!r} of a value with {BYTES_FIELD}, which holds all of it: leave it null, or {BYTES_FIELD}"
+            )
+        return PojoValue(str(class_name), {BYTES_FIELD: bytes(data)})
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.pojo.snapshot()
+
+
+class _TimedSerializer(TtlSerializer):
+    """A value with TTL that holds such a POJO."""
+
+    def filling(self) -> TypeSerializer:
+        """Return the same for values that fill their part."""
+        return _TimedSerializer(self.nested[0], self.value.filling())  # type: ignore[attr-defined]
+
+
+def with_undescribed_classes(type_: TypeSerializer | None) -> TypeSerializer | None:
+    """Return the type of a value that fills its part of an entry with bytes for undescribed classes; itself if it is no POJO."""
+    if isinstance(type_, TtlSerializer) and isinstance(type_.value, PojoSerializer):
+        return _TimedSerializer(type_.nested[0], UndescribedClassesSerializer(type_.value))
+    return UndescribedClassesSerializer(type_) if isinstance(type_, PojoSerializer) else type_

@@ -1,0 +1,1 @@
+"""Flink SQL's types, binary rows and single values, and PyFlink's coders."""

@@ -1,0 +1,452 @@
+"""Flink's binary rows, arrays and maps: the form that SQL keeps its state in (Flink: ``org.apache.flink.table.data.binary``).
+
+Containers: each is a slot itself, and holds slots.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from state_processor.serializers.core.composite import ROW_KIND_FIELD, ROW_KINDS
+from state_processor.serializers.decode_options import WIDEST, DecodeOptions
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    StateProcessorError,
+    UndecodableValueError,
+    UnsupportedFormatError,
+)
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.encode.map_keys import Distinct
+from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.table.binary_slots import (
+    INT,
+    BinaryWriter,
+    BytesSlot,
+    DateSlot,
+    DecimalSlot,
+    NullSlot,
+    NumberSlot,
+    Place,
+    Slot,
+    TextSlot,
+    TimeSlot,
+    TimestampSlot,
+    VariantSlot,
+    pointed,
+)
+from state_processor.serializers.table.logical_types import (
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    RawType,
+    RowType,
+    StructuredType,
+    TextType,
+    TimestampType,
+    TimeType,
+    without_name_and_alias,
+)
+from state_processor.serializers.table.sql_limits import Limit, limits_of
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+_HEADER_BITS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BinaryValue:
+    """A row, an array or a map as its bytes, together with what they mean. Equal are those of equal bytes."""
+
+    data: bytes
+    slot: ContainerSlot
+
+    def content(self) -> Any:
+        """The Python form: a tuple of fields, a list of elements, or a list of pairs."""
+        return self.slot.content(self.data)
+
+    @property
+    def row_kind(self) -> str:
+        """A row's kind: one of ``+I``, ``-U``, ``+U`` and ``-D``."""
+        return _row_kind(self.data)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BinaryValue) and other.data == self.data
+
+    def __hash__(self) -> int:
+        return hash(self.data)
+
+    def __repr__(self) -> str:
+        return f"<{self.slot.type} {self.content()!r}>"
+
+
+def _row_kind(data: bytes) -> str:
+    if data[0] >= len(ROW_KINDS):
+        raise CorruptSnapshotError(f"{data[0]} is no kind of row")
+    return ROW_KINDS[data[0]]
+
+
+class ContainerSlot(Slot):
+    """A row, array or map: bytes that the slot points to, or that follow their size in a file."""
+
+    registers: int = 2
+    encode_registers: int = 1
+    smallest: int
+    """Least number of bytes."""
+
+    def get(self, data: bytes, at: int) -> BinaryValue:
+        return self.wrap(pointed(data, at))
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        writer.append(at, self.encode(value))
+
+    def wrap(self, data: bytes) -> BinaryValue:
+        """The value that bytes are.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If they are too few.
+        """
+        if len(data) < self.smallest:
+            raise CorruptSnapshotError(f"{len(data)} bytes are too few for {self.type}, which needs {self.smallest}")
+        return BinaryValue(data, self)
+
+    @abstractmethod
+    def content(self, data: bytes) -> Any:
+        """What the bytes hold."""
+
+    @abstractmethod
+    def build(self, value: Any) -> bytes:
+        """The bytes of a value of :meth:`content` or :meth:`present`."""
+
+    def encode(self, value: Any) -> bytes:
+        """The bytes of a value; those of a :class:`BinaryValue` as they are."""
+        return value.data if isinstance(value, BinaryValue) else self.build(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            region = _registers(builder, self.registers)
+            builder.op(ops.SUBREGION, column, *place, region, self.smallest)
+            self.emit_content(builder, column, region)
+
+    def emit_framed(self, builder: DecodeBuilder, column: Column) -> None:
+        """Instructions that read an int size and that many bytes."""
+        region = _registers(builder, self.registers)
+        builder.op(ops.REGION, column, region, 0, 0, self.smallest)
+        if column.index >= 0:
+            self.emit_content(builder, column, region)
+
+    @abstractmethod
+    def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
+        """Instructions that read the content of a region into a column that is not discarded."""
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        region = _registers(builder, self.encode_registers)
+        self.emit_encode_content(builder, column, region)
+        builder.op(encode_ops.CLOSE, None, region, place.register, place.offset, place.region)
+
+    def emit_encode_framed(self, builder: EncodeBuilder, column: Column) -> None:
+        """Instructions that write an int size and the bytes."""
+        builder.op(encode_ops.REQUIRE, column)
+        with builder.frame():
+            self.emit_encode_content(builder, column, _registers(builder, self.encode_registers))
+
+    @abstractmethod
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
+        """Instructions that write a region from its begin to its end."""
+
+
+def _registers(builder: DecodeBuilder | EncodeBuilder, count: int) -> int:
+    first, *_ = [builder.register() for _ in range(count)]
+    return first
+
+
+def null_bytes(arity: int) -> int:
+    """Size of a row's kind and null bits together."""
+    return (arity + 63 + _HEADER_BITS) // 64 * 8
+
+
+class RowSlot(ContainerSlot):
+    """A row: a byte of kind, a null bit for each field, a slot for each field."""
+
+    type: RowType
+
+    def __init__(self, type_: RowType) -> None:
+        super().__init__(type_)
+        self.fields = tuple(slot_of(t) for t in type_.types)
+        self.limits = tuple(map(limits_of, type_.types))
+        self._first = null_bytes(len(self.fields))
+        self.smallest = self._first + 8 * len(self.fields)
+
+    def content(self, data: bytes) -> tuple[Any, ...]:
+        return tuple(
+            None if self._is_null(data, i) else _in_field(n, f.get, data, self._first + 8 * i)
+            for i, (n, f) in enumerate(zip(self.type.names, self.fields, strict=True))
+        )
+
+    @staticmethod
+    def _is_null(data: bytes, field: int) -> bool:
+        bit = field + _HEADER_BITS
+        return bool(data[bit >> 3] & 1 << (bit & 7))
+
+    def build(self, value: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> bytes:
+        """The bytes of a row.
+
+        Parameters
+        ----------
+        value
+            The fields in order, or a mapping by name.
+        kind
+            The row's kind; a mapping may name it as ``row_kind``.
+        reserve_nulls
+            Keep the room that a null decimal or timestamp of high precision would need, as Flink's generated projections do:
+            keys of SQL operators are rows of that form, and their hash is over all bytes.
+        """
+        if isinstance(value, Mapping):
+            kind = value.get(ROW_KIND_FIELD, kind)
+            _, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
+        if len(value) != len(self.fields):
+            raise InvalidRowError(f"{len(value)} fields for {self.type}")
+        writer = BinaryWriter(self.smallest)
+        writer.data[0] = ROW_KINDS.index(kind)
+        for i, (name, slot, field) in enumerate(zip(self.type.names, self.fields, value, strict=True)):
+            at = self._first + 8 * i
+            _check_field(name, self.limits[i], field)
+            if field is not None:
+                _put_field(name, slot, writer, at, field)
+                continue
+            bit = i + _HEADER_BITS
+            writer.data[bit >> 3] |= 1 << (bit & 7)
+            if reserve_nulls and slot.reserved:
+                writer.append(at, bytes(slot.reserved))
+                writer.put(INT, at, 0)
+        return bytes(writer.data)
+
+    def present(self, value: BinaryValue, options: DecodeOptions) -> dict[str, Any]:
+        shown: dict[str, Any] = {ROW_KIND_FIELD: value.row_kind} if options.row_kind else {}
+        for name, slot, field in zip(self.type.names, self.fields, value.content(), strict=True):
+            shown[name] = None if field is None else _in_field(name, slot.present, field, options)
+        return shown
+
+    def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
+        builder.op(ops.VALID, column)
+        first = int(builder.options.row_kind)
+        if first:
+            builder.op(ops.BINARY_KIND, column.child(0), region, builder.constant("".join(ROW_KINDS).encode()))
+        for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
+            child = column.child(first + i)
+            with builder.field(name):
+                test = builder.op(ops.BIT_NULL, child, region, *builder.null_range(child), 0, i + _HEADER_BITS)
+                slot.emit(builder, child, Place(region, region, self._first + 8 * i))
+                builder.patch(test, 3, builder.here)
+
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int, *, reserve_nulls: bool = False) -> None:
+        """Instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
+        builder.op(encode_ops.OPEN, None, region, self.smallest)
+        kind = column.find(ROW_KIND_FIELD)
+        if kind is not None:
+            with builder.field(ROW_KIND_FIELD):
+                builder.op(encode_ops.BINARY_KIND, kind, region, builder.constant("".join(ROW_KINDS).encode()))
+        for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
+            child, at = column.named(name), self._first + 8 * i
+            builder.limit(child, self.limits[i])
+            kept = slot.reserved if reserve_nulls else 0
+            with builder.field(name), builder.unless(encode_ops.BIT_NULL, child, region, kept, at, 0, i + _HEADER_BITS):
+                slot.emit_encode(builder, child, Place(region, region, at))
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        """Instructions that write an int size and a row that is a key: room is kept for what is null."""
+        builder.op(encode_ops.REQUIRE, column)
+        with builder.frame():
+            self.emit_encode_content(builder, column, _registers(builder, self.encode_registers), reserve_nulls=True)
+
+
+def _in_field(name: str, action: Callable[[Any, Any], Any], *arguments: Any) -> Any:
+    """Run a step, and name the field in its errors."""
+    try:
+        return action(*arguments)
+    except StateProcessorError as e:
+        raise type(e)(f"field {name!r}: {e}") from None
+
+
+def _check_field(name: str, limits: Sequence[Limit], value: Any) -> None:
+    for limit in limits:
+        try:
+            limit.check(value)
+        except InvalidRowError as e:
+            raise InvalidRowError(f"field {name!r}: {e}") from None
+        except (ArithmeticError, AttributeError, TypeError, ValueError) as e:
+            raise InvalidRowError(f"field {name!r}: {value!r} is no value of type {limit.type}: {e}") from e
+
+
+def _put_field(name: str, slot: Slot, writer: BinaryWriter, at: int, value: Any) -> None:
+    try:
+        slot.put(writer, at, value)
+    except InvalidRowError as e:
+        raise InvalidRowError(f"field {name!r}: {e}") from None
+    except (ArithmeticError, AttributeError, TypeError, ValueError, struct.error) as e:
+        raise InvalidRowError(f"field {name!r}: {value!r} is no value of type {slot.type}: {e}") from e
+
+
+class ArraySlot(ContainerSlot):
+    """An array: an int count, a null bit for each element, the elements' slots."""
+
+    registers = 5
+    encode_registers = 3
+    smallest = 4
+
+    def __init__(self, type_: ArrayType) -> None:
+        super().__init__(type_)
+        self.element = slot_of(type_.element)
+        self.limits = limits_of(type_.element)
+        if isinstance(self.element, NullSlot):
+            raise UnsupportedFormatError(f"{type_} has no binary form in Flink")
+
+    def content(self, data: bytes) -> list[Any]:
+        count = INT.unpack_from(data)[0]
+        first = 4 + (count + 31) // 32 * 4
+        if count < 0 or first + count * self.element.width > len(data):
+            raise CorruptSnapshotError(f"{count} elements in {len(data)} bytes: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+        return [
+            None if data[4 + (i >> 3)] & 1 << (i & 7) else self.element.get(data, first + i * self.element.width)
+            for i in range(count)
+        ]
+
+    def build(self, value: Sequence[Any]) -> bytes:
+        first = 4 + (len(value) + 31) // 32 * 4
+        writer = BinaryWriter(first + len(value) * self.element.width)
+        writer.put(INT, 0, len(value))
+        for i, element in enumerate(value):
+            _check_field("element", self.limits, element)
+            if element is None:
+                writer.data[4 + (i >> 3)] |= 1 << (i & 7)
+            else:
+                _put_field("element", self.element, writer, first + i * self.element.width, element)
+        return bytes(writer.data)
+
+    def present(self, value: BinaryValue, options: DecodeOptions) -> list[Any]:
+        return self.present_all(value.content(), options)
+
+    def present_all(self, elements: Iterable[Any], options: DecodeOptions) -> list[Any]:
+        """Elements as a column shows them."""
+        return [None if e is None else self.element.present(e, options) for e in elements]
+
+    def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
+        child = column.child(0)
+        head = builder.op(ops.ELEMENTS, column, region, child.index, self.element.width)
+        self.emit_element(builder, child, region)
+        builder.op(ops.ELEMENTS_NEXT, column, region, child.index, self.element.width, head + 1)
+        builder.patch(head, 3, builder.here)
+
+    def emit_element(self, builder: DecodeBuilder, column: Column, region: int) -> None:
+        """Instructions that read the element that the array's registers stand at."""
+        test = builder.op(ops.ELEMENT_NULL, column, region, *builder.null_range(column))
+        self.element.emit(builder, column, Place(region, region + 4))
+        builder.patch(test, 3, builder.here)
+
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
+        self.emit_encode_elements(builder, column, column.child(0), region)
+
+    def emit_encode_elements(self, builder: EncodeBuilder, column: Column, child: Column, region: int) -> None:
+        """Instructions that write an array of what ``child`` holds for a list, or one side of a map."""
+        width = self.element.width
+        builder.limit(child, self.limits)
+        with builder.unless(encode_ops.ELEMENTS, column, region, width), builder.field("element"):
+            first = builder.here
+            with builder.unless(encode_ops.ELEMENT_NULL, child, region):
+                self.element.emit_encode(builder, child, Place(region, region + 2))
+            builder.op(encode_ops.ELEMENTS_NEXT, column, region, width, 0, first)
+
+
+class MapSlot(ContainerSlot):
+    """A map: the size of the key array as an int, the key array, the value array. Python holds a list of pairs."""
+
+    registers = 2 + 2 * ArraySlot.registers
+    encode_registers = 1 + 2 * ArraySlot.encode_registers
+    smallest = 12
+
+    def __init__(self, type_: MapType) -> None:
+        super().__init__(type_)
+        self.keys = ArraySlot(ArrayType(type_.key))
+        self.values = ArraySlot(ArrayType(type_.value))
+
+    def content(self, data: bytes) -> list[tuple[Any, Any]]:
+        size = INT.unpack_from(data)[0]
+        if not ArraySlot.smallest <= size <= len(data) - 4 - ArraySlot.smallest:
+            raise CorruptSnapshotError(f"{size} bytes of keys in a map of {len(data)}: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+        keys, values = self.keys.content(data[4 : 4 + size]), self.values.content(data[4 + size :])
+        if len(keys) != len(values):
+            raise CorruptSnapshotError(f"a map of {len(keys)} keys and {len(values)} values")
+        return list(zip(keys, values, strict=True))
+
+    def build(self, value: Any) -> bytes:
+        pairs = list(value.items() if isinstance(value, Mapping) else value)
+        keys = self.keys.build([k for k, _ in pairs])
+        return INT.pack(len(keys)) + keys + self.values.build([v for _, v in pairs])
+
+    def present(self, value: BinaryValue, options: DecodeOptions) -> list[tuple[Any, Any]]:
+        pairs = value.content()
+        if any(k is None for k, _ in pairs):
+            raise UndecodableValueError(f"a value of type {self.type} has a null key, which Spark's map type can't hold")
+        keys = self.keys.present_all((k for k, _ in pairs), options)
+        return list(zip(keys, self.values.present_all((v for _, v in pairs), options), strict=True))
+
+    def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
+        keys, values = region + 2, region + 2 + ArraySlot.registers
+        widths = self.keys.element.width, self.values.element.width
+        child = column.child(0)
+        head = builder.op(ops.PAIRS, column, region, child.index, widths[0], 0, widths[1])
+        self.keys.emit_element(builder, child, keys)
+        self.values.emit_element(builder, column.child(1), values)
+        builder.op(ops.PAIRS_NEXT, column, region, child.index, widths[0], head + 1, widths[1])
+        builder.patch(head, 3, builder.here)
+
+    def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
+        keys, values = region + 1, region + 1 + ArraySlot.encode_registers
+        builder.distinct(column, Distinct(self.keys.element.arrow_type(WIDEST), lambda key: self.keys.build([key])))
+        builder.op(encode_ops.KEYS, None, region)
+        self.keys.emit_encode_elements(builder, column, column.child(0), keys)
+        builder.op(encode_ops.END_KEYS, None, region)
+        self.values.emit_encode_elements(builder, column, column.child(1), values)
+
+
+def _atomic(type_: AtomicType) -> Slot:
+    special: dict[str, Callable[[LogicalType], Slot]] = {"NULL": NullSlot, "VARIANT": VariantSlot, "BITMAP": BytesSlot}
+    return special[type_.name](type_) if type_.name in special else NumberSlot(type_, type_.name)
+
+
+_SLOTS: Final[dict[type, Callable[[Any], Slot]]] = {
+    AtomicType: _atomic,
+    DateType: DateSlot,
+    TimeType: TimeSlot,
+    TextType: TextSlot,
+    BytesType: BytesSlot,
+    RawType: BytesSlot,
+    DecimalType: DecimalSlot,
+    TimestampType: TimestampSlot,
+    IntervalType: lambda t: NumberSlot(t, "INT" if t.in_months else "BIGINT"),
+    ArrayType: ArraySlot,
+    MapType: MapSlot,
+    RowType: RowSlot,
+    StructuredType: RowSlot,
+}
+
+
+def slot_of(type_: LogicalType) -> Slot:
+    """How values of a type lie in a row or an array."""
+    held = without_name_and_alias(type_)
+    return _SLOTS[type(held)](held)

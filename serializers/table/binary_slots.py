@@ -1,0 +1,383 @@
+"""Slots: how values of Flink SQL's types lie in binary rows and arrays.
+
+Numbers are little-endian; longer values lie behind all slots, and their slot holds where.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.core.temporal import LocalDate, present_date
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.table.binary_values import (
+    TimestampData,
+    Variant,
+    checked_timestamp,
+    decimal_operands,
+    decode_text,
+    encode_text,
+    present_decimal,
+    present_text,
+    present_timestamp,
+    time_text,
+    timestamp_operands,
+    to_bytes,
+    to_decimal,
+    to_epoch_day,
+    to_java_bytes,
+    to_millis_of_day,
+    to_timestamp,
+    to_unscaled,
+    to_variant,
+)
+from state_processor.serializers.table.logical_types import BytesType, DecimalType, LogicalType, TimestampType
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+INT: Final = struct.Struct("<i")
+LONG: Final = struct.Struct("<q")
+_INLINE: Final = 7
+
+
+class Place(NamedTuple):
+    """Where the kernel finds a slot: the registers of the region around it and of its position, and an offset to that."""
+
+    region: int
+    register: int
+    offset: int = 0
+
+
+class BinaryWriter:
+    """A row or an array that is being written: its slots, and behind them what does not fit in one."""
+
+    def __init__(self, fixed_size: int) -> None:
+        self.data = bytearray(rounded(fixed_size))
+
+    def put(self, layout: struct.Struct, at: int, value: Any) -> None:
+        """Put a number in a slot."""
+        layout.pack_into(self.data, at, value)
+
+    def append(self, at: int, value: bytes) -> None:
+        """Put bytes behind everything, and in the slot where they are and how many."""
+        self.put(LONG, at, len(self.data) << 32 | len(value))
+        self.data += value + bytes(rounded(len(value)) - len(value))
+
+    def append_or_inline(self, at: int, value: bytes) -> None:
+        """The same, but up to seven bytes go in the slot itself."""
+        if len(value) > _INLINE:
+            self.append(at, value)
+        else:
+            self.data[at : at + 8] = value.ljust(_INLINE, b"\0") + bytes([0x80 | len(value)])
+
+
+def rounded(size: int) -> int:
+    """A size in steps of eight bytes."""
+    return (size + 7) // 8 * 8
+
+
+class Slot(ABC):
+    """How values of a type lie in rows and arrays.
+
+    ``width`` is the number of bytes of an array's element; in rows all slots have eight.
+    """
+
+    width: int = 8
+    reserved: int = 0
+    """Bytes behind the slots that some writers keep for a value that is null."""
+
+    def __init__(self, type_: LogicalType) -> None:
+        self.type = type_
+
+    @abstractmethod
+    def get(self, data: bytes, at: int) -> Any:
+        """The value whose slot is at ``at`` in a row or array."""
+
+    @abstractmethod
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        """The inverse of :meth:`get`; takes what :meth:`present` gives, too."""
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The Arrow type of a column."""
+        return self.type.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        """A value as the column shows it."""
+        return value
+
+    @abstractmethod
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        """Instructions that read the value; none where the column is discarded, since nothing has to be stepped over."""
+
+    @abstractmethod
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        """Instructions that write a value that is not null."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    layout: struct.Struct
+    width: int
+
+
+_NUMBERS: Final = {
+    "BOOLEAN": _Number(struct.Struct("<?"), 1),
+    "TINYINT": _Number(struct.Struct("<b"), 1),
+    "SMALLINT": _Number(struct.Struct("<h"), 2),
+    "INT": _Number(INT, 4),
+    "BIGINT": _Number(LONG, 8),
+    "FLOAT": _Number(struct.Struct("<f"), 4),
+    "DOUBLE": _Number(struct.Struct("<d"), 8),
+}
+
+
+class NumberSlot(Slot):
+    """A number or boolean, in the first bytes of its slot."""
+
+    def __init__(self, type_: LogicalType, number: str) -> None:
+        super().__init__(type_)
+        self._layout = _NUMBERS[number].layout
+        self.width = _NUMBERS[number].width
+        self._is_float = number in ("FLOAT", "DOUBLE")
+
+    def get(self, data: bytes, at: int) -> Any:
+        return self._layout.unpack_from(data, at)[0]
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        writer.put(self._layout, at, float(value) if isinstance(value, str) and self._is_float else value)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_INT, column, *place, self.width)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_INT, column, *place, self.width)
+
+
+class NullSlot(Slot):
+    """The type of nothing but null."""
+
+    def get(self, data: bytes, at: int) -> None:
+        return None
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        raise InvalidRowError("a value of type NULL can only be null")
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        """Nothing: there is no such value."""
+
+
+class DateSlot(Slot):
+    """Days since 1970."""
+
+    width = 4
+
+    def get(self, data: bytes, at: int) -> int:
+        return int(INT.unpack_from(data, at)[0])
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        writer.put(INT, at, to_epoch_day(value))
+
+    def present(self, value: int, options: DecodeOptions) -> date | str:
+        return present_date(LocalDate.of_epoch_day(value), options)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_DATE, column, *place, 0, builder.options.time_mode)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_DATE, column, *place, 0, int(pa.types.is_string(column.type)))
+
+
+class TimeSlot(Slot):
+    """Milliseconds of the day."""
+
+    width = 4
+
+    def get(self, data: bytes, at: int) -> int:
+        return int(INT.unpack_from(data, at)[0])
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        writer.put(INT, at, to_millis_of_day(value))
+
+    def present(self, value: int, options: DecodeOptions) -> str:
+        return time_text(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_TIME, column, *place)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_TIME, column, *place, 0, 1)
+
+
+def pointed(data: bytes, at: int) -> bytes:
+    """The bytes that a slot points to."""
+    size, offset = struct.unpack_from("<ii", data, at)
+    if size < 0 or offset < 0 or offset + size > len(data):
+        raise CorruptSnapshotError(f"bytes {offset} to {offset + size} of {len(data)}: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+    return data[offset : offset + size]
+
+
+def pointed_or_inline(data: bytes, at: int) -> bytes:
+    """The bytes in a slot, or those that it points to."""
+    mark = data[at + _INLINE]
+    if not mark & 0x80:
+        return pointed(data, at)
+    if mark & 0x7F > _INLINE:
+        raise CorruptSnapshotError(f"{mark & 0x7F} bytes in a slot of eight: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+    return data[at : at + (mark & 0x7F)]
+
+
+class TextSlot(Slot):
+    """Text in UTF-8. Bytes that are none come back as they were; columns show U+FFFD for them, as Java does."""
+
+    def get(self, data: bytes, at: int) -> str:
+        return decode_text(pointed_or_inline(data, at))
+
+    def put(self, writer: BinaryWriter, at: int, value: str) -> None:
+        writer.append_or_inline(at, encode_text(value))
+
+    def present(self, value: str, options: DecodeOptions) -> str:
+        return present_text(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_TEXT, column, *place)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_BYTES, column, *place, 1)
+
+
+class BytesSlot(Slot):
+    """Bytes; those of a binary type may lie in the slot, those of other types (``RAW``, ``BITMAP``) never do."""
+
+    def __init__(self, type_: LogicalType) -> None:
+        super().__init__(type_)
+        self._inline = isinstance(type_, BytesType)
+
+    def get(self, data: bytes, at: int) -> bytes:
+        return pointed_or_inline(data, at) if self._inline else pointed(data, at)
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        (writer.append_or_inline if self._inline else writer.append)(at, to_bytes(value))
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_BYTES, column, *place, int(self._inline))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_BYTES, column, *place, int(self._inline))
+
+
+class VariantSlot(Slot):
+    """A variant: the size of its dictionary (big-endian, unlike all else), the dictionary, the value."""
+
+    def get(self, data: bytes, at: int) -> Variant:
+        content = pointed(data, at)
+        size = int.from_bytes(content[:4], "big", signed=True)
+        if len(content) < 4 or not 0 <= size <= len(content) - 4:
+            raise CorruptSnapshotError(f"a variant of {len(content)} bytes announces a dictionary of {size}")
+        return Variant(content[4 + size :], content[4 : 4 + size])
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        content, metadata = to_variant(value)
+        writer.append(at, len(metadata).to_bytes(4, "big") + metadata + content)
+
+    def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
+        return value._asdict()
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.VALID, column)
+            builder.op(ops.SLOT_VARIANT, column.child(0), *place, column.child(1).index)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        parts = (column.named(n).index for n in Variant._fields)
+        builder.op(encode_ops.SLOT_VARIANT, column, *place, *parts)
+
+
+class DecimalSlot(Slot):
+    """A decimal: its unscaled number in the slot up to 18 digits, else as big-endian bytes in an area of 16."""
+
+    type: DecimalType
+
+    def __init__(self, type_: DecimalType) -> None:
+        super().__init__(type_)
+        self.reserved = 0 if type_.is_compact else 16
+
+    def get(self, data: bytes, at: int) -> Decimal:
+        if self.type.is_compact:
+            return to_decimal(LONG.unpack_from(data, at)[0], self.type.scale)
+        return to_decimal(int.from_bytes(pointed(data, at), "big", signed=True), self.type.scale)
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        unscaled = to_unscaled(value, self.type)
+        if self.type.is_compact:
+            writer.put(LONG, at, unscaled)
+        else:
+            content = to_java_bytes(unscaled)
+            writer.append(at, content.ljust(16, b"\0"))
+            writer.put(INT, at, len(content))
+
+    def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
+        return present_decimal(value, self.type)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_DECIMAL, column, *place, *decimal_operands(self.type))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        builder.op(encode_ops.SLOT_DECIMAL, column, *place, *decimal_operands(self.type))
+
+
+class TimestampSlot(Slot):
+    """A timestamp: milliseconds in the slot up to precision 3, else in an area of eight bytes, and nanoseconds in the slot."""
+
+    type: TimestampType
+
+    def __init__(self, type_: TimestampType) -> None:
+        super().__init__(type_)
+        self.reserved = 0 if type_.is_compact else 8
+
+    def get(self, data: bytes, at: int) -> TimestampData:
+        if self.type.is_compact:
+            return TimestampData(LONG.unpack_from(data, at)[0])
+        nano, offset = struct.unpack_from("<ii", data, at)
+        if not 0 <= offset <= len(data) - 8:
+            raise CorruptSnapshotError(f"byte {offset} of {len(data)}: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+        return checked_timestamp(LONG.unpack_from(data, offset)[0], nano)
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        millis, nano = to_timestamp(value, self.type)
+        if self.type.is_compact:
+            writer.put(LONG, at, millis)
+        else:
+            writer.append(at, LONG.pack(millis))
+            writer.put(INT, at, nano)
+
+    def present(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
+        return present_timestamp(value, self.type, options)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            builder.op(ops.SLOT_TIMESTAMP, column, *place, *timestamp_operands(self.type, builder.options))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        is_text = int(pa.types.is_string(column.type))
+        builder.op(encode_ops.SLOT_TIMESTAMP, column, *place, int(self.type.is_compact), is_text)

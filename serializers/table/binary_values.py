@@ -1,0 +1,187 @@
+"""Values of Flink SQL's types in Python: what columns show of them, and what is accepted for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, localcontext
+from typing import Any, Final, NamedTuple
+
+from state_processor.serializers.core.temporal import (
+    Instant,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    present_time,
+    to_instant,
+    to_local_date,
+    to_local_date_time,
+    to_local_time,
+)
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.table.logical_types import DecimalType, TimestampType
+from state_processor.serializers.text_grammar import to_number
+
+_DAY_MS: Final = 86_400_000
+
+
+class TimestampData(NamedTuple):
+    """Milliseconds since 1970-01-01T00:00:00 and nanoseconds of the millisecond (Flink: ``TimestampData``)."""
+
+    millis: int
+    nano_of_milli: int = 0
+
+    @property
+    def instant(self) -> Instant:
+        """The same as seconds and nanoseconds of the second."""
+        return Instant(self.millis // 1000, self.millis % 1000 * 1_000_000 + self.nano_of_milli)
+
+
+class Variant(NamedTuple):
+    """A value of any type, and the dictionary of its field names (Flink: ``BinaryVariant``)."""
+
+    value: bytes
+    metadata: bytes
+
+
+def to_epoch_day(value: Any) -> int:
+    """Days since 1970: a number as it is, or what :func:`~state_processor.serializers.core.temporal.to_local_date` takes."""
+    return value if isinstance(value, int) else to_local_date(value).epoch_day
+
+
+def to_millis_of_day(value: Any) -> int:
+    """Milliseconds of the day: a number as it is, or what :func:`~state_processor.serializers.core.temporal.to_local_time` takes.
+
+    Raises
+    ------
+    InvalidRowError
+        If it is none of a day, or smaller than milliseconds.
+    """
+    millis, rest = (value, 0) if isinstance(value, int) else divmod(to_local_time(value).nano_of_day, 1_000_000)
+    if rest or not 0 <= millis < _DAY_MS:
+        raise InvalidRowError(f"{value} is no time of day in milliseconds")
+    return millis
+
+
+def time_text(millis: int) -> str:
+    """Milliseconds of the day as ``LocalTime`` prints them."""
+    if not 0 <= millis < _DAY_MS:
+        raise CorruptSnapshotError(f"{millis} milliseconds: {ops.MESSAGES[ops.BAD_TIME]}")
+    seconds = millis // 1000
+    return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, millis % 1000 * 1_000_000))
+
+
+def decode_text(data: bytes) -> str:
+    """UTF-8 as text; each byte that belongs to no character as a lone surrogate, so that it can be written again."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def encode_text(text: str) -> bytes:
+    """The inverse of :func:`decode_text`; other lone surrogates become ``?``, as in Java."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return "".join("?" if "\ud800" <= c <= "\udfff" else c for c in text).encode()
+
+
+def present_text(text: str) -> str:
+    """Text for a column: U+FFFD for what was no UTF-8."""
+    return text if text.isascii() else encode_text(text).decode("utf-8", "replace")
+
+
+def to_bytes(value: Any) -> bytes:
+    """Bytes, or the hexadecimal digits of JSON."""
+    return bytes.fromhex(value) if isinstance(value, str) else bytes(memoryview(value))
+
+
+def to_variant(value: Any) -> Variant:
+    """A variant from its two parts, in a mapping or in order."""
+    content, metadata = (value["value"], value["metadata"]) if isinstance(value, Mapping) else value
+    return Variant(to_bytes(content), to_bytes(metadata))
+
+
+def decimal_operands(type_: DecimalType) -> tuple[int, int, int]:
+    """Operands d, e and f of the kernel's instructions for decimals."""
+    high, low = divmod(10**type_.precision, 1 << 64)
+    return int(type_.is_compact), high, low - (low >> 63 << 64)
+
+
+def to_decimal(unscaled: int, scale: int) -> Decimal:
+    """``unscaled`` · 10^-``scale``, exactly."""
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
+def to_unscaled(value: Any, type_: DecimalType) -> int:
+    """The unscaled number of a value.
+
+    Raises
+    ------
+    InvalidRowError
+        If the type can't hold it.
+    """
+    with localcontext(prec=100):
+        scaled = to_number(value).scaleb(type_.scale)
+        if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 10**type_.precision:
+            raise InvalidRowError(f"{value} is no value of type {type_.summary}")
+        return int(scaled)
+
+
+def present_decimal(value: Decimal, type_: DecimalType) -> Decimal:
+    """A decimal for a column of its type, which older rows may not fit."""
+    if value.copy_abs() >= 10 ** (type_.precision - type_.scale):  # abs() would round it to 28 digits
+        raise UndecodableValueError(f"{value} is out of the range of {type_.summary}")
+    return value
+
+
+def to_java_bytes(number: int) -> bytes:
+    """``BigInteger.toByteArray``: the shortest two's complement."""
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+
+
+def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> tuple[int, int, int]:
+    """Operands d, e and f of the kernel's instructions for timestamps."""
+    return int(type_.is_compact), options.time_mode, int(type_.local_zoned)
+
+
+def checked_timestamp(millis: int, nano: int) -> TimestampData:
+    """A timestamp as it was read; its nanoseconds must be fewer than a millisecond."""
+    if not 0 <= nano < 1_000_000:
+        raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {ops.MESSAGES[ops.BAD_TIME]}")
+    return TimestampData(millis, nano)
+
+
+def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
+    """A timestamp from milliseconds and nanoseconds, from a ``datetime``, or from ISO text; UTC is assumed where it has no zone.
+
+    Raises
+    ------
+    InvalidRowError
+        If milliseconds can't hold a value of a type of precision 3 or less.
+    """
+    if isinstance(value, str | datetime):
+        zoned = value.endswith("Z") if isinstance(value, str) else value.tzinfo is not None
+        if zoned:
+            seconds, nano = to_instant(value)
+        else:
+            local = to_local_date_time(value)
+            second, nano = divmod(local.time.nano_of_day, 1_000_000_000)
+            seconds = local.date.epoch_day * 86_400 + second
+        value = TimestampData(seconds * 1000 + nano // 1_000_000, nano % 1_000_000)
+    millis, nano = value
+    if type_.is_compact and nano:
+        raise InvalidRowError(f"{nano} nanoseconds beside milliseconds are no value of type {type_.summary}")
+    return TimestampData(millis, nano)
+
+
+def present_timestamp(value: TimestampData, type_: TimestampType, options: DecodeOptions) -> datetime | str:
+    """A timestamp as a column shows it."""
+    instant = value.instant
+    if not options.as_text:
+        return present_time(*instant, options, UTC if type_.local_zoned else None)
+    if type_.local_zoned:
+        return str(instant)
+    day, second = divmod(instant.seconds, 86_400)
+    clock = LocalTime(second // 3600, second // 60 % 60, second % 60, instant.nano)
+    return str(LocalDateTime(LocalDate.of_epoch_day(day), clock))

@@ -1,0 +1,309 @@
+"""Types of Flink SQL, and the serializers of their values, as Java objects: what snapshots of the table serializers hold.
+
+The classes are the same in Flink 1.18 to 2.3, but for ``MapDataSerializer``, whose version number of 1.20 is written; it occurs
+where a map is an element of an array or of a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, JavaObject, read_java_object
+from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
+from state_processor.serializers.table.logical_types import (
+    PACKAGE,
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    RowField,
+    RowType,
+    TextType,
+    TimestampType,
+    TimeType,
+)
+
+_RUNTIME: Final = "org.apache.flink.table.runtime.typeutils."
+_BASE: Final = "org.apache.flink.api.common.typeutils."
+_SINGLETON: Final = f"{_BASE}base.TypeSerializerSingleton"
+_SERIALIZER: Final = f"{_BASE}TypeSerializer"
+_TYPE: Final = "Lorg/apache/flink/table/types/logical/LogicalType;"
+_ONE_SERIALIZER: Final = "Lorg/apache/flink/api/common/typeutils/TypeSerializer;"
+_ELEMENT_GETTER: Final = "Lorg/apache/flink/table/data/ArrayData$ElementGetter;"
+_TEXT: Final = "Ljava/lang/String;"
+_LIST: Final = "java.util.Collections$UnmodifiableList"
+
+_Maker = Callable[[Any], JavaInstance]
+
+
+def _type_class(name: str, *fields: tuple[str, str], uid: int = 1) -> JavaClassDescription:
+    return JavaClassDescription(PACKAGE + name, uid, fields, f"{PACKAGE}LogicalType")
+
+
+def _signature(name: str) -> str:
+    return f"L{(PACKAGE + name).replace('.', '/')};"
+
+
+_ATOMIC: Final = {
+    "BOOLEAN": ("BooleanType", "BOOLEAN"),
+    "TINYINT": ("TinyIntType", "TINYINT"),
+    "SMALLINT": ("SmallIntType", "SMALLINT"),
+    "INT": ("IntType", "INTEGER"),
+    "BIGINT": ("BigIntType", "BIGINT"),
+    "FLOAT": ("FloatType", "FLOAT"),
+    "DOUBLE": ("DoubleType", "DOUBLE"),
+    "NULL": ("NullType", "NULL"),
+    "VARIANT": ("VariantType", "VARIANT"),
+    "BITMAP": ("BitmapType", "BITMAP"),
+}
+"""Class and root of the types without parameters."""
+
+_UIDS: Final = {"VariantType": -7525210688776332292}
+_SIZED: Final = {
+    "CHAR": ("CharType", "CHAR"),
+    "VARCHAR": ("VarCharType", "VARCHAR"),
+    "BINARY": ("BinaryType", "BINARY"),
+    "VARBINARY": ("VarBinaryType", "VARBINARY"),
+}
+_MONTHS: Final = _signature("YearMonthIntervalType$YearMonthResolution")
+_TIMES: Final = _signature("DayTimeIntervalType$DayTimeResolution")
+_KIND: Final = ("L" + f"{PACKAGE}TimestampKind;".replace(".", "/"), "kind")
+
+_DESCRIPTIONS: Final = (
+    JavaClassDescription(f"{PACKAGE}LogicalType", 1, (("Z", "isNullable"), (_signature("LogicalTypeRoot"), "typeRoot"))),
+    *(_type_class(name, uid=_UIDS.get(name, 1)) for name, _ in _ATOMIC.values()),
+    *(_type_class(name, ("I", "length")) for name, _ in _SIZED.values()),
+    _type_class("DateType"),
+    _type_class("TimeType", ("I", "precision")),
+    _type_class("DecimalType", ("I", "precision"), ("I", "scale")),
+    _type_class("TimestampType", ("I", "precision"), _KIND),
+    _type_class("LocalZonedTimestampType", ("I", "precision"), _KIND),
+    _type_class("YearMonthIntervalType", ("I", "yearPrecision"), (_MONTHS, "resolution")),
+    _type_class("DayTimeIntervalType", ("I", "dayPrecision"), ("I", "fractionalPrecision"), (_TIMES, "resolution")),
+    _type_class("ArrayType", (_TYPE, "elementType")),
+    _type_class("MultisetType", (_TYPE, "elementType")),
+    _type_class("MapType", (_TYPE, "keyType"), (_TYPE, "valueType")),
+    _type_class("RowType", ("Ljava/util/List;", "fields")),
+    JavaClassDescription(f"{PACKAGE}RowType$RowField", 1, ((_TEXT, "description"), (_TEXT, "name"), (_TYPE, "type"))),
+    JavaClassDescription("java.util.Collections$UnmodifiableCollection", 1820017752578914078, (("Ljava/util/Collection;", "c"),)),
+    JavaClassDescription(
+        _LIST, -283967356065247728, (("Ljava/util/List;", "list"),), "java.util.Collections$UnmodifiableCollection"
+    ),
+    JavaClassDescription(_SERIALIZER),
+    JavaClassDescription(_SINGLETON, 8766687317209282373, parent=_SERIALIZER),
+    JavaClassDescription(f"{_RUNTIME}DecimalDataSerializer", 1, (("I", "precision"), ("I", "scale")), _SERIALIZER),
+    JavaClassDescription(f"{_RUNTIME}TimestampDataSerializer", 1, (("I", "precision"),), _SERIALIZER),
+    JavaClassDescription(
+        f"{_RUNTIME}ArrayDataSerializer",
+        1,
+        ((_ONE_SERIALIZER, "eleSer"), (_TYPE, "eleType"), (_ELEMENT_GETTER, "elementGetter")),
+        _SERIALIZER,
+    ),
+    JavaClassDescription(
+        f"{_RUNTIME}MapDataSerializer",
+        4073842523628732956,
+        (
+            (_ELEMENT_GETTER, "keyGetter"),
+            (_ONE_SERIALIZER, "keySerializer"),
+            (_TYPE, "keyType"),
+            (_ELEMENT_GETTER, "valueGetter"),
+            (_ONE_SERIALIZER, "valueSerializer"),
+            (_TYPE, "valueType"),
+        ),
+        _SERIALIZER,
+    ),
+    JavaClassDescription(f"{_RUNTIME}PagedTypeSerializer", parent=_SERIALIZER),
+    JavaClassDescription(f"{_RUNTIME}AbstractRowDataSerializer", parent=f"{_RUNTIME}PagedTypeSerializer"),
+    JavaClassDescription(
+        f"{_RUNTIME}BinaryRowDataSerializer",
+        1,
+        (("I", "fixedLengthPartSize"), ("I", "numFields")),
+        f"{_RUNTIME}AbstractRowDataSerializer",
+    ),
+    JavaClassDescription(
+        f"{_RUNTIME}RowDataSerializer",
+        1,
+        (
+            (f"L{_RUNTIME.replace('.', '/')}BinaryRowDataSerializer;", "binarySerializer"),
+            ("[Lorg/apache/flink/table/data/RowData$FieldGetter;", "fieldGetters"),
+            (f"[{_ONE_SERIALIZER}", "fieldSerializers"),
+            (f"[{_TYPE}", "types"),
+        ),
+        f"{_RUNTIME}AbstractRowDataSerializer",
+    ),
+)
+
+_SINGLETONS: Final = {
+    "BOOLEAN": (f"{_BASE}base.BooleanSerializer", 1),
+    "TINYINT": (f"{_BASE}base.ByteSerializer", 1),
+    "SMALLINT": (f"{_BASE}base.ShortSerializer", 1),
+    "INT": (f"{_BASE}base.IntSerializer", 1),
+    "BIGINT": (f"{_BASE}base.LongSerializer", 1),
+    "FLOAT": (f"{_BASE}base.FloatSerializer", 1),
+    "DOUBLE": (f"{_BASE}base.DoubleSerializer", 1),
+    "TEXT": (f"{_RUNTIME}StringDataSerializer", 1),
+    "BYTES": (f"{_BASE}base.array.BytePrimitiveArraySerializer", 1),
+    "NULL": ("org.apache.flink.table.dataview.NullSerializer", -5381596724707742625),
+    "VARIANT": (f"{_BASE}base.VariantSerializer", 5163454885762653491),
+    "BITMAP": (f"{_BASE}base.BitmapSerializer", 7562101549559034581),
+}
+"""Serializers that have no fields, by the SQL name of an atomic type or what stands for the others: class and version number."""
+
+_CLASSES: Final = {
+    **{d.name: d for d in _DESCRIPTIONS},
+    **{name: JavaClassDescription(name, uid, parent=_SINGLETON) for name, uid in _SINGLETONS.values()},
+}
+
+
+def type_object(type_: LogicalType) -> JavaObject:
+    """A type as a Java object of ``org.apache.flink.table.types.logical``.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If it is of a user's class, which only Java can make.
+    """
+    return _object(_type(type_))
+
+
+def serializer_object(type_: LogicalType) -> JavaObject:
+    """The serializer of a type's values as a Java object (Flink: ``InternalSerializers.create``).
+
+    Functions that it has for reading single fields are left out: Flink makes a serializer anew from the types beside it.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        See :func:`type_object`.
+    """
+    return _object(_serializer(type_))
+
+
+def _object(content: JavaInstance) -> JavaObject:
+    return read_java_object(DataInput(write_java_object(content, _CLASSES)))
+
+
+# Types
+
+
+def _logical(name: str, root: str, type_: LogicalType, **fields: Any) -> JavaInstance:
+    constant = JavaEnum(f"{PACKAGE}LogicalTypeRoot", root)
+    return JavaInstance(PACKAGE + name, {"isNullable": type_.nullable, "typeRoot": constant, **fields})
+
+
+def _type(type_: LogicalType) -> JavaInstance:
+    return _maker(_MAKERS, type_)(type_)
+
+
+def _maker(makers: Mapping[type, _Maker], type_: LogicalType) -> _Maker:
+    if type(type_) not in makers:
+        raise UnsupportedFormatError(f"{type_} is of a user's class: it can be carried over from a savepoint, but not made")
+    return makers[type(type_)]
+
+
+def _timestamp(type_: TimestampType) -> JavaInstance:
+    name, root = "TimestampType", "TIMESTAMP_WITHOUT_TIME_ZONE"
+    if type_.local_zoned:
+        name, root = "LocalZonedTimestampType", "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
+    kind = JavaEnum(f"{PACKAGE}TimestampKind", type_.kind)
+    return _logical(name, root, type_, precision=type_.precision, kind=kind)
+
+
+def _interval(type_: IntervalType) -> JavaInstance:
+    if type_.in_months:
+        resolution = JavaEnum(f"{PACKAGE}YearMonthIntervalType$YearMonthResolution", type_.resolution)
+        return _logical(
+            "YearMonthIntervalType", "INTERVAL_YEAR_MONTH", type_, yearPrecision=type_.precision, resolution=resolution
+        )
+    resolution = JavaEnum(f"{PACKAGE}DayTimeIntervalType$DayTimeResolution", type_.resolution)
+    return _logical(
+        "DayTimeIntervalType",
+        "INTERVAL_DAY_TIME",
+        type_,
+        dayPrecision=type_.precision,
+        fractionalPrecision=type_.fraction,
+        resolution=resolution,
+    )
+
+
+def _row(type_: RowType) -> JavaInstance:
+    fields = JavaList([_field(f) for f in type_.fields])
+    return _logical("RowType", "ROW", type_, fields=JavaInstance(_LIST, {"c": fields, "list": fields}))
+
+
+def _field(field: RowField) -> JavaInstance:
+    values = {"description": field.description, "name": field.name, "type": _type(field.type)}
+    return JavaInstance(f"{PACKAGE}RowType$RowField", values)
+
+
+_MAKERS: Final[dict[type, _Maker]] = {
+    AtomicType: lambda t: _logical(*_ATOMIC[t.name], t),
+    TextType: lambda t: _logical(*_SIZED[t.name], t, length=t.length),
+    BytesType: lambda t: _logical(*_SIZED[t.name], t, length=t.length),
+    DateType: lambda t: _logical("DateType", "DATE", t),
+    TimeType: lambda t: _logical("TimeType", "TIME_WITHOUT_TIME_ZONE", t, precision=t.precision),
+    DecimalType: lambda t: _logical("DecimalType", "DECIMAL", t, precision=t.precision, scale=t.scale),
+    TimestampType: _timestamp,
+    IntervalType: _interval,
+    ArrayType: lambda t: _logical("ArrayType", "ARRAY", t, elementType=_type(t.element)),
+    MultisetType: lambda t: _logical("MultisetType", "MULTISET", t, elementType=_type(t.element)),
+    MapType: lambda t: _logical("MapType", "MAP", t, keyType=_type(t.key), valueType=_type(t.value)),
+    RowType: _row,
+}
+
+
+# Serializers
+
+
+def _singleton(name: str) -> JavaInstance:
+    return JavaInstance(_SINGLETONS[name][0])
+
+
+def _serializer(type_: LogicalType) -> JavaInstance:
+    return _maker(_SERIALIZER_MAKERS, type_)(type_)
+
+
+def _array_serializer(type_: ArrayType) -> JavaInstance:
+    fields = {"eleSer": _serializer(type_.element), "eleType": _type(type_.element), "elementGetter": None}
+    return JavaInstance(f"{_RUNTIME}ArrayDataSerializer", fields)
+
+
+def _map_serializer(type_: MapType) -> JavaInstance:
+    fields: dict[str, Any] = {"keyGetter": None, "valueGetter": None}
+    fields |= {"keySerializer": _serializer(type_.key), "keyType": _type(type_.key)}
+    fields |= {"valueSerializer": _serializer(type_.value), "valueType": _type(type_.value)}
+    return JavaInstance(f"{_RUNTIME}MapDataSerializer", fields)
+
+
+def _row_serializer(type_: RowType) -> JavaInstance:
+    arity = len(type_.fields)
+    slots = (arity + 63 + 8) // 64 * 8 + 8 * arity
+    binary = JavaInstance(f"{_RUNTIME}BinaryRowDataSerializer", {"fixedLengthPartSize": slots, "numFields": arity})
+    serializers = JavaArray(f"[L{_SERIALIZER};", [_serializer(t) for t in type_.types])
+    types = JavaArray(f"[L{PACKAGE}LogicalType;", [_type(t) for t in type_.types])
+    fields = {"binarySerializer": binary, "fieldGetters": None, "fieldSerializers": serializers, "types": types}
+    return JavaInstance(f"{_RUNTIME}RowDataSerializer", fields)
+
+
+_SERIALIZER_MAKERS: Final[dict[type, _Maker]] = {
+    AtomicType: lambda t: _singleton(t.name),
+    TextType: lambda t: _singleton("TEXT"),
+    BytesType: lambda t: _singleton("BYTES"),
+    DateType: lambda t: _singleton("INT"),
+    TimeType: lambda t: _singleton("INT"),
+    DecimalType: lambda t: JavaInstance(f"{_RUNTIME}DecimalDataSerializer", {"precision": t.precision, "scale": t.scale}),
+    TimestampType: lambda t: JavaInstance(f"{_RUNTIME}TimestampDataSerializer", {"precision": t.precision}),
+    IntervalType: lambda t: _singleton("INT" if t.in_months else "BIGINT"),
+    ArrayType: _array_serializer,
+    MultisetType: lambda t: _map_serializer(t.as_map),
+    MapType: _map_serializer,
+    RowType: _row_serializer,
+}

@@ -1,0 +1,278 @@
+"""Types of Flink SQL as SQL writes them: ``ROW<id BIGINT NOT NULL, name STRING>`` (Flink: ``LogicalTypeParser``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_types import (
+    MAX_LENGTH,
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    RowField,
+    RowType,
+    TextType,
+    TimestampType,
+    TimeType,
+)
+
+_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^']|'')*')|([A-Za-z_]\w*)|([0-9]+)|([<>(),]))")
+_DECIMAL: Final = (10, 0)
+_TIMESTAMP: Final = 6
+_YEARS: Final = ("YEAR", "MONTH")
+_UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
+_MOST_NESTED: Final = 200
+
+_WORDS: Final[dict[str, Callable[[], LogicalType]]] = {
+    **{
+        name: (lambda atomic=atomic: AtomicType(atomic))  # type: ignore[misc]
+        for name, atomic in (
+            *((n, n) for n in ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "NULL", "VARIANT", "BITMAP")),
+            ("INTEGER", "INT"),
+        )
+    },
+    "STRING": TextType,
+    "BYTES": BytesType,
+    "DATE": DateType,
+}
+"""Types of one word."""
+
+
+def parse_logical_type(text: str) -> LogicalType:
+    """The type that a text is.
+
+    Parameters
+    ----------
+    text
+        A type of Flink SQL. Names of fields that are no identifiers stand between backticks.
+
+    Raises
+    ------
+    OptionError
+        If it is none; the message says where.
+    """
+    parser = _Parser(text)
+    found = parser.type()
+    parser.end()
+    return found
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._depth = 0
+
+    def type(self) -> LogicalType:
+        """A type, with what may stand behind it: ``NOT NULL``, ``ARRAY``, ``MULTISET``."""
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            raise self._problem(f"more than {_MOST_NESTED} types inside of one another", self._position)
+        found = self._nullable(self._plain())
+        while (word := self._peek().upper()) in ("ARRAY", "MULTISET"):
+            self._next()
+            found = self._nullable(ArrayType(found) if word == "ARRAY" else MultisetType(found))
+        self._depth -= 1
+        return found
+
+    def end(self) -> None:
+        if self._text[self._position :].strip():
+            raise self._problem("something is left over", self._position)
+
+    def _nullable(self, found: LogicalType) -> LogicalType:
+        if self._take("NOT"):
+            self._expect("NULL")
+            return replace(found, nullable=False)
+        self._take("NULL")
+        return found
+
+    def _plain(self) -> LogicalType:
+        start = self._position
+        word = self._next().upper()
+        if word in _WORDS:
+            return _WORDS[word]()
+        if word in _LONGER:
+            return _LONGER[word](self)
+        raise self._problem(f"{word!r} is no type of Flink SQL", start)
+
+    def _numbers(self, *defaults: int) -> list[int]:
+        """Numbers in parentheses, as many as there are defaults at most."""
+        start = self._position
+        if not self._take("("):
+            return list(defaults)
+        found = [self._number()]
+        while self._take(","):
+            found.append(self._number())
+        self._expect(")")
+        if len(found) > len(defaults):
+            raise self._problem(f"{len(found)} numbers where {len(defaults)} may be", start)
+        return found + list(defaults[len(found) :])
+
+    def _number(self) -> int:
+        start = self._position
+        token = self._next()
+        if not token.isdecimal() or int(token) > MAX_LENGTH:
+            raise self._problem("a number is wanted", start)
+        return int(token)
+
+    def _double(self) -> LogicalType:
+        self._take("PRECISION")
+        return AtomicType("DOUBLE")
+
+    def _char(self) -> LogicalType:
+        return TextType("VARCHAR" if self._take("VARYING") else "CHAR", *self._numbers(1))
+
+    def _varchar(self) -> LogicalType:
+        return TextType("VARCHAR", *self._numbers(1))
+
+    def _binary(self) -> LogicalType:
+        return BytesType("VARBINARY" if self._take("VARYING") else "BINARY", *self._numbers(1))
+
+    def _varbinary(self) -> LogicalType:
+        return BytesType("VARBINARY", *self._numbers(1))
+
+    def _decimal(self) -> LogicalType:
+        return DecimalType(*self._numbers(*_DECIMAL))
+
+    def _time(self) -> LogicalType:
+        (precision,) = self._numbers(0)
+        self._without_zone()
+        return TimeType(self._digits(precision))
+
+    def _timestamp(self) -> LogicalType:
+        (precision,) = self._numbers(_TIMESTAMP)
+        if self._take("WITH"):
+            for word in ("LOCAL", "TIME", "ZONE"):
+                self._expect(word)
+            return TimestampType(self._digits(precision), True)
+        self._without_zone()
+        return TimestampType(self._digits(precision))
+
+    def _timestamp_ltz(self) -> LogicalType:
+        return TimestampType(self._digits(*self._numbers(_TIMESTAMP)), True)
+
+    def _digits(self, precision: int) -> int:
+        if precision > 9:
+            raise self._problem(f"{precision} digits of a second, more than nine", self._position)
+        return precision
+
+    def _without_zone(self) -> None:
+        if self._take("WITHOUT"):
+            self._expect("TIME")
+            self._expect("ZONE")
+
+    def _interval(self) -> LogicalType:
+        start = self._position
+        first, of_first = self._unit()
+        last, of_last = self._unit() if self._take("TO") else (first, of_first)
+        if (first in _YEARS) != (last in _YEARS) or _UNITS.index(first) > _UNITS.index(last):
+            raise self._problem(f"there is no interval from {first} to {last}", start)
+        default = IntervalType(first if first == last else f"{first}_TO_{last}")
+        precision = of_first if of_first is not None and first in ("YEAR", "DAY") else default.precision
+        fraction = of_last if of_last is not None and last == "SECOND" else default.fraction
+        return IntervalType(default.resolution, precision, fraction)
+
+    def _unit(self) -> tuple[str, int | None]:
+        start = self._position
+        word = self._next().upper()
+        if word not in _UNITS:
+            raise self._problem(f"one of {', '.join(_UNITS)} is wanted", start)
+        return word, self._numbers(0)[0] if self._peek() == "(" else None
+
+    def _array(self) -> LogicalType:
+        (element,) = self._inside(1)
+        return ArrayType(element)
+
+    def _multiset(self) -> LogicalType:
+        (element,) = self._inside(1)
+        return MultisetType(element)
+
+    def _map(self) -> LogicalType:
+        return MapType(*self._inside(2))
+
+    def _inside(self, count: int) -> list[LogicalType]:
+        self._expect("<")
+        found = [self.type()]
+        while len(found) < count:
+            self._expect(",")
+            found.append(self.type())
+        self._expect(">")
+        return found
+
+    def _row(self) -> LogicalType:
+        start = self._position
+        opening = self._next()
+        if opening not in ("<", "("):
+            raise self._problem("the fields of a ROW stand in angle brackets", start)
+        closing = ">" if opening == "<" else ")"
+        fields: list[RowField] = []
+        if not self._take(closing):
+            fields.append(self._field())
+            while self._take(","):
+                fields.append(self._field())
+            self._expect(closing)
+        return RowType(tuple(fields))
+
+    def _field(self) -> RowField:
+        start = self._position
+        name = self._next()
+        if name.startswith("`"):
+            name = name[1:-1].replace("``", "`")
+        elif not name[0].isalpha() and name[0] != "_":
+            raise self._problem("the name of a field is wanted", start)
+        type_ = self.type()
+        description = self._next()[1:-1].replace("''", "'") if self._peek().startswith("'") else None
+        return RowField(name, type_, description)
+
+    def _take(self, token: str) -> bool:
+        found = self._peek().upper() == token
+        if found:
+            self._next()
+        return found
+
+    def _expect(self, token: str) -> None:
+        if not self._take(token):
+            raise self._problem(f"{token!r} is wanted", self._position)
+
+    def _peek(self) -> str:
+        match = _TOKEN.match(self._text, self._position)
+        return match[0].strip() if match else ""
+
+    def _next(self) -> str:
+        match = _TOKEN.match(self._text, self._position)
+        if match is None:
+            raise self._problem("something is missing", self._position)
+        self._position = match.end()
+        return match[0].strip()
+
+    def _problem(self, what: str, position: int) -> OptionError:
+        return OptionError(f"type {self._text!r}, at character {position}: {what}")
+
+
+_LONGER: Final[dict[str, Callable[[_Parser], LogicalType]]] = {
+    "DOUBLE": _Parser._double,
+    "CHAR": _Parser._char,
+    "VARCHAR": _Parser._varchar,
+    "BINARY": _Parser._binary,
+    "VARBINARY": _Parser._varbinary,
+    **dict.fromkeys(("DECIMAL", "DEC", "NUMERIC"), _Parser._decimal),
+    "TIME": _Parser._time,
+    "TIMESTAMP": _Parser._timestamp,
+    "TIMESTAMP_LTZ": _Parser._timestamp_ltz,
+    "INTERVAL": _Parser._interval,
+    "ARRAY": _Parser._array,
+    "MULTISET": _Parser._multiset,
+    "MAP": _Parser._map,
+    "ROW": _Parser._row,
+}
+"""Types of several words, or with something in brackets."""

@@ -1,0 +1,520 @@
+"""The types of Flink SQL (``org.apache.flink.table.types.logical``), as snapshots of the table serializers hold them.
+
+``str`` of a type is its summary in Flink SQL: ``DECIMAL(10, 2) NOT NULL``, ``ROW<`a` INT>``. Two types are equal where
+Flink's are; whether a timestamp is a time attribute makes no difference.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, elements
+
+PACKAGE: Final = "org.apache.flink.table.types.logical."
+MAX_LENGTH: Final = 2**31 - 1
+MAX_NESTED: Final = 100_000
+"""Most types that one type may consist of; shared parts count each time, so that a small file can't describe a huge type."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogicalType(ABC):
+    """A type of Flink SQL (Flink: ``LogicalType``)."""
+
+    nullable: bool = True
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """The type in SQL, whether nullable or not."""
+
+    @abstractmethod
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        """The Arrow type of a column of this type."""
+
+    def __str__(self) -> str:
+        return self.summary if self.nullable else f"{self.summary} NOT NULL"
+
+
+_ATOMIC: Final = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "NULL": pa.null(),
+    "VARIANT": pa.struct([("value", pa.binary()), ("metadata", pa.binary())]),
+    "BITMAP": pa.binary(),
+}
+
+
+@dataclass(frozen=True)
+class AtomicType(LogicalType):
+    """A type without parameters, by its SQL name: ``BOOLEAN``, ``TINYINT``, ``SMALLINT``, ``INT``, ``BIGINT``, ``FLOAT``,
+    ``DOUBLE``, ``NULL``, ``VARIANT`` or ``BITMAP``.
+    """
+
+    name: str
+
+    @property
+    def summary(self) -> str:
+        return self.name
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return _ATOMIC[self.name]
+
+
+@dataclass(frozen=True)
+class DateType(LogicalType):
+    """A day (Flink: ``DateType``)."""
+
+    @property
+    def summary(self) -> str:
+        return "DATE"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string() if options.as_text else pa.date32()
+
+
+@dataclass(frozen=True)
+class TimeType(LogicalType):
+    """A time of day; milliseconds whatever the precision says (Flink: ``TimeType``)."""
+
+    precision: int = 0
+
+    @property
+    def summary(self) -> str:
+        return f"TIME({self.precision})"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+
+@dataclass(frozen=True)
+class TextType(LogicalType):
+    """``CHAR`` or ``VARCHAR``; ``STRING`` is the longest of them (Flink: ``CharType``, ``VarCharType``)."""
+
+    name: str = "VARCHAR"
+    length: int = MAX_LENGTH
+
+    @property
+    def summary(self) -> str:
+        return "STRING" if (self.name, self.length) == ("VARCHAR", MAX_LENGTH) else f"{self.name}({self.length})"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+
+@dataclass(frozen=True)
+class BytesType(LogicalType):
+    """``BINARY`` or ``VARBINARY``; ``BYTES`` is the longest of them (Flink: ``BinaryType``, ``VarBinaryType``)."""
+
+    name: str = "VARBINARY"
+    length: int = MAX_LENGTH
+
+    @property
+    def summary(self) -> str:
+        return "BYTES" if (self.name, self.length) == ("VARBINARY", MAX_LENGTH) else f"{self.name}({self.length})"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+
+@dataclass(frozen=True)
+class DecimalType(LogicalType):
+    """A decimal number of at most 38 digits (Flink: ``DecimalType``)."""
+
+    precision: int
+    scale: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.precision <= 38 and 0 <= self.scale <= self.precision):
+            raise UnsupportedFormatError(f"{self.summary} is no type of Flink SQL: precision 1 to 38, scale up to precision")
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether values fit a long."""
+        return self.precision <= 18
+
+    @property
+    def summary(self) -> str:
+        return f"DECIMAL({self.precision}, {self.scale})"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.decimal128(self.precision, self.scale)
+
+
+@dataclass(frozen=True)
+class TimestampType(LogicalType):
+    """A date and time without a zone, or a point in time (Flink: ``TimestampType``, ``LocalZonedTimestampType``).
+
+    ``kind`` is ``REGULAR``, or ``ROWTIME`` or ``PROCTIME`` for time attributes.
+    """
+
+    precision: int = 6
+    local_zoned: bool = False
+    kind: str = field(default="REGULAR", compare=False)
+
+    @property
+    def is_compact(self) -> bool:
+        """Whether values are milliseconds alone."""
+        return self.precision <= 3
+
+    @property
+    def summary(self) -> str:
+        attribute = "" if self.kind == "REGULAR" else f" *{self.kind}*"
+        return f"TIMESTAMP{'_LTZ' if self.local_zoned else ''}({self.precision}){attribute}"
+
+    def __str__(self) -> str:
+        # Flink puts the mark of a time attribute last.
+        text, _, mark = self.summary.partition(" ")
+        return " ".join(part for part in (text, "" if self.nullable else "NOT NULL", mark) if part)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        if options.as_text:
+            return pa.string()
+        return pa.timestamp("us", tz="UTC" if self.local_zoned else None)
+
+
+_INTERVALS: Final = {
+    "YEAR": "INTERVAL YEAR({0})",
+    "YEAR_TO_MONTH": "INTERVAL YEAR({0}) TO MONTH",
+    "MONTH": "INTERVAL MONTH",
+    "DAY": "INTERVAL DAY({0})",
+    "DAY_TO_HOUR": "INTERVAL DAY({0}) TO HOUR",
+    "DAY_TO_MINUTE": "INTERVAL DAY({0}) TO MINUTE",
+    "DAY_TO_SECOND": "INTERVAL DAY({0}) TO SECOND({1})",
+    "HOUR": "INTERVAL HOUR",
+    "HOUR_TO_MINUTE": "INTERVAL HOUR TO MINUTE",
+    "HOUR_TO_SECOND": "INTERVAL HOUR TO SECOND({1})",
+    "MINUTE": "INTERVAL MINUTE",
+    "MINUTE_TO_SECOND": "INTERVAL MINUTE TO SECOND({1})",
+    "SECOND": "INTERVAL SECOND({1})",
+}
+
+
+@dataclass(frozen=True)
+class IntervalType(LogicalType):
+    """An interval of months, held as an int, or of milliseconds, held as a long (Flink: ``YearMonthIntervalType``,
+    ``DayTimeIntervalType``).
+
+    ``precision`` is that of years or days, ``fraction`` that of seconds.
+    """
+
+    resolution: str
+    precision: int = 2
+    fraction: int = 6
+
+    @property
+    def in_months(self) -> bool:
+        """Whether it counts months and not milliseconds."""
+        return self.resolution in ("YEAR", "YEAR_TO_MONTH", "MONTH")
+
+    @property
+    def summary(self) -> str:
+        return _INTERVALS[self.resolution].format(self.precision, self.fraction)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.int32() if self.in_months else pa.int64()
+
+
+@dataclass(frozen=True)
+class ArrayType(LogicalType):
+    """An array (Flink: ``ArrayType``)."""
+
+    element: LogicalType
+
+    @property
+    def summary(self) -> str:
+        return f"ARRAY<{self.element}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.element.arrow_type(options))
+
+
+@dataclass(frozen=True)
+class MapType(LogicalType):
+    """A map (Flink: ``MapType``)."""
+
+    key: LogicalType
+    value: LogicalType
+
+    @property
+    def summary(self) -> str:
+        return f"MAP<{self.key}, {self.value}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.map_(self.key.arrow_type(options), self.value.arrow_type(options))
+
+
+@dataclass(frozen=True)
+class MultisetType(LogicalType):
+    """A bag: a map from element to number (Flink: ``MultisetType``)."""
+
+    element: LogicalType
+
+    @property
+    def as_map(self) -> MapType:
+        """The map that holds it."""
+        return MapType(self.element, AtomicType("INT", nullable=False), nullable=self.nullable)
+
+    @property
+    def summary(self) -> str:
+        return f"MULTISET<{self.element}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.as_map.arrow_type(options)
+
+
+@dataclass(frozen=True)
+class RowField:
+    """A field of a row or a structured type."""
+
+    name: str
+    type: LogicalType
+    description: str | None = None
+
+    def __str__(self) -> str:
+        text = f"{_escape(self.name)} {self.type}"
+        return text if self.description is None else f"{text} '...'"
+
+
+@dataclass(frozen=True)
+class RowType(LogicalType):
+    """A row (Flink: ``RowType``)."""
+
+    fields: tuple[RowField, ...]
+
+    @classmethod
+    def of(cls, *types: LogicalType) -> RowType:
+        """A row whose fields have no names of their own: ``f0``, ``f1``, …"""
+        return cls(tuple(RowField(f"f{i}", t) for i, t in enumerate(types)))
+
+    @property
+    def types(self) -> tuple[LogicalType, ...]:
+        """The fields' types."""
+        return tuple(f.type for f in self.fields)
+
+    @property
+    def summary(self) -> str:
+        return f"ROW<{', '.join(map(str, self.fields))}>"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        kind = [pa.field("row_kind", pa.string())] if options.row_kind else []
+        fields = [pa.field(n, t.arrow_type(options)) for n, t in zip(self.names, self.types, strict=True)]
+        return pa.struct(kind + fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The fields' names, made distinct: Flink lets a row have two fields of one name."""
+        names: list[str] = []
+        for position, f in enumerate(self.fields):
+            name = f.name
+            while name in names:
+                name = f"{name}_{position}"
+            names.append(name)
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class StructuredType(RowType):
+    """An object with named attributes, those of its supertype first (Flink: ``StructuredType``)."""
+
+    identifier: str = ""
+    class_name: str = ""
+
+    @property
+    def summary(self) -> str:
+        return self.identifier or f"*{self.class_name}*"
+
+
+@dataclass(frozen=True)
+class DistinctType(LogicalType):
+    """Another name for a type (Flink: ``DistinctType``)."""
+
+    identifier: str
+    source: LogicalType
+
+    @property
+    def summary(self) -> str:
+        return self.identifier
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.source.arrow_type(options)
+
+
+@dataclass(frozen=True)
+class RawType(LogicalType):
+    """A Java class unknown to SQL: its bytes, by a serializer that only Java can make sense of (Flink: ``RawType``)."""
+
+    class_name: str
+
+    @property
+    def summary(self) -> str:
+        return f"RAW('{self.class_name}', '...')"
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+
+def _escape(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def without_name_and_alias(type_: LogicalType) -> LogicalType:
+    """The type that holds values of ``type_``: that of a distinct type's source, a multiset's map."""
+    while isinstance(type_, DistinctType):
+        type_ = type_.source
+    return type_.as_map if isinstance(type_, MultisetType) else type_
+
+
+# From Java
+
+
+class _Converter:
+    """From Java objects; counts what it makes, and refuses objects that contain themselves."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._open: set[int] = set()
+
+    def type(self, content: Any) -> LogicalType:
+        maker = _TYPES.get(class_name(content).removeprefix(PACKAGE)) if isinstance(content, JavaInstance) else None
+        if maker is None:
+            raise UnsupportedFormatError(f"Java class {class_name(content)} is no type of Flink SQL that can be read")
+        self._made += 1
+        if id(content) in self._open or self._made > MAX_NESTED:
+            raise UnsupportedFormatError(f"a type contains itself or more than {MAX_NESTED} others")
+        self._open.add(id(content))
+        result = maker(self, content, content.get("isNullable"))
+        self._open.discard(id(content))
+        return result
+
+    def fields(self, content: Any) -> tuple[RowField, ...]:
+        return tuple(RowField(e.get("name"), self.type(e.get("type")), e.get("description")) for e in elements(content))
+
+
+def _structured(converter: _Converter, content: JavaInstance, nullable: bool) -> LogicalType:
+    inherited = content.get("superType")
+    own = converter.fields(content.get("attributes"))
+    above = converter.type(inherited) if inherited is not None else None
+    fields = (*above.fields, *own) if isinstance(above, RowType) else own
+    return StructuredType(fields, _identifier(content), _implementation(content), nullable=nullable)
+
+
+def _implementation(content: JavaInstance) -> str:
+    """The class: in snapshots of 2.1 and later its name may stand alone, for classes that are not there."""
+    implementation = content.fields.get("implementationClass")
+    if isinstance(implementation, JavaClass):
+        return implementation.name
+    return str(content.fields.get("className") or "")
+
+
+def _identifier(content: JavaInstance) -> str:
+    identifier = content.get("objectIdentifier")
+    if identifier is None:
+        return ""
+    parts = (identifier.fields.get(n) for n in ("catalogName", "databaseName", "objectName"))
+    return ".".join(_escape(p) for p in parts if p)
+
+
+def _name_of(content: JavaInstance, name: str) -> str:
+    value = content.get(name)
+    if isinstance(value, JavaEnum):
+        return value.constant
+    return value.name if isinstance(value, JavaClass) else class_name(value)
+
+
+_Maker = Callable[[_Converter, JavaInstance, bool], LogicalType]
+
+
+def _atomic(name: str) -> _Maker:
+    return lambda converter, content, nullable: AtomicType(name, nullable=nullable)
+
+
+def _sized(type_: Callable[..., LogicalType], name: str) -> _Maker:
+    return lambda converter, content, nullable: type_(name, content.get("length"), nullable=nullable)
+
+
+def _timestamp(local_zoned: bool) -> _Maker:
+    return lambda converter, content, nullable: TimestampType(
+        content.get("precision"), local_zoned, _name_of(content, "kind"), nullable=nullable
+    )
+
+
+def _raw(of: str) -> _Maker:
+    return lambda converter, content, nullable: RawType(_name_of(content, of), nullable=nullable)
+
+
+_TYPES: Final[dict[str, _Maker]] = {
+    "BooleanType": _atomic("BOOLEAN"),
+    "TinyIntType": _atomic("TINYINT"),
+    "SmallIntType": _atomic("SMALLINT"),
+    "IntType": _atomic("INT"),
+    "BigIntType": _atomic("BIGINT"),
+    "FloatType": _atomic("FLOAT"),
+    "DoubleType": _atomic("DOUBLE"),
+    "NullType": _atomic("NULL"),
+    "VariantType": _atomic("VARIANT"),
+    "BitmapType": _atomic("BITMAP"),
+    "DateType": lambda converter, content, nullable: DateType(nullable=nullable),
+    "TimeType": lambda converter, content, nullable: TimeType(content.get("precision"), nullable=nullable),
+    "CharType": _sized(TextType, "CHAR"),
+    "VarCharType": _sized(TextType, "VARCHAR"),
+    "BinaryType": _sized(BytesType, "BINARY"),
+    "VarBinaryType": _sized(BytesType, "VARBINARY"),
+    "DecimalType": lambda converter, content, nullable: DecimalType(
+        content.get("precision"), content.get("scale"), nullable=nullable
+    ),
+    "TimestampType": _timestamp(local_zoned=False),
+    "LocalZonedTimestampType": _timestamp(local_zoned=True),
+    "YearMonthIntervalType": lambda converter, content, nullable: IntervalType(
+        _name_of(content, "resolution"), content.get("yearPrecision"), nullable=nullable
+    ),
+    "DayTimeIntervalType": lambda converter, content, nullable: IntervalType(
+        _name_of(content, "resolution"), content.get("dayPrecision"), content.get("fractionalPrecision"), nullable=nullable
+    ),
+    "ArrayType": lambda converter, content, nullable: ArrayType(converter.type(content.get("elementType")), nullable=nullable),
+    "MultisetType": lambda converter, content, nullable: MultisetType(
+        converter.type(content.get("elementType")), nullable=nullable
+    ),
+    "MapType": lambda converter, content, nullable: MapType(
+        converter.type(content.get("keyType")), converter.type(content.get("valueType")), nullable=nullable
+    ),
+    "RowType": lambda converter, content, nullable: RowType(converter.fields(content.get("fields")), nullable=nullable),
+    "StructuredType": _structured,
+    "DistinctType": lambda converter, content, nullable: DistinctType(
+        _identifier(content), converter.type(content.get("sourceType")), nullable=nullable
+    ),
+    "RawType": _raw("clazz"),
+    "AnyType": _raw("clazz"),
+    "TypeInformationRawType": _raw("typeInfo"),
+    "TypeInformationAnyType": _raw("typeInfo"),
+}
+"""Every class of Flink SQL's types that a serializer can have; any other is refused by name."""
+
+
+def logical_type(content: Any) -> LogicalType:
+    """The type that a Java object of ``org.apache.flink.table.types.logical`` is.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the object is of another class; the message names it.
+    """
+    return _Converter().type(content)
+
+
+def type_of_data_type(content: Any) -> LogicalType:
+    """The logical type of a Java object of ``org.apache.flink.table.types.DataType``."""
+    if not isinstance(content, JavaInstance) or "logicalType" not in content.fields:
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is no DataType of Flink SQL")
+    return logical_type(content.get("logicalType"))

@@ -1,0 +1,479 @@
+"""Collections and small records that operators of Flink SQL keep beside rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    VARIABLE,
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_nested_snapshots,
+    read_versioned_snapshot,
+    register_simple,
+    write_nested_snapshots,
+    write_versioned_snapshot,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.collections import MapSerializer, NullFlagged
+from state_processor.serializers.core.composite import NullableSerializer
+from state_processor.serializers.core.templates import (
+    FieldsSerializer,
+    NestedDelegatingSerializer,
+    NestedSerializer,
+    SignFlippedLongSerializer,
+    register_nested,
+)
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.java.object_input import JavaInstance, JavaObject, read_java_object
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.table.rowdata import worst_of_nested
+from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+MULTISET: Final = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
+SORTED_LONG_SNAPSHOT: Final = "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot"
+_LONG: Final = NumberSerializer("LONG")
+
+LINKED_LIST_SNAPSHOT: Final = f"{TABLE}LinkedListSerializer$LinkedListSerializerSnapshot"
+_NULL_MASK_SINCE: Final = 2
+_NULL_MASK_OPTIONAL_SINCE: Final = 3
+
+
+class LinkedListSerializer(TypeSerializer):
+    """``LinkedList``: a count, a bit mask of null elements, the elements that are there (Flink: ``LinkedListSerializer``).
+
+    Parameters
+    ----------
+    element
+        The serializer of an element.
+    has_null_mask
+        Whether there is a mask; Flink 1.13 and earlier wrote none.
+    outer_version
+        Version of the snapshot, where an older Flink wrote it.
+    """
+
+    smallest = 4
+
+    def __init__(
+        self, element: TypeSerializer, *, has_null_mask: bool = True, outer_version: int = _NULL_MASK_OPTIONAL_SINCE
+    ) -> None:
+        self.element = element
+        self.has_null_mask = has_null_mask
+        self._outer_version = outer_version
+
+    def __str__(self) -> str:
+        return f"LIST<{self.element}>"
+
+    def _nulls(self, source: DataInput) -> list[bool]:
+        if not self.has_null_mask:
+            return [False] * source.read_count("list elements", self.element.smallest)
+        start, count = source.position, source.read_int()
+        if count < 0:
+            raise source.corrupt(f"{count} list elements announced", start)
+        mask = source.read_bytes((count + 7) // 8, "bit mask of a list")
+        return [bool(mask[i >> 3] & 0x80 >> (i & 7)) for i in range(count)]
+
+    def read(self, source: DataInput) -> list[Any]:
+        return [None if null else self.element.read(source) for null in self._nulls(source)]
+
+    def skip(self, source: DataInput) -> None:
+        for null in self._nulls(source):
+            if not null:
+                self.element.skip(source)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        target.write_int(len(value))
+        if self.has_null_mask:
+            mask = bytearray((len(value) + 7) // 8)
+            for i, element in enumerate(value):
+                mask[i >> 3] |= (element is None) * (0x80 >> (i & 7))
+            target.write_bytes(mask)
+        for element in value:
+            if element is not None:
+                self.element.write(element, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.element.arrow_type(options))
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
+        return [None if v is None else self.element.present(v, options) for v in value]
+
+    def accept(self, value: Sequence[Any]) -> list[Any]:
+        return [None if v is None else self.element.accept(v) for v in value]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        child = column.child(0)
+        if not self.has_null_mask:
+            with builder.counted(column, smallest=self.element.smallest):
+                self.element.emit(builder, child)
+            return
+        mask, _, _ = (builder.register() for _ in range(3))
+        head = builder.op(ops.MASKED, column, mask, child.index)
+        test = builder.op(ops.MASKED_NULL, child, mask, *builder.null_range(child))
+        self.element.emit(builder, child)
+        builder.patch(test, 3, builder.here)
+        builder.op(ops.MASKED_NEXT, column, mask, child.index, 0, head + 1)
+        builder.patch(head, 3, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        child = column.child(0)
+        with builder.unless(encode_ops.LIST, column, encode_ops.COUNTED), builder.field("element"):
+            if self.has_null_mask:
+                builder.op(encode_ops.NULL_BITS, column, child.index)
+            first = builder.here
+            with builder.unless(encode_ops.SKIP_NULL if self.has_null_mask else encode_ops.REQUIRE, child):
+                self.element.emit_encode(builder, child)
+            builder.op(encode_ops.LIST_NEXT, column, encode_ops.COUNTED, 0, 0, first)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        snapshot = LinkedListSerializerSnapshot(
+            LINKED_LIST_SNAPSHOT, [self.element.snapshot()], outer_version=self._outer_version
+        )
+        snapshot.has_null_mask = self.has_null_mask
+        return snapshot
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return hashing.of_units((0 if v is None else self.element.hash_code(v) for v in value), start=1)
+
+
+class LinkedListSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`LinkedListSerializer`."""
+
+    current_outer_version = _NULL_MASK_OPTIONAL_SINCE
+    has_null_mask = True
+
+    def read_outer(self, source: DataInput) -> None:
+        self.has_null_mask = self.outer_version >= _NULL_MASK_SINCE
+        if self.outer_version >= _NULL_MASK_OPTIONAL_SINCE:
+            self.has_null_mask = source.read_boolean()
+
+    def write_outer(self, target: DataOutput) -> None:
+        if self.outer_version >= _NULL_MASK_OPTIONAL_SINCE:
+            target.write_boolean(self.has_null_mask)
+
+    def resolve_outer(self, new: Any) -> SchemaCompatibility:
+        if self.has_null_mask != new.has_null_mask:
+            return SchemaCompatibility.compatible_after_migration()
+        return SchemaCompatibility.compatible_as_is()
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return LinkedListSerializer(nested[0], has_null_mask=self.has_null_mask, outer_version=self.outer_version)
+
+
+class DataViewSerializer(NestedDelegatingSerializer):
+    """A data view of an accumulator: as the list or map inside."""
+
+    def __init__(self, content: TypeSerializer) -> None:
+        super().__init__(content, content)
+
+    def __str__(self) -> str:
+        return str(self.content)
+
+    def hash_code(self, value: Any) -> int:
+        return self.content.hash_code(value)
+
+
+class ListViewSerializer(DataViewSerializer):
+    """``ListView`` of an accumulator: a list."""
+
+    snapshot_class = f"{DATA_VIEW}ListViewSerializerSnapshot"
+
+
+class MapViewSerializer(DataViewSerializer):
+    """``MapView`` of an accumulator: a map."""
+
+    snapshot_class = f"{DATA_VIEW}MapViewSerializerSnapshot"
+
+
+class NullAwareMapSerializer(NestedSerializer):
+    """A map of which keys can be null: a count, then null flag and key, null flag and value (Flink: ``NullAwareMapSerializer``).
+
+    Spark's maps have no null keys, so that a column is an array of structs with ``key`` and ``value``.
+    """
+
+    snapshot_class = f"{DATA_VIEW}NullAwareMapSerializerSnapshot"
+    nested_count = 2
+    smallest = 4
+
+    def __init__(self, *nested: TypeSerializer) -> None:
+        super().__init__(*nested)
+        self.key, self.value = (NullFlagged(n) for n in nested)
+
+    def __str__(self) -> str:
+        return f"MAP<{self.key},{self.value}>"
+
+    def read(self, source: DataInput) -> list[tuple[Any, Any]]:
+        return [(self.key.read(source), self.value.read(source)) for _ in range(source.read_count("map entries", 2))]
+
+    def skip(self, source: DataInput) -> None:
+        for _ in range(source.read_count("map entries", 2)):
+            self.key.skip(source)
+            self.value.skip(source)
+
+    def write(self, value: Sequence[tuple[Any, Any]], target: DataOutput) -> None:
+        target.write_int(len(value))
+        for k, v in value:
+            self.key.write(k, target)
+            self.value.write(v, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(pa.struct([("key", self.key.arrow_type(options)), ("value", self.value.arrow_type(options))]))
+
+    def present(self, value: Sequence[tuple[Any, Any]], options: DecodeOptions) -> list[dict[str, Any]]:
+        return [{"key": self.key.present(k, options), "value": self.value.present(v, options)} for k, v in value]
+
+    def accept(self, value: Any) -> list[tuple[Any, Any]]:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        entries = ((p["key"], p["value"]) if isinstance(p, Mapping) else p for p in pairs)
+        return [(self.key.accept(k), self.value.accept(v)) for k, v in entries]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, smallest=2):
+            entry = column.child(0)
+            builder.op(ops.VALID, entry)
+            self.key.emit(builder, entry.child(0))
+            self.value.emit(builder, entry.child(1))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.elements(column, encode_ops.COUNTED):
+            entry = column.child(0)
+            builder.op(encode_ops.REQUIRE, entry)
+            for name, part in (("key", self.key), ("value", self.value)):
+                with builder.field(name):
+                    part.emit_encode(builder, entry.named(name))
+
+    def hash_code(self, value: Sequence[tuple[Any, Any]]) -> int:
+        return hashing.wrap(sum(self.key.hash_code(k) ^ self.value.hash_code(v) for k, v in value))
+
+
+class SortedMapSerializer(MapSerializer):
+    """``SortedMap``: as a map, in the order of a comparator that the snapshot holds (Flink: ``SortedMapSerializer``)."""
+
+    def __init__(self, key: TypeSerializer, value: TypeSerializer, written: SortedMapSerializerSnapshot) -> None:
+        super().__init__(key, value)
+        self._written = written
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self._written
+
+
+class SortedMapSerializerSnapshot(TypeSerializerSnapshot):
+    """Of :class:`SortedMapSerializer`: the comparator as a Java object, snapshots of key and value."""
+
+    def __init__(
+        self, class_name: str, comparator: JavaObject, nested: Sequence[TypeSerializerSnapshot], version: int | None = None
+    ) -> None:
+        super().__init__(class_name, version)
+        self.comparator = comparator
+        self.nested = tuple(nested)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> SortedMapSerializerSnapshot:
+        comparator, nested = read_java_object(source), read_nested_snapshots(source)
+        if len(nested) != 2:
+            raise source.corrupt(f"snapshots of key and value of a sorted map expected, found {len(nested)}")
+        return cls(class_name, comparator, nested, version)
+
+    def write(self, target: DataOutput) -> None:
+        target.write_bytes(self.comparator.raw)
+        write_nested_snapshots(self.nested, target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        key, value = (n.restore_serializer() for n in self.nested)
+        return SortedMapSerializer(key, value, self)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, SortedMapSerializerSnapshot)
+        if _order(self.comparator.content) != _order(new.comparator.content):
+            return SchemaCompatibility.incompatible(f"the comparator {self.comparator.class_name} orders differently now")
+        return worst_of_nested(self.nested, new.nested)
+
+
+_GENERATED: Final = "generatedRecordComparator"
+"""Code made from the comparator's other fields; its class has another name in every job."""
+
+
+def _order(content: Any) -> Any:
+    """What a comparator compares, in a form that can be compared itself."""
+    if isinstance(content, JavaInstance):
+        fields = {name: _order(value) for name, value in content.fields.items() if name != _GENERATED}
+        return content.class_name, fields, [_order(a) for a in content.annotations]
+    return [_order(c) for c in content] if isinstance(content, list) else content
+
+
+class WindowKey(NamedTuple):
+    """A window and a key: what records of a window are buffered under."""
+
+    window: int
+    key: Any
+
+
+class WindowKeySerializer(NestedDelegatingSerializer):
+    """:class:`WindowKey`: the window as a long, the key (Flink: ``WindowKeySerializer``)."""
+
+    snapshot_class = f"{TABLE}WindowKeySerializer$WindowKeySerializerSnapshot"
+
+    def __init__(self, key: TypeSerializer) -> None:
+        super().__init__(FieldsSerializer(WindowKey, {"window": _LONG, "key": key}), key)
+        self.key = key
+        self.length = VARIABLE
+
+    def __str__(self) -> str:
+        return f"WINDOW_KEY<{self.key}>"
+
+    def hash_code(self, value: WindowKey) -> int:
+        return hashing.of_units((hashing.of_long(value.window), self.key.hash_code(value.key)))
+
+
+class SortedLongSerializer(SignFlippedLongSerializer):
+    """A long whose bytes sort as its values do (since 2.3)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snapshot_class = SORTED_LONG_SNAPSHOT
+
+
+# The sequenced multiset of sinks that keep changes in order (since 2.2)
+
+
+class Node(NamedTuple):
+    """A row of a sequenced multiset, and its neighbours by sequence number."""
+
+    row: Any
+    sequence: int
+    previous: int | None
+    next: int | None
+    next_for_record: int | None
+    timestamp: int
+
+
+class NodeSerializer(NestedDelegatingSerializer):
+    """:class:`Node`: its six fields one after the other.
+
+    Parameters
+    ----------
+    row
+        The serializer of the row.
+    others
+        Those of the other fields, where they are known from a snapshot; they are never of other types.
+    """
+
+    snapshot_class = f"{MULTISET}NodeSerializer$NodeSerializerSnapshot"
+    outer_version = 0
+    nested_count = 6
+
+    def __init__(self, row: TypeSerializer, *others: TypeSerializer) -> None:
+        optional = NullableSerializer(_LONG, padding=8)
+        nested = (row, *(others or (_LONG, optional, optional, optional, _LONG)))
+        super().__init__(FieldsSerializer(Node, dict(zip(Node._fields, nested, strict=True))), *nested)
+
+    def __str__(self) -> str:
+        return f"NODE<{self.nested[0]}>"
+
+
+class RowSequence(NamedTuple):
+    """Sequence numbers of the first and the last occurrence of a row (Flink: ``RowSqnInfo``)."""
+
+    first: int
+    last: int
+
+
+class MultisetInfo(NamedTuple):
+    """Highest sequence number and size of a sequenced multiset (Flink: ``MetaSqnInfo``)."""
+
+    highest: int
+    size: int
+
+
+class TwoLongsSerializer(NestedDelegatingSerializer):
+    """A named tuple of two longs; the snapshot holds their serializers."""
+
+    outer_version = 0
+    nested_count = 2
+    value_class: type[RowSequence | MultisetInfo]
+
+    def __init__(self, *nested: TypeSerializer) -> None:
+        fields = dict(zip(self.value_class._fields, (_LONG, _LONG), strict=True))
+        super().__init__(FieldsSerializer(self.value_class, fields), *(nested or fields.values()))
+
+    def __str__(self) -> str:
+        return str(self.content)
+
+
+class RowSequenceSerializer(TwoLongsSerializer):
+    """Of :class:`RowSequence`."""
+
+    snapshot_class = f"{MULTISET}RowSqnInfoSerializer$RowSqnInfoSerializerSnapshot"
+    value_class = RowSequence
+
+
+class MultisetInfoSerializer(TwoLongsSerializer):
+    """Of :class:`MultisetInfo`."""
+
+    snapshot_class = f"{MULTISET}MetaSqnInfoSerializer$MetaSqnInfoSerializerSnapshot"
+    value_class = MultisetInfo
+
+
+class RowDataKeySerializerSnapshot(TypeSerializerSnapshot):
+    """Of rows that generated code compares and hashes, which makes no difference to their bytes (Flink:
+    ``RowDataKeySerializer``).
+    """
+
+    current_version = 0
+
+    def __init__(
+        self, class_name: str, code: tuple[bytes, bytes], inner: TypeSerializerSnapshot, version: int | None = None
+    ) -> None:
+        super().__init__(class_name, version)
+        self.code = code
+        self.inner = inner
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> RowDataKeySerializerSnapshot:
+        equaliser = source.read_bytes(source.read_int(), "generated equaliser")
+        hash_function = source.read_bytes(source.read_int(), "generated hash function")
+        return cls(class_name, (equaliser, hash_function), read_versioned_snapshot(source), version)
+
+    def write(self, target: DataOutput) -> None:
+        for code in self.code:
+            target.write_int(len(code))
+            target.write_bytes(code)
+        write_versioned_snapshot(self.inner, target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return WrappingSerializer(self.inner.restore_serializer(), lambda _: self)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, RowDataKeySerializerSnapshot)
+        return self.inner.resolve_schema_compatibility(new.inner)
+
+
+register_snapshot(LINKED_LIST_SNAPSHOT, LinkedListSerializerSnapshot)
+register_snapshot(f"{TABLE}SortedMapSerializerSnapshot", SortedMapSerializerSnapshot)
+register_snapshot(f"{MULTISET}RowDataKeySerializerSnapshot", RowDataKeySerializerSnapshot)
+for _serializer in (
+    ListViewSerializer,
+    MapViewSerializer,
+    NullAwareMapSerializer,
+    WindowKeySerializer,
+    NodeSerializer,
+    RowSequenceSerializer,
+    MultisetInfoSerializer,
+):
+    register_nested(_serializer)
+register_simple(SortedLongSerializer())

@@ -1,0 +1,309 @@
+"""Serializers by which PyFlink's table runtime exchanges rows with Python (Flink: ``…typeutils.serializers.python``).
+
+They write values one after the other where the table runtime has binary rows. Snapshots of arrays and maps hold Java objects
+only; their elements are written as Flink's ``PythonTypeUtils`` has it for the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
+from state_processor.serializers.core.composite import RowSerializer
+from state_processor.serializers.core.temporal import LocalDate, present_date
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import register_snapshot, register_snapshots
+from state_processor.serializers.table.binary_values import (
+    decode_text,
+    encode_text,
+    present_decimal,
+    time_text,
+    to_decimal,
+    to_epoch_day,
+    to_millis_of_day,
+    to_unscaled,
+)
+from state_processor.serializers.table.logical_types import (
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    LogicalType,
+    MapType,
+    RowType,
+    TextType,
+    TimestampType,
+    TimeType,
+)
+from state_processor.serializers.table.rowdata import JavaObjectsSnapshot, RowDataSerializerSnapshot
+from state_processor.serializers.table.single_values import NumbersSnapshot, StringDataSerializer, TimestampDataSerializer
+
+PYTHON: Final = "org.apache.flink.table.runtime.typeutils.serializers.python."
+
+
+class _IntSerializer(SimpleSerializer):
+    """An int that stands for something else."""
+
+    length = smallest = 4
+    type: LogicalType
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+    def read(self, source: DataInput) -> int:
+        return source.read_int()
+
+    def write(self, value: int, target: DataOutput) -> None:
+        target.write_int(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.type.arrow_type(options)
+
+    def hash_code(self, value: int) -> int:
+        return value
+
+
+class PythonDateSerializer(_IntSerializer):
+    """A day: days since 1970 (Flink: ``DateSerializer`` of the Python package)."""
+
+    snapshot_class = f"{PYTHON}DateSerializer$DateSerializerSnapshot"
+    type = DateType()
+
+    def accept(self, value: Any) -> int:
+        return to_epoch_day(value)
+
+    def present(self, value: int, options: DecodeOptions) -> date | str:
+        return present_date(LocalDate.of_epoch_day(value), options)
+
+
+class PythonTimeSerializer(_IntSerializer):
+    """A time of day: its milliseconds (Flink: ``TimeSerializer`` of the Python package)."""
+
+    snapshot_class = f"{PYTHON}TimeSerializer$TimeSerializerSnapshot"
+    type = TimeType()
+
+    def accept(self, value: Any) -> int:
+        return to_millis_of_day(value)
+
+    def present(self, value: int, options: DecodeOptions) -> str:
+        return time_text(value)
+
+
+class PythonBigDecimalSerializer(StringDataSerializer):
+    """A decimal of any size as its text (Flink: ``BigDecSerializer`` of the Python package)."""
+
+    snapshot_class = f"{PYTHON}BigDecSerializer$BigDecSerializerSnapshot"
+
+    def __str__(self) -> str:
+        return "BIG_DEC"
+
+
+DECIMAL_SNAPSHOT: Final = f"{PYTHON}DecimalDataSerializer$DecimalSerializerSnapshot"
+
+
+class PythonDecimalSerializer(TypeSerializer):
+    """A decimal as its text (Flink: ``DecimalDataSerializer`` of the Python package)."""
+
+    smallest = 5
+
+    def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
+        self.type = DecimalType(precision, scale)
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return self.type.summary
+
+    def read(self, source: DataInput) -> Decimal:
+        start = source.position
+        text = decode_text(source.read_bytes(source.read_int(), "decimal"))
+        try:
+            return Decimal(text)
+        except InvalidOperation:
+            raise source.corrupt(f"{text!r} is no decimal", start) from None
+
+    def write(self, value: Decimal, target: DataOutput) -> None:
+        to_unscaled(value, self.type)
+        data = encode_text(str(value))
+        target.write_int(len(data))
+        target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.type.arrow_type(options)
+
+    def accept(self, value: Any) -> Decimal:
+        return to_decimal(to_unscaled(value, self.type), self.type.scale)
+
+    def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
+        return present_decimal(value, self.type)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return PythonDecimalSerializerSnapshot(self._snapshot_class, [self.type.precision, self.type.scale])
+
+
+class PythonDecimalSerializerSnapshot(NumbersSnapshot):
+    """Of :class:`PythonDecimalSerializer`."""
+
+    current_version = 1
+    names = ("precision", "scale")
+
+    def create_serializer(self, *numbers: int) -> TypeSerializer:
+        precision, scale = numbers
+        return PythonDecimalSerializer(precision, scale, self.class_name)
+
+
+TIMESTAMP_SNAPSHOT: Final = f"{PYTHON}TimestampSerializer$TimestampSerializerSnapshot"
+
+
+class PythonTimestampSerializer(TimestampDataSerializer):
+    """``java.sql.Timestamp`` as the table runtime writes timestamps (Flink: ``TimestampSerializer`` of the Python package)."""
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return PythonTimestampSerializerSnapshot(TIMESTAMP_SNAPSHOT, [self.type.precision])
+
+
+class PythonTimestampSerializerSnapshot(NumbersSnapshot):
+    """Of :class:`PythonTimestampSerializer`."""
+
+    current_version = 1
+    names = ("precision",)
+
+    def create_serializer(self, *numbers: int) -> TypeSerializer:
+        (precision,) = numbers
+        return PythonTimestampSerializer(precision)
+
+
+class PythonRowDataSerializer(RowSerializer):
+    """``RowData`` in the form of ``Row``: bit mask, then fields (Flink: ``RowDataSerializer`` of the Python package)."""
+
+    def __init__(
+        self, fields: Sequence[TypeSerializer], names: Sequence[str], written: TypeSerializerSnapshot | None = None
+    ) -> None:
+        super().__init__(fields, names)
+        self._written = written
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return _kept(self, self._written)
+
+
+class PythonRowDataSerializerSnapshot(RowDataSerializerSnapshot):
+    """Of :class:`PythonRowDataSerializer`; its bytes are those of the table runtime's snapshot."""
+
+    def restore_serializer(self) -> TypeSerializer:
+        type_ = RowType.of(*self.logical_types)
+        return PythonRowDataSerializer([python_serializer(t) for t in type_.types], type_.names, self)
+
+
+class PythonArrayDataSerializer(ListSerializer):
+    """An array: a count, then a byte 1 and the element, or 0 for null (Flink: ``ArrayDataSerializer`` of the Python package)."""
+
+    def __init__(self, type_: ArrayType, written: TypeSerializerSnapshot | None = None) -> None:
+        super().__init__(NullFlagged(python_serializer(type_.element), null_when=False))
+        self._written = written
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return _kept(self, self._written)
+
+
+class PythonArrayDataSerializerSnapshot(JavaObjectsSnapshot):
+    """Of :class:`PythonArrayDataSerializer`."""
+
+    current_version = 1
+
+    def create_serializer(self, *types: Any) -> TypeSerializer:
+        return PythonArrayDataSerializer(ArrayType(*types), self)
+
+
+class PythonMapDataSerializer(MapSerializer):
+    """A map, as ``MapSerializer`` writes it (Flink: ``MapDataSerializer`` of the Python package)."""
+
+    def __init__(self, type_: MapType, written: TypeSerializerSnapshot | None = None) -> None:
+        super().__init__(python_serializer(type_.key), python_serializer(type_.value))
+        self._written = written
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return _kept(self, self._written)
+
+
+class PythonMapDataSerializerSnapshot(JavaObjectsSnapshot):
+    """Of :class:`PythonMapDataSerializer`."""
+
+    current_version = 1
+    type_count = 2
+
+    def create_serializer(self, *types: Any) -> TypeSerializer:
+        return PythonMapDataSerializer(MapType(*types), self)
+
+
+def _kept(serializer: TypeSerializer, written: TypeSerializerSnapshot | None) -> TypeSerializerSnapshot:
+    if written is None:
+        raise UnsupportedFormatError(f"the snapshot of {serializer} holds Java objects and has to come from a savepoint")
+    return written
+
+
+_NUMBERS: Final = {"INT": "INT", "BIGINT": "LONG", "TINYINT": "BYTE", "SMALLINT": "SHORT"}
+
+
+def _timestamp(type_: TimestampType) -> TypeSerializer:
+    serializer = TimestampDataSerializer(type_.precision)
+    serializer.type = type_
+    return serializer
+
+
+_SERIALIZERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = {
+    AtomicType: lambda t: NumberSerializer(_NUMBERS.get(t.name, t.name)),
+    TextType: lambda t: StringDataSerializer(),
+    BytesType: lambda t: BytesSerializer(),
+    DateType: lambda t: PythonDateSerializer(),
+    TimeType: lambda t: PythonTimeSerializer(),
+    TimestampType: _timestamp,
+    DecimalType: lambda t: PythonDecimalSerializer(t.precision, t.scale),
+    ArrayType: PythonArrayDataSerializer,
+    MapType: PythonMapDataSerializer,
+    RowType: lambda t: PythonRowDataSerializer([python_serializer(f) for f in t.types], t.names),
+}
+"""What ``PythonTypeUtils.toInternalSerializer`` makes of a type."""
+
+
+def python_serializer(type_: LogicalType) -> TypeSerializer:
+    """The serializer of a field or element of this type.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If PyFlink has none for it.
+    """
+    maker = _SERIALIZERS.get(type(type_))
+    if maker is None or type_ in (AtomicType("NULL"), AtomicType("VARIANT"), AtomicType("BITMAP")):
+        raise UnsupportedFormatError(f"PyFlink's table runtime has no serializer for values of type {type_}")
+    return maker(type_)
+
+
+register_simple(StringDataSerializer(f"{PYTHON}StringSerializer$StringSerializerSnapshot"))
+register_simple(PythonBigDecimalSerializer())
+register_simple(PythonDateSerializer())
+register_simple(PythonTimeSerializer())
+register_snapshots((DECIMAL_SNAPSHOT, f"{PYTHON}DecimalSerializer$DecimalSerializerSnapshot"), PythonDecimalSerializerSnapshot)
+register_snapshot(TIMESTAMP_SNAPSHOT, PythonTimestampSerializerSnapshot)
+register_snapshots(
+    (f"{PYTHON}RowDataSerializer$RowDataSerializerSnapshot", f"{PYTHON}BaseRowSerializer$BaseRowSerializerSnapshot"),
+    PythonRowDataSerializerSnapshot,
+)
+register_snapshots(
+    (f"{PYTHON}ArrayDataSerializer$ArrayDataSerializerSnapshot", f"{PYTHON}BaseArraySerializer$BaseArraySerializerSnapshot"),
+    PythonArrayDataSerializerSnapshot,
+)
+register_snapshots(
+    (f"{PYTHON}MapDataSerializer$BaseMapSerializerSnapshot", f"{PYTHON}BaseMapSerializer$BaseMapSerializerSnapshot"),
+    PythonMapDataSerializerSnapshot,
+)

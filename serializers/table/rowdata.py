@@ -1,0 +1,382 @@
+"""Serializers of Flink SQL's binary rows, arrays and maps (Flink: ``org.apache.flink.table.runtime.typeutils``)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_nested_snapshots,
+    write_nested_snapshots,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.composite import ROW_KINDS
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.murmur import hash_words
+from state_processor.serializers.java.object_input import JavaObject, read_java_object
+from state_processor.serializers.registry import register_snapshot, register_snapshots
+from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot
+from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
+from state_processor.serializers.table.logical_types import (
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    RowType,
+    TextType,
+    TimestampType,
+    TimeType,
+    logical_type,
+    type_of_data_type,
+    without_name_and_alias,
+)
+from state_processor.serializers.table.single_values import (
+    TABLE,
+    BitmapSerializer,
+    DecimalDataSerializer,
+    NullSerializer,
+    StringDataSerializer,
+    TimestampDataSerializer,
+    VariantSerializer,
+)
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+ROW_SNAPSHOT: Final = f"{TABLE}RowDataSerializer$RowDataSerializerSnapshot"
+ARRAY_SNAPSHOT: Final = f"{TABLE}ArrayDataSerializer$ArrayDataSerializerSnapshot"
+MAP_SNAPSHOT: Final = f"{TABLE}MapDataSerializer$MapDataSerializerSnapshot"
+
+
+def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSerializerSnapshot]) -> SchemaCompatibility:
+    """The verdict on nested serializers, which must be as many (Flink: ``CompositeTypeSerializerUtil``)."""
+    if len(old) != len(new):
+        return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are wanted")
+    return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
+
+
+class BinaryDataSerializer(TypeSerializer):
+    """An int size, then a row, array or map in Flink's binary form. Python holds a :class:`BinaryValue`.
+
+    Parameters
+    ----------
+    slot
+        What the bytes mean.
+    written
+        The snapshot that the serializer was restored from, which it keeps.
+    """
+
+    def __init__(self, slot: ContainerSlot, written: TypeSerializerSnapshot | None = None) -> None:
+        self.slot = slot
+        self.smallest = 4 + slot.smallest
+        self._written = written
+
+    def __str__(self) -> str:
+        return self.slot.type.summary
+
+    def read(self, source: DataInput) -> BinaryValue:
+        start = source.position
+        size = source.read_int()
+        if size < self.slot.smallest:
+            raise source.corrupt(f"{size} bytes are too few for {self}, which needs {self.slot.smallest}", start)
+        return self.slot.wrap(source.read_bytes(size, str(self)))
+
+    def skip(self, source: DataInput) -> None:
+        source.skip(source.read_count("bytes"), str(self))
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        data = self.slot.encode(value)
+        target.write_int(len(data))
+        target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.slot.arrow_type(options)
+
+    def present(self, value: BinaryValue, options: DecodeOptions) -> Any:
+        return self.slot.present(value, options)
+
+    def accept(self, value: Any) -> BinaryValue:
+        return self.slot.wrap(self.slot.encode(value))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        self.slot.emit_framed(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        self.slot.emit_encode_framed(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self._written if self._written is not None else self.new_snapshot()
+
+    @abstractmethod
+    def new_snapshot(self) -> TypeSerializerSnapshot:
+        """The snapshot that Flink writes for a serializer of this type.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If it is of a user's class, of which Java objects would have to be made.
+        """
+
+    def hash_code(self, value: Any) -> int:
+        return hash_words(self.slot.encode(value))
+
+
+class RowDataSerializer(BinaryDataSerializer):
+    """``RowData`` as a binary row (Flink: ``RowDataSerializer``; before 1.11 ``BaseRowSerializer``).
+
+    Snapshots hold the fields' types but not their names, which are ``f0``, ``f1``, … unless the type says otherwise.
+    """
+
+    slot: RowSlot
+
+    def __init__(self, type_: RowType, written: TypeSerializerSnapshot | None = None) -> None:
+        super().__init__(RowSlot(type_), written)
+
+    def new_snapshot(self) -> TypeSerializerSnapshot:
+        types = self.slot.type.types
+        nested = [internal_serializer(t).snapshot() for t in types]
+        return RowDataSerializerSnapshot(ROW_SNAPSHOT, [type_object(t) for t in types], nested)
+
+    def named_as(self, type_: LogicalType) -> RowDataSerializer:
+        """The same serializer with the field names of a row type, if its fields have the same types."""
+        own = self.slot.type
+        if not isinstance(type_, RowType) or type_.types != own.types:
+            return self
+        return RowDataSerializer(type_, self._written)
+
+    def accept_key(self, value: Any) -> BinaryValue:
+        return value if isinstance(value, BinaryValue) else self.row(value, reserve_nulls=True)
+
+    def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
+        self.slot.emit_encode_key(builder, column)
+
+    def row(self, fields: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> BinaryValue:
+        """A row of these fields; see :meth:`RowSlot.build`."""
+        return self.slot.wrap(self.slot.build(fields, kind, reserve_nulls=reserve_nulls))
+
+
+class RowDataSerializerSnapshot(TypeSerializerSnapshot):
+    """Of :class:`RowDataSerializer`: the types of the fields, as Java objects, and snapshots of their serializers."""
+
+    current_version = 3
+
+    def __init__(
+        self, class_name: str, types: Sequence[JavaObject], nested: Sequence[TypeSerializerSnapshot], version: int | None = None
+    ) -> None:
+        super().__init__(class_name, version)
+        self.types = tuple(types)
+        self.nested = tuple(nested)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> RowDataSerializerSnapshot:
+        types = [read_java_object(source) for _ in range(source.read_count("field types"))]
+        return cls(class_name, types, read_nested_snapshots(source), version)
+
+    def write(self, target: DataOutput) -> None:
+        target.write_int(len(self.types))
+        for type_ in self.types:
+            target.write_bytes(type_.raw)
+        write_nested_snapshots(self.nested, target)
+
+    @property
+    def logical_types(self) -> tuple[LogicalType, ...]:
+        """The types of the fields."""
+        return tuple(logical_type(t.content) for t in self.types)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return RowDataSerializer(RowType.of(*self.logical_types), self)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, RowDataSerializerSnapshot)
+        old_types, new_types = self.logical_types, new.logical_types
+        if len(old_types) != len(new_types):
+            return SchemaCompatibility.incompatible(f"a row of {len(old_types)} fields was written, {len(new_types)} are wanted")
+        for i, (old, other) in enumerate(zip(old_types, new_types, strict=True)):
+            if old != other:
+                return SchemaCompatibility.incompatible(f"field {i} was written as {old}, {other} is wanted")
+        return worst_of_nested(self.nested, new.nested)
+
+
+class ArrayDataSerializer(BinaryDataSerializer):
+    """``ArrayData`` as a binary array (Flink: ``ArrayDataSerializer``; before 1.11 ``BaseArraySerializer``)."""
+
+    def __init__(self, type_: ArrayType, written: TypeSerializerSnapshot | None = None) -> None:
+        super().__init__(ArraySlot(type_), written)
+
+    def new_snapshot(self) -> TypeSerializerSnapshot:
+        assert isinstance(self.slot.type, ArrayType)
+        element = self.slot.type.element
+        return ArrayDataSerializerSnapshot(ARRAY_SNAPSHOT, [type_object(element), serializer_object(element)])
+
+
+class MapDataSerializer(BinaryDataSerializer):
+    """``MapData`` as a binary map (Flink: ``MapDataSerializer``; before 1.11 ``BaseMapSerializer``). Multisets are maps, too."""
+
+    def __init__(self, type_: MapType | MultisetType, written: TypeSerializerSnapshot | None = None) -> None:
+        super().__init__(MapSlot(type_.as_map if isinstance(type_, MultisetType) else type_), written)
+
+    def new_snapshot(self) -> TypeSerializerSnapshot:
+        assert isinstance(self.slot.type, MapType)
+        sides = (self.slot.type.key, self.slot.type.value)
+        return MapDataSerializerSnapshot(MAP_SNAPSHOT, [*map(type_object, sides), *map(serializer_object, sides)])
+
+
+class JavaObjectsSnapshot(TypeSerializerSnapshot):
+    """A snapshot that is nothing but Java objects: as many types, then as many serializers.
+
+    The serializers say nothing that the types do not: they are carried along.
+    """
+
+    current_version = 3
+    type_count: ClassVar[int] = 1
+
+    def __init__(self, class_name: str, objects: Sequence[JavaObject], version: int | None = None) -> None:
+        super().__init__(class_name, version)
+        self.objects = tuple(objects)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> JavaObjectsSnapshot:
+        return cls(class_name, [read_java_object(source) for _ in range(2 * cls.type_count)], version)
+
+    def write(self, target: DataOutput) -> None:
+        for written in self.objects:
+            target.write_bytes(written.raw)
+
+    @property
+    def logical_types(self) -> tuple[LogicalType, ...]:
+        """The types: that of the elements, or those of keys and values."""
+        return tuple(logical_type(o.content) for o in self.objects[: self.type_count])
+
+    def restore_serializer(self) -> TypeSerializer:
+        return self.create_serializer(*self.logical_types)
+
+    def create_serializer(self, *types: Any) -> TypeSerializer:
+        """The serializer for these types."""
+        raise NotImplementedError
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, JavaObjectsSnapshot)
+        for old, other in zip(self.logical_types, new.logical_types, strict=True):
+            if old != other:
+                return SchemaCompatibility.incompatible(f"{old} was written, {other} is wanted")
+        for old_object, new_object in zip(self.objects, new.objects, strict=True):
+            if old_object.class_name != new_object.class_name:
+                return SchemaCompatibility.incompatible(f"{old_object.class_name} was written, {new_object.class_name} is wanted")
+        return SchemaCompatibility.compatible_as_is()
+
+
+class ArrayDataSerializerSnapshot(JavaObjectsSnapshot):
+    """Of :class:`ArrayDataSerializer`."""
+
+    def create_serializer(self, *types: Any) -> TypeSerializer:
+        return ArrayDataSerializer(ArrayType(*types), self)
+
+
+class MapDataSerializerSnapshot(JavaObjectsSnapshot):
+    """Of :class:`MapDataSerializer`."""
+
+    type_count = 2
+
+    def create_serializer(self, *types: Any) -> TypeSerializer:
+        return MapDataSerializer(MapType(*types), self)
+
+
+class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of values of a ``DataType``, which are written in internal form (Flink: ``ExternalSerializer``).
+
+    The data type tells what the internal serializer does not know: the names of fields, and whether a timestamp has a zone.
+    """
+
+    data_type: JavaObject
+    internal_input: bool
+
+    def read_outer(self, source: DataInput) -> None:
+        self.data_type = read_java_object(source)
+        self.internal_input = source.read_boolean()
+
+    def write_outer(self, target: DataOutput) -> None:
+        target.write_bytes(self.data_type.raw)
+        target.write_boolean(self.internal_input)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        inner, type_ = nested[0], type_of_data_type(self.data_type.content)
+        if isinstance(inner, RowDataSerializer):
+            inner = inner.named_as(type_)
+        elif isinstance(inner, TimestampDataSerializer) and isinstance(type_, TimestampType):
+            inner.type = type_
+        return WrappingSerializer(inner, lambda _: self)
+
+
+_ATOMIC: Final[dict[str, Callable[[], TypeSerializer]]] = {
+    "BOOLEAN": lambda: NumberSerializer("BOOLEAN"),
+    "TINYINT": lambda: NumberSerializer("BYTE"),
+    "SMALLINT": lambda: NumberSerializer("SHORT"),
+    "INT": lambda: NumberSerializer("INT"),
+    "BIGINT": lambda: NumberSerializer("LONG"),
+    "FLOAT": lambda: NumberSerializer("FLOAT"),
+    "DOUBLE": lambda: NumberSerializer("DOUBLE"),
+    "NULL": NullSerializer,
+    "VARIANT": VariantSerializer,
+    "BITMAP": BitmapSerializer,
+}
+_INTERNAL: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
+    AtomicType: lambda t: _ATOMIC[t.name](),
+    DateType: lambda t: NumberSerializer("INT"),
+    TimeType: lambda t: NumberSerializer("INT"),
+    TextType: lambda t: StringDataSerializer(),
+    BytesType: lambda t: BytesSerializer(),
+    DecimalType: lambda t: DecimalDataSerializer(t.precision, t.scale),
+    TimestampType: lambda t: TimestampDataSerializer(t.precision),
+    IntervalType: lambda t: NumberSerializer("INT" if t.in_months else "LONG"),
+    ArrayType: ArrayDataSerializer,
+    MapType: MapDataSerializer,
+    RowType: RowDataSerializer,
+}
+
+
+def internal_serializer(type_: LogicalType) -> TypeSerializer:
+    """The serializer that Flink SQL has for values of a type (Flink: ``InternalSerializers.create``).
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the type is of a user's class.
+    """
+    held = without_name_and_alias(type_)
+    if type(held) not in _INTERNAL:
+        raise UnsupportedFormatError(f"{type_} is of a user's class: it can be carried over from a savepoint, but not made")
+    return _INTERNAL[type(held)](held)
+
+
+register_snapshots(
+    (ROW_SNAPSHOT, f"{TABLE}BaseRowSerializer$BaseRowSerializerSnapshot"),
+    RowDataSerializerSnapshot,
+)
+register_snapshots(
+    (ARRAY_SNAPSHOT, f"{TABLE}BaseArraySerializer$BaseArraySerializerSnapshot"),
+    ArrayDataSerializerSnapshot,
+)
+register_snapshots(
+    (MAP_SNAPSHOT, f"{TABLE}BaseMapSerializer$BaseMapSerializerSnapshot"),
+    MapDataSerializerSnapshot,
+)
+register_snapshot(f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot", ExternalSerializerSnapshot)

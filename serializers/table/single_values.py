@@ -1,0 +1,457 @@
+"""Serializers of single values of Flink SQL (Flink: ``org.apache.flink.table.runtime.typeutils``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    register_simple,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.basic import BASE
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.java.murmur import hash_bytes, hash_words
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.table.binary_format import null_bytes
+from state_processor.serializers.table.binary_values import (
+    TimestampData,
+    Variant,
+    checked_timestamp,
+    decimal_operands,
+    decode_text,
+    encode_text,
+    present_decimal,
+    present_text,
+    present_timestamp,
+    timestamp_operands,
+    to_bytes,
+    to_decimal,
+    to_java_bytes,
+    to_timestamp,
+    to_unscaled,
+    to_variant,
+)
+from state_processor.serializers.table.logical_types import (
+    DecimalType,
+    TimestampType,
+)
+from state_processor.serializers.table.sql_limits import limits_of
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+TABLE: Final = "org.apache.flink.table.runtime.typeutils."
+DATA_VIEW: Final = "org.apache.flink.table.dataview."
+
+
+class NumbersSnapshot(TypeSerializerSnapshot):
+    """A snapshot of ints, all of which must stay what they were.
+
+    Subclasses name them in :attr:`names` and build the serializer from them.
+    """
+
+    names: ClassVar[tuple[str, ...]]
+
+    def __init__(self, class_name: str, numbers: Sequence[int], version: int | None = None) -> None:
+        super().__init__(class_name, version)
+        self.numbers = tuple(numbers)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> NumbersSnapshot:
+        return cls(class_name, [source.read_int() for _ in cls.names], version)
+
+    def write(self, target: DataOutput) -> None:
+        for number in self.numbers:
+            target.write_int(number)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return self.create_serializer(*self.numbers)
+
+    def create_serializer(self, *numbers: int) -> TypeSerializer:
+        """The serializer for these numbers."""
+        raise NotImplementedError
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, NumbersSnapshot)
+        for name, old, other in zip(self.names, self.numbers, new.numbers, strict=True):
+            if old != other:
+                return SchemaCompatibility.incompatible(f"{name} {old} was written, {other} is wanted")
+        return SchemaCompatibility.compatible_as_is()
+
+
+class SizedBytesSerializer(TypeSerializer):
+    """An int size and bytes that only Java can make sense of."""
+
+    smallest = 4
+
+    def read(self, source: DataInput) -> bytes:
+        return source.read_bytes(source.read_int(), str(self))
+
+    def skip(self, source: DataInput) -> None:
+        source.skip(source.read_int(), str(self))
+
+    def write(self, value: bytes, target: DataOutput) -> None:
+        target.write_int(len(value))
+        target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def accept(self, value: Any) -> bytes:
+        return to_bytes(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.BYTES, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.BYTES, column)
+
+
+BINARY_ROW_SNAPSHOT: Final = f"{TABLE}BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot"
+
+
+class BinaryRowDataSerializer(SizedBytesSerializer):
+    """A binary row of which only the number of fields is known: a column holds the row's bytes (Flink:
+    ``BinaryRowDataSerializer``; before 1.11 ``BinaryRowSerializer``).
+    """
+
+    def __init__(self, arity: int, snapshot_class: str = BINARY_ROW_SNAPSHOT) -> None:
+        if arity < 0:
+            raise UnsupportedFormatError(f"a binary row of {arity} fields")
+        self.arity = arity
+        self._least = null_bytes(arity) + 8 * arity
+        self.smallest = 4 + self._least
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"BINARY_ROW({self.arity} fields of types that the snapshot does not hold)"
+
+    def read(self, source: DataInput) -> bytes:
+        start = source.position
+        size = source.read_int()
+        if size < self._least:
+            raise source.corrupt(f"{size} bytes are too few for a binary row of {self.arity} fields", start)
+        return source.read_bytes(size, "binary row")
+
+    def skip(self, source: DataInput) -> None:
+        self.read(source)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return BinaryRowDataSerializerSnapshot(self._snapshot_class, [self.arity])
+
+    def hash_code(self, value: bytes) -> int:
+        return hash_words(value)
+
+
+class BinaryRowDataSerializerSnapshot(NumbersSnapshot):
+    """Of :class:`BinaryRowDataSerializer`."""
+
+    current_version = 3
+    names = ("number of fields",)
+
+    def create_serializer(self, *numbers: int) -> TypeSerializer:
+        (arity,) = numbers
+        return BinaryRowDataSerializer(arity, self.class_name)
+
+
+class StringDataSerializer(SimpleSerializer):
+    """``StringData``: an int size and UTF-8 (Flink: ``StringDataSerializer``; before 1.11 ``BinaryStringSerializer``)."""
+
+    snapshot_class = f"{TABLE}StringDataSerializer$StringDataSerializerSnapshot"
+    smallest = 4
+
+    def __str__(self) -> str:
+        return "STRING"
+
+    def read(self, source: DataInput) -> str:
+        return decode_text(source.read_bytes(source.read_int(), "text"))
+
+    def write(self, value: str, target: DataOutput) -> None:
+        data = encode_text(value)
+        target.write_int(len(data))
+        target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.string()
+
+    def present(self, value: str, options: DecodeOptions) -> str:
+        return present_text(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.UTF8, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.UTF8, column)
+
+    def hash_code(self, value: str) -> int:
+        return hash_bytes(encode_text(value))
+
+
+DECIMAL_SNAPSHOT: Final = f"{TABLE}DecimalDataSerializer$DecimalSerializerSnapshot"
+
+
+class DecimalDataSerializer(TypeSerializer):
+    """``DecimalData``: a long up to 18 digits, else an int size and bytes (Flink: ``DecimalDataSerializer``; before 1.11
+    ``DecimalSerializer``).
+    """
+
+    def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
+        self.type = DecimalType(precision, scale)
+        self.smallest = 8 if self.type.is_compact else 5
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return self.type.summary
+
+    def read(self, source: DataInput) -> Decimal:
+        if self.type.is_compact:
+            return to_decimal(source.read_long(), self.type.scale)
+        data = source.read_bytes(source.read_int(), "decimal")
+        return to_decimal(int.from_bytes(data, "big", signed=True), self.type.scale)
+
+    def write(self, value: Decimal, target: DataOutput) -> None:
+        unscaled = to_unscaled(value, self.type)
+        if self.type.is_compact:
+            target.write_long(unscaled)
+        else:
+            data = to_java_bytes(unscaled)
+            target.write_int(len(data))
+            target.write_bytes(data)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.type.arrow_type(options)
+
+    def present(self, value: Decimal, options: DecodeOptions) -> Decimal:
+        return present_decimal(value, self.type)
+
+    def accept(self, value: Any) -> Decimal:
+        return to_decimal(to_unscaled(value, self.type), self.type.scale)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.DECIMAL, column, 0, 0, 0, *decimal_operands(self.type))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        compact, high, low = decimal_operands(self.type)
+        builder.op(encode_ops.DECIMAL, column, encode_ops.IN_LONG if compact else encode_ops.SIZED, 0, 0, 0, high, low)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return DecimalDataSerializerSnapshot(self._snapshot_class, [self.type.precision, self.type.scale])
+
+    def hash_code(self, value: Decimal) -> int:
+        return hashing.of_big_decimal(to_unscaled(value, self.type), self.type.scale)
+
+
+class DecimalDataSerializerSnapshot(NumbersSnapshot):
+    """Of :class:`DecimalDataSerializer`."""
+
+    current_version = 3
+    names = ("precision", "scale")
+
+    def create_serializer(self, *numbers: int) -> TypeSerializer:
+        precision, scale = numbers
+        return DecimalDataSerializer(precision, scale, self.class_name)
+
+
+TIMESTAMP_SNAPSHOT: Final = f"{TABLE}TimestampDataSerializer$TimestampDataSerializerSnapshot"
+
+
+class TimestampDataSerializer(TypeSerializer):
+    """``TimestampData``: long milliseconds, above precision 3 also int nanoseconds of the millisecond (Flink:
+    ``TimestampDataSerializer``; before 1.11 ``SqlTimestampSerializer``).
+
+    The snapshot does not say whether it is a ``TIMESTAMP`` or a ``TIMESTAMP_LTZ``: columns have no zone.
+    """
+
+    def __init__(self, precision: int, snapshot_class: str = TIMESTAMP_SNAPSHOT) -> None:
+        self.type = TimestampType(precision)
+        self.length = self.smallest = 8 if self.type.is_compact else 12
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return self.type.summary
+
+    def read(self, source: DataInput) -> TimestampData:
+        millis = source.read_long()
+        return TimestampData(millis) if self.type.is_compact else checked_timestamp(millis, source.read_int())
+
+    def write(self, value: TimestampData | datetime, target: DataOutput) -> None:
+        millis, nano = to_timestamp(value, self.type)
+        target.write_long(millis)
+        if not self.type.is_compact:
+            target.write_int(nano)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.type.arrow_type(options)
+
+    def present(self, value: TimestampData, options: DecodeOptions) -> datetime | str:
+        return present_timestamp(value, self.type, options)
+
+    def accept(self, value: Any) -> TimestampData:
+        for limit in limits_of(self.type):
+            limit.check(value)
+        return to_timestamp(value, self.type)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.TIMESTAMP, column, 0, 0, 0, *timestamp_operands(self.type, builder.options))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.limit(column, limits_of(self.type))
+        builder.op(encode_ops.TIMESTAMP, column, int(self.type.is_compact), int(pa.types.is_string(column.type)))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return TimestampDataSerializerSnapshot(self._snapshot_class, [self.type.precision])
+
+    def hash_code(self, value: TimestampData) -> int:
+        return hashing.wrap(31 * hashing.of_long(value.millis) + value.nano_of_milli)
+
+
+class TimestampDataSerializerSnapshot(NumbersSnapshot):
+    """Of :class:`TimestampDataSerializer`."""
+
+    current_version = 1
+    names = ("precision",)
+
+    def create_serializer(self, *numbers: int) -> TypeSerializer:
+        (precision,) = numbers
+        return TimestampDataSerializer(precision, self.class_name)
+
+
+class NullSerializer(SimpleSerializer):
+    """A byte of zero for a field that is always null, such as a data view whose content is a state of its own."""
+
+    snapshot_class = f"{DATA_VIEW}NullSerializer$NullSerializerSnapshot"
+    length = smallest = 1
+
+    def __str__(self) -> str:
+        return "NULL"
+
+    def read(self, source: DataInput) -> None:
+        if source.read_byte():
+            raise source.corrupt("a byte of zero for null expected", source.position - 1)
+
+    def write(self, value: None, target: DataOutput) -> None:
+        target.write_byte(0)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.null()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.EXPECT, column, 0)
+        builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(self.serialize(None))
+
+    def hash_code(self, value: None) -> int:
+        return 0
+
+
+RAW_VALUE_SNAPSHOT: Final = f"{TABLE}RawValueDataSerializer$RawValueDataSerializerSnapshot"
+
+
+class RawValueDataSerializer(SizedBytesSerializer):
+    """``RawValueData``: an int size and what the nested serializer wrote (Flink: ``RawValueDataSerializer``; before 1.11
+    ``BinaryGenericSerializer``). A column holds the bytes, as it does for raw fields of rows.
+    """
+
+    def __init__(self, inner: TypeSerializer, snapshot_class: str = RAW_VALUE_SNAPSHOT) -> None:
+        self.inner = inner
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"RAW<{self.inner}>"
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return RawValueDataSerializerSnapshot(self._snapshot_class, [self.inner.snapshot()])
+
+    def hash_code(self, value: bytes) -> int:
+        return hash_words(value)
+
+
+class RawValueDataSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`RawValueDataSerializer`."""
+
+    current_outer_version = 0
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return RawValueDataSerializer(nested[0], self.class_name)
+
+
+class VariantSerializer(SimpleSerializer):
+    """``Variant``: the sizes of value and dictionary as ints, the value, the dictionary (since 2.1)."""
+
+    snapshot_class = f"{BASE}VariantSerializer$VariantSerializerSnapshot"
+    smallest = 8
+
+    def __str__(self) -> str:
+        return "VARIANT"
+
+    def read(self, source: DataInput) -> Variant:
+        value, metadata = source.read_int(), source.read_int()
+        return Variant(source.read_bytes(value, "variant"), source.read_bytes(metadata, "dictionary of a variant"))
+
+    def write(self, value: Sequence[bytes], target: DataOutput) -> None:
+        content, metadata = value
+        target.write_int(len(content))
+        target.write_int(len(metadata))
+        target.write_bytes(content)
+        target.write_bytes(metadata)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([("value", pa.binary()), ("metadata", pa.binary())])
+
+    def present(self, value: Variant, options: DecodeOptions) -> dict[str, bytes]:
+        return value._asdict()
+
+    def accept(self, value: Any) -> Variant:
+        return to_variant(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        builder.op(ops.VARIANT, column.child(0), 0, 0, 0, column.child(1).index)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        parts = (column.named(n).index for n in Variant._fields)
+        builder.op(encode_ops.REQUIRE, column)
+        builder.op(encode_ops.VARIANT, column, 0, 0, 0, *parts)
+
+
+class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):
+    """``Bitmap``: an int size and its bytes (since 2.3); a column holds the bytes."""
+
+    snapshot_class = f"{BASE}BitmapSerializer$BitmapSerializerSnapshot"
+
+    def __str__(self) -> str:
+        return "BITMAP"
+
+
+register_snapshots(
+    (BINARY_ROW_SNAPSHOT, f"{TABLE}BinaryRowSerializer$BinaryRowSerializerSnapshot"), BinaryRowDataSerializerSnapshot
+)
+register_simple(StringDataSerializer(), f"{TABLE}BinaryStringSerializer$BinaryStringSerializerSnapshot")
+register_snapshots((DECIMAL_SNAPSHOT, f"{TABLE}DecimalSerializer$DecimalSerializerSnapshot"), DecimalDataSerializerSnapshot)
+register_snapshots(
+    (TIMESTAMP_SNAPSHOT, f"{TABLE}SqlTimestampSerializer$SqlTimestampSerializerSnapshot"), TimestampDataSerializerSnapshot
+)
+register_snapshots(
+    (RAW_VALUE_SNAPSHOT, f"{TABLE}BinaryGenericSerializer$BinaryGenericSerializerSnapshot"), RawValueDataSerializerSnapshot
+)
+register_simple(VariantSerializer())
+register_simple(BitmapSerializer())
+register_simple(NullSerializer())

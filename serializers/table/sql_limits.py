@@ -1,0 +1,157 @@
+"""What types of Flink SQL allow beyond their bytes: nullability, lengths, digits of seconds.
+
+The bytes of a ``VARCHAR(3)`` are those of any text, so that nothing but these checks holds a value to its type. Flink counts
+the length of text in code points, and the values of its own ``CHAR(n)`` and ``BINARY(n)`` are padded. Values are never
+changed here: what does not fit is refused.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.table.binary_values import to_bytes, to_millis_of_day, to_timestamp
+from state_processor.serializers.table.logical_types import (
+    MAX_LENGTH,
+    BytesType,
+    LogicalType,
+    TextType,
+    TimestampType,
+    TimeType,
+    without_name_and_alias,
+)
+
+Mask = npt.NDArray[np.bool_]
+_NANOS: Final = 9
+_MICROS: Final = 6
+
+
+@dataclass(frozen=True)
+class Limit(ABC):
+    """One thing that a type asks of its values."""
+
+    type: LogicalType
+
+    @property
+    @abstractmethod
+    def rule(self) -> str:
+        """What it asks, and what to do about values that do not keep it."""
+
+    @abstractmethod
+    def broken(self, array: pa.Array) -> Mask:
+        """Return which values of a column do not keep it."""
+
+    @abstractmethod
+    def is_broken(self, value: Any) -> bool:
+        """Return whether a single value does not keep it."""
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that does not keep it.
+
+        Raises
+        ------
+        InvalidRowError
+            If it does not.
+        """
+        if self.is_broken(value):
+            raise InvalidRowError(f"{value!r} does not fit: {self.rule}")
+
+
+class NotNull(Limit):
+    """Null is no value of a type that is NOT NULL."""
+
+    @property
+    def rule(self) -> str:
+        return f"the type is {self.type}"
+
+    def broken(self, array: pa.Array) -> Mask:
+        return _mask(pc.is_null(array))
+
+    def is_broken(self, value: Any) -> bool:
+        return value is None
+
+
+class Length(Limit):
+    """Text has so many code points, bytes are so many: exactly, or at most."""
+
+    type: TextType | BytesType
+
+    @property
+    def rule(self) -> str:
+        unit = "code points" if isinstance(self.type, TextType) else "bytes"
+        if not self._is_exact:
+            return f"a {self.type.summary} has at most {self.type.length} {unit}"
+        pad = " (Flink pads shorter text with spaces: rpad(…, n, ' '))" if isinstance(self.type, TextType) else ""
+        return f"a {self.type.summary} has exactly {self.type.length} {unit}{pad}"
+
+    @property
+    def _is_exact(self) -> bool:
+        return self.type.name in ("CHAR", "BINARY")
+
+    def broken(self, array: pa.Array) -> Mask:
+        lengths = pc.utf8_length(array) if pa.types.is_string(array.type) else pc.binary_length(array)
+        compare = pc.not_equal if self._is_exact else pc.greater
+        return _mask(compare(lengths, self.type.length).fill_null(False))
+
+    def is_broken(self, value: Any) -> bool:
+        if value is None:
+            return False
+        length = len(value if isinstance(self.type, TextType) else to_bytes(value))
+        return length != self.type.length if self._is_exact else length > self.type.length
+
+
+class Fraction(Limit):
+    """Seconds have at most so many digits behind the point that are not zero."""
+
+    type: TimestampType | TimeType
+
+    @property
+    def rule(self) -> str:
+        digits = self.type.precision
+        return f"a {self.type.summary} has at most {digits} digits of a fraction of a second; cut them before, with date_trunc"
+
+    def broken(self, array: pa.Array) -> Mask:
+        digits = self.type.precision
+        if pa.types.is_string(array.type):
+            return _mask(pc.match_substring_regex(array, rf"\.[0-9]{{{digits}}}[0-9]*[1-9]").fill_null(False))
+        if digits >= _MICROS:
+            return np.zeros(len(array), dtype=np.bool_)
+        micros = np.asarray(array.cast(pa.int64()).fill_null(0), dtype=np.int64)
+        return np.asarray(micros % 10 ** (_MICROS - digits) != 0, dtype=np.bool_)
+
+    def is_broken(self, value: Any) -> bool:
+        if not isinstance(value, str | datetime):  # internal form
+            return False
+        if isinstance(self.type, TimeType):
+            nanos = to_millis_of_day(value) * 1_000_000
+        else:
+            millis, nano = to_timestamp(value, TimestampType(_NANOS))
+            nanos = millis * 1_000_000 + nano
+        return bool(nanos % 10 ** (_NANOS - self.type.precision))
+
+
+def limits_of(type_: LogicalType) -> tuple[Limit, ...]:
+    """Return what a type asks of its own values; what is inside of them has types of its own.
+
+    A processing time attribute is ``NOT NULL`` and always null in state: Flink takes the time when it is read.
+    """
+    held = without_name_and_alias(type_)
+    is_processing_time = isinstance(held, TimestampType) and held.kind == "PROCTIME"
+    limits: list[Limit] = [] if type_.nullable or is_processing_time else [NotNull(type_)]
+    if isinstance(held, TextType | BytesType) and (held.length < MAX_LENGTH or held.name in ("CHAR", "BINARY")):
+        limits.append(Length(held))
+    elif isinstance(held, TimestampType | TimeType) and held.precision < _NANOS:
+        limits.append(Fraction(held))
+    return tuple(limits)
+
+
+def _mask(array: pa.Array) -> Mask:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)

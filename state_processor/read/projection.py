@@ -1,0 +1,247 @@
+"""From the columns that a snapshot describes to those that a user's ``schema=`` asks for.
+
+Columns are chosen by name. Types may be widened (``int`` to ``bigint``, ``float`` to ``double``, whole numbers to decimals), and
+numbers that come as text, as ``BigDecimal`` does, may be asked for as numbers. A value that does not fit is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation, localcontext
+from difflib import get_close_matches
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.read.schema_text import type_text
+from state_processor.serializers.errors import OptionError, UndecodableValueError
+
+Convert = Callable[[pa.Array], pa.Array]
+
+_INTEGERS: Final = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_WIDER: Final = {
+    **{t: (*_INTEGERS[i + 1 :], pa.float64()) for i, t in enumerate(_INTEGERS[:3])},
+    pa.int64(): (),
+    pa.float32(): (pa.float64(),),
+}
+_SHOWN: Final = 80
+_DIGITS: Final = 38
+"""What a decimal of Spark and Arrow holds at most."""
+
+
+class Projection:
+    """Brings batches of one schema into another.
+
+    Parameters
+    ----------
+    given
+        The schema of the batches.
+    wanted
+        Columns, order and types to deliver.
+
+    Raises
+    ------
+    OptionError
+        If a column is not there, or its type can't be had.
+    """
+
+    def __init__(self, given: pa.Schema, wanted: pa.Schema) -> None:
+        self.schema = wanted
+        self._columns = [_position(given, f.name) for f in wanted]
+        self._converters = [_converter(given.field(i), f, f.name) for i, f in zip(self._columns, wanted, strict=True)]
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch in the wanted schema.
+
+        Raises
+        ------
+        UndecodableValueError
+            If a value does not fit.
+        """
+        arrays = [convert(batch.column(i)) for i, convert in zip(self._columns, self._converters, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
+    """The given schema with the types of some columns replaced.
+
+    Raises
+    ------
+    OptionError
+        If one of the columns is not there.
+    """
+    positions = {_position(given, name): data_type for name, data_type in types.items()}
+    return pa.schema([f.with_type(positions[i]) if i in positions else f for i, f in enumerate(given)])
+
+
+def _position(given: pa.Schema, name: str) -> int:
+    names = given.names
+    if name in names:
+        return names.index(name)
+    matching = [i for i, other in enumerate(names) if other.lower() == name.lower()]
+    if len(matching) == 1:
+        return matching[0]
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise OptionError(f"schema asks for the column {name!r}, which this read does not have.{hint} It has: {', '.join(names)}.")
+
+
+def _converter(given: pa.Field, wanted: pa.Field, where: str) -> Convert:
+    convert = _value_converter(given.type, wanted.type, where)
+    if wanted.nullable:
+        return convert
+
+    def without_nulls(array: pa.Array) -> pa.Array:
+        if array.null_count:
+            raise UndecodableValueError(f"column {where} has nulls, but schema says NOT NULL; ask for a nullable column")
+        return convert(array)
+
+    return without_nulls
+
+
+def _value_converter(given: pa.DataType, wanted: pa.DataType, where: str) -> Convert:
+    if given.equals(wanted) and _same_nullability(given, wanted):
+        return _unchanged
+    for is_kind, build in _NESTED:
+        if is_kind(given) and is_kind(wanted):
+            return build(given, wanted, where)
+    if _is_number(wanted) and (given == pa.string() or pa.types.is_decimal(given) or _decimal_of_integer(given, wanted)):
+        return _number(wanted, where)
+    if given.equals(wanted) or wanted in _WIDER.get(given, ()):
+        return _cast(wanted)
+    raise OptionError(f"schema asks for {where} as {_name(wanted)}, but it is {_name(given)}, which is not converted to that")
+
+
+def _same_nullability(one: pa.DataType, other: pa.DataType) -> bool:
+    return all(
+        one.field(i).nullable == other.field(i).nullable and _same_nullability(one.field(i).type, other.field(i).type)
+        for i in range(one.num_fields)
+    )
+
+
+def _unchanged(array: pa.Array) -> pa.Array:
+    return array
+
+
+def _decimal_of_integer(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(given) and pa.types.is_decimal(wanted))
+
+
+def _is_number(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(data_type) or pa.types.is_integer(data_type))
+
+
+def _name(data_type: pa.DataType) -> str:
+    try:
+        return type_text(data_type)
+    except TypeError:
+        return str(data_type)
+
+
+def _cast(wanted: pa.DataType) -> Convert:
+    return lambda array: array.cast(wanted)
+
+
+def _number(wanted: pa.DataType, where: str) -> Convert:
+    """From numbers, or numbers in text, to numbers that may be too narrow for some."""
+    scale = wanted.scale if pa.types.is_decimal(wanted) else 0
+
+    def convert(array: pa.Array) -> pa.Array:
+        text = array.cast(pa.string())
+        longest = pc.max(pc.binary_length(text)).as_py() or 0
+        plain = pc.all(pc.match_substring_regex(text, r"^-?[0-9]+(\.[0-9]+)?$")).as_py() is not False
+        if plain and longest + scale <= _DIGITS:  # beyond, Arrow overflows without a word
+            try:
+                return text.cast(wanted)
+            except pa.ArrowInvalid:
+                pass  # zeros at the end that its scale has no room for, or the value that the error names
+        return pa.array([_exact(t, wanted, where) for t in text.to_pylist()], wanted)
+
+    return convert
+
+
+def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int | None:
+    """A number from text, unchanged in value."""
+    if text is None:
+        return None
+    decimal = pa.types.is_decimal(wanted)
+    scale = wanted.scale if decimal else 0
+    limit = 10**wanted.precision if decimal else 1 << (wanted.bit_width - 1)
+    try:
+        number = Decimal(text)
+        if number.is_finite() and (not number or abs(number.adjusted()) <= _DIGITS):
+            with localcontext(prec=len(text) + 4 * _DIGITS):
+                scaled = number.scaleb(scale)
+                if scaled == scaled.to_integral_value() and (-limit < scaled < limit or (not decimal and scaled == -limit)):
+                    return number.quantize(Decimal(1).scaleb(-scale)) if decimal else int(number)
+    except InvalidOperation:
+        pass
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    raise UndecodableValueError(
+        f"column {where}: {shown} does not fit {_name(wanted)}, which schema asks for; ask for another type"
+    )
+
+
+def _struct(given: pa.StructType, wanted: pa.StructType, where: str) -> Convert:
+    fields = pa.schema(list(given))
+    positions = [_position(fields, f.name) for f in wanted]
+    converters = [_converter(given.field(i), f, f"{where}.{f.name}") for i, f in zip(positions, wanted, strict=True)]
+
+    def convert(array: pa.Array) -> pa.Array:
+        present = array.is_valid()
+        children = []
+        for i, field_, change in zip(positions, wanted, converters, strict=True):
+            child = pc.struct_field(array, i)
+            if not field_.nullable and array.null_count:  # a field that must not be null is null where its struct is
+                changed = change(child.filter(present))
+                child = changed.take(_spread(present))
+            else:
+                child = change(child)
+            children.append(child)
+        return pa.StructArray.from_arrays(children, fields=list(wanted), mask=array.is_null())
+
+    return convert
+
+
+def _spread(present: pa.Array) -> pa.Array:
+    """For each row the position among the rows that are present; null where it is not."""
+    positions = pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1)
+    return pc.if_else(present, positions, None)
+
+
+def _list(given: pa.ListType, wanted: pa.ListType, where: str) -> Convert:
+    change = _converter(given.value_field, wanted.value_field, f"{where}[]")
+
+    def convert(array: pa.Array) -> pa.Array:
+        offsets, first, last = _offsets(array)
+        return pa.ListArray.from_arrays(offsets, change(array.values.slice(first, last - first)), wanted, mask=_mask(array))
+
+    return convert
+
+
+def _map(given: pa.MapType, wanted: pa.MapType, where: str) -> Convert:
+    change_key = _converter(given.key_field, wanted.key_field, f"{where} (key)")
+    change_value = _converter(given.item_field, wanted.item_field, f"{where} (value)")
+
+    def convert(array: pa.Array) -> pa.Array:
+        offsets, first, last = _offsets(array)
+        keys = change_key(array.keys.slice(first, last - first))
+        items = change_value(array.items.slice(first, last - first))
+        return pa.MapArray.from_arrays(offsets, keys, items, wanted, mask=_mask(array))
+
+    return convert
+
+
+def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
+    """Offsets that start at 0, and the range of the children that they refer to: a slice shares the children of the whole."""
+    offsets = array.offsets
+    first, last = offsets[0].as_py(), offsets[-1].as_py()
+    return pc.subtract(offsets, pa.scalar(first, pa.int32())), first, last
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+_NESTED: Final = ((pa.types.is_struct, _struct), (pa.types.is_list, _list), (pa.types.is_map, _map))

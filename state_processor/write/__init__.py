@@ -1,0 +1,1 @@
+"""A write without Spark: drafts of operators, tasks, engines, migration."""

@@ -1,0 +1,157 @@
+"""What columns of rows have to be, checked when a method of the writer is called: types tell, no row is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
+from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, compile_entries
+from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
+from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.kernel.encode.program import EncodeOptions
+from state_processor.serializers.kryo import written_by_flink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
+"""Columns that reading adds on request; the first two follow from the key, and are left alone."""
+
+_CASE: Final = "spark.sql.caseSensitive"
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Put the operator, or operator and state, in front of errors that do not name it."""
+    try:
+        yield
+    except (InvalidRowError, OptionError, UnsupportedFormatError) as problem:
+        if where in str(problem):
+            raise
+        raise type(problem)(f"{where}: {problem}") from problem
+
+
+def check_distinct(df: DataFrame, names: Collection[str]) -> None:
+    """Refuse columns that can't be told apart.
+
+    Parameters
+    ----------
+    df
+        The rows; their session says whether names differ that differ in case only.
+    names
+        Their columns.
+
+    Raises
+    ------
+    InvalidRowError
+        If two columns have the same name.
+    """
+    exact = df.sparkSession is None or df.sparkSession.conf.get(_CASE, "false") == "true"
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name if exact else name.lower(), name)
+        if sum(n == name for n in names) > 1:
+            raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
+        if other != name:
+            raise InvalidRowError(
+                f"the columns {other!r} and {name!r} differ in case only, and Spark can't tell them apart ({_CASE} is false); "
+                "rename one"
+            )
+
+
+def require(names: Collection[str], columns: Iterable[str]) -> None:
+    """Refuse rows that lack columns.
+
+    Raises
+    ------
+    InvalidRowError
+        If a column is missing; the message names the nearest.
+    """
+    missing = [c for c in columns if c not in names]
+    if missing:
+        listed = " and ".join(map(repr, missing))
+        raise InvalidRowError(f"there is no column {listed}; the rows have {', '.join(names)}.{_nearest(missing[0], names)}")
+
+
+def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:
+    """Refuse rows with columns that nothing would be done with, but for those of :data:`METADATA`.
+
+    Parameters
+    ----------
+    names
+        The columns of the rows.
+    known
+        The columns that rows of this shape may have.
+    hint
+        What to do, where it is more than to drop or rename the column.
+
+    Raises
+    ------
+    InvalidRowError
+        If there are others; the message names the nearest that is known.
+    """
+    others = [n for n in names if n not in known and n not in METADATA]
+    if others:
+        listed = " and ".join(map(repr, others))
+        told = hint or "drop or rename it"
+        raise InvalidRowError(
+            f"column {listed} would be ignored; expected are {', '.join(known)}: {told}.{_nearest(others[0], known)}"
+        )
+
+
+def _nearest(name: str, names: Collection[str]) -> str:
+    by_lower = {n.lower(): n for n in names}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+
+
+def check_types(
+    state: StateDescription, schema: pa.Schema, columns: Mapping[str, str], max_parallelism: int, flink_major: int
+) -> None:
+    """Refuse columns whose types can't hold what a keyed state needs.
+
+    Parameters
+    ----------
+    state
+        The state that is written from the rows.
+    schema
+        The columns of the rows.
+    columns
+        The encoder's names to those of the rows.
+    max_parallelism
+        Of the operator.
+    flink_major
+        The Flink that the serializers are of.
+
+    Raises
+    ------
+    InvalidRowError
+        If a type does not fit; the message names state and column.
+    """
+    require(schema.names, columns.values())
+    rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
+    with naming(f"state {state.name!r}"), written_by_flink(flink_major):
+        compile_entries(state, rows, max_parallelism, EncodeOptions(), columns)
+
+
+def check_key_types(state: StateDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
+    """The same for rows that say what is deleted: only keys, namespaces and keys of maps.
+
+    Raises
+    ------
+    InvalidRowError
+        If a type does not fit; the message names state and column.
+    """
+    roles = {KEY: state.key, MAP_KEY: state.map_key} | dict.fromkeys(NAMESPACES, state.namespace)
+    with naming(f"state {state.name!r}"):
+        for role, column in columns.items():
+            serializer = roles[role]
+            assert serializer is not None
+            bind(serializer, schema.field(column).type, column)

@@ -1,0 +1,244 @@
+"""Planning a migration to Flink 2.x: what becomes of each state of a base, found out from its headers and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from state_processor.backends.read.keyed_reader import plan_splits
+from state_processor.backends.read.operator_state import OperatorSplit
+from state_processor.backends.read.state_listing import subtask_label
+from state_processor.backends.read.task_state import snapshot_for_tasks
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
+from state_processor.backends.write.migration import (
+    KeyedMigration,
+    StateMigration,
+    Types,
+    migrate_keyed,
+    migrate_operator_state,
+)
+from state_processor.identifier import OperatorIdentifier
+from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
+from state_processor.options import portable_registrations
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.write.engines import Engine
+from state_processor.write.migration_tasks import Scanned, ScanPart, ScanValues, portable
+from state_processor.write.source_operator import BaseOperator
+
+if TYPE_CHECKING:
+    from state_processor.write.draft import OperatorDraft
+
+TypesOfStates = Mapping[str, Mapping[str, TypeSerializer] | TypeSerializer]
+"""New types as users give them: by state, and by path in it, or of the whole value."""
+
+
+def types_by_path(states: TypesOfStates) -> Types:
+    """New types by state and path."""
+    return {name: {"": paths} if isinstance(paths, TypeSerializer) else dict(paths) for name, paths in states.items()}
+
+
+@dataclass(frozen=True)
+class OperatorMigration:
+    """What becomes of one operator's states.
+
+    Parameters
+    ----------
+    keyed
+        Its keyed states; ``None`` without any.
+    operator
+        Its list, union and broadcast states, by name.
+    types
+        The new types that were named or found, by state and path.
+    reports
+        What is to be said of each state.
+    """
+
+    keyed: KeyedMigration | None = None
+    operator: Mapping[str, StateMigration] = field(default_factory=dict)
+    types: Types = field(default_factory=dict)
+    reports: tuple[StateReport, ...] = ()
+
+    @cached_property
+    def states(self) -> dict[str, StateMigration]:
+        """What becomes of each state, keyed ones first."""
+        return {**(self.keyed.states if self.keyed is not None else {}), **self.operator}
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """States without entries that can't be taken over."""
+        return frozenset(r.state for r in self.reports if r.outcome == LEFT_OUT)
+
+    def converts(self, name: str) -> bool:
+        """Whether a state's entries have to be written in other bytes."""
+        return name in self.states and self.states[name].is_changed
+
+
+def plan_migrations(
+    engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, Types], serializers: Sequence[str]
+) -> dict[str, OperatorMigration]:
+    """What becomes of the states that operators have in a base, by operator id.
+
+    Parameters
+    ----------
+    engine
+        Runs the tasks that read the values of states that change.
+    drafts
+        The operators; those that the base has not got are passed over.
+    types
+        New types that the user names, by operator id, state and path.
+    serializers
+        Modules that tasks import.
+
+    Raises
+    ------
+    OptionError
+        If a path is of no use.
+    NotFoundError
+        If there is no state of a name.
+    """
+    plans = {
+        draft.base.operator.operator_id: _Plan(draft.base, draft.identifier, types.get(draft.base.operator.operator_id, {}))
+        for draft in drafts
+        if draft.base is not None
+    }
+    parts = [part for plan in plans.values() for part in plan.parts()]
+    if parts:
+        snapshot = next(plan.base.snapshot for plan in plans.values())
+        named = {operator: portable(plan.types) for operator, plan in plans.items()}
+        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, (*serializers, *portable_registrations()))
+        for number, found in engine.run_parts(len(parts), scan).items():
+            plans[parts[number].operator].take(found)
+    return {operator: plan.settled() for operator, plan in plans.items()}
+
+
+class _Plan:
+    """The plan of one operator, before and after its values were looked at."""
+
+    def __init__(self, base: BaseOperator, identifier: OperatorIdentifier, types: Types) -> None:
+        self.base = base
+        self.identifier = identifier
+        self.types = types
+        self.problem = ""
+        self._scanned: dict[str, Scanned] = {}
+        self.header: mi.KeyedHeader | None = None
+        self.metas: Mapping[str, mi.StateMetaInfo] = {}
+        try:
+            self.header, self.metas = base.header, base.operator_metas
+            self.first = self._migrate(types)
+        except StateProcessorError as problem:
+            self.problem = str(problem)
+            self.first = OperatorMigration()
+            return
+        self._check_types()
+
+    def _migrate(self, types: Types) -> OperatorMigration:
+        keyed = migrate_keyed(self.header, types) if self.header is not None else None
+        return OperatorMigration(keyed, {n: migrate_operator_state(m, types) for n, m in self.metas.items()}, types)
+
+    def _check_types(self) -> None:
+        label = f"operator {self.identifier}"
+        for name, paths in self.types.items():
+            state = self.first.states.get(name)
+            if state is None:
+                raise NotFoundError.naming_nearest("state", name, self.first.states, label)
+            for path in set(paths) - state.used:
+                known = ", ".join(repr(p) for p in {**dict.fromkeys(n.path for n in state.changes), **state.undecided}) or "none"
+                raise OptionError(
+                    f"{label}, state {name!r}: a type is given for the path {path!r}, where there is nothing that Kryo wrote; "
+                    f"paths with such values: {known}"
+                )
+
+    def _keyed_states(self) -> Iterable[str]:
+        return self.first.keyed.states if self.first.keyed is not None else ()
+
+    def parts(self) -> Iterator[ScanPart]:
+        """What has to be read to know whether, and how, values can be converted."""
+        operator = self.base.operator
+        wanted = self._to_be_read(self._keyed_states())
+        if any(wanted):
+            yield from (ScanPart(operator.operator_id, split, *wanted) for split in plan_splits(self.base.handles))
+        wanted = self._to_be_read(self.first.operator)
+        for subtask in operator.subtasks if any(wanted) else ():
+            if subtask.managed_operator is not None:
+                split = OperatorSplit(subtask.managed_operator, subtask.index, subtask_label(operator, subtask))
+                yield ScanPart(operator.operator_id, split, *wanted)
+
+    def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """States whose values have to be read, and those whose entries are counted, as they are left out without any."""
+        states = {name: self.first.states[name] for name in names}
+        read = tuple(name for name, state in states.items() if state.is_changed and not state.problems)
+        return read, tuple(name for name, state in states.items() if state.problems)
+
+    def take(self, found: Mapping[str, Scanned]) -> None:
+        """Take over what the values of a part tell."""
+        for name, scanned in found.items():
+            self._scanned.setdefault(name, Scanned()).add(scanned)
+
+    def settled(self) -> OperatorMigration:
+        """The plan with the types that were found."""
+        if self.problem:
+            identifier = (self.identifier.uid, self.identifier.uid_hash)
+            report = StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (self.problem,))
+            return OperatorMigration(reports=(report,))
+        types = {state: dict(paths) for state, paths in self.types.items()}
+        problems: dict[str, list[str]] = {}
+        for name in self.first.states:
+            problems[name] = list(self._problems(name, types))
+        final = self._migrate(types)
+        reports = [self._report(final, name, problems[name]) for name in problems]
+        return OperatorMigration(final.keyed, final.operator, types, tuple(reports))
+
+    def _problems(self, name: str, types: dict[str, dict[str, TypeSerializer]]) -> Iterator[str]:
+        """Why a state can't be migrated; adds the types of its collections to ``types``, as far as they can be told."""
+        state, scanned = self.first.states[name], self._scanned.get(name, Scanned())
+        if state.problems:
+            yield from (f"{note}; {note.advice}" for note in state.problems)
+            return
+        if scanned.problem:
+            yield scanned.problem
+        for path, declared in state.undecided.items():
+            found = scanned.found.get(path)
+            decided = found.decide() if found is not None else "no value of it was written"
+            if isinstance(decided, TypeSerializer):
+                types.setdefault(name, {})[path] = decided
+            elif not scanned.problem:
+                yield self._unknown(name, path, declared, decided)
+
+    def _unknown(self, name: str, path: str, declared: str, reason: str) -> str:
+        uid, uid_hash = self.identifier.uid, self.identifier.uid_hash
+        operator = repr(uid) if uid else f"OperatorIdentifier.for_uid_hash({uid_hash!r})"
+        example = _EXAMPLES[declared]
+        return (
+            f"{path or 'the value'} is a {declared}, and {reason}; name the type that the new job declares: "
+            f"types={{{operator}: {{{name!r}: {{{path!r}: {example}}}}}}}, or Types.KRYO({declared!r}) where the declaration "
+            "has no plain classes as type arguments"
+        )
+
+    def _report(self, final: OperatorMigration, name: str, problems: Sequence[str]) -> StateReport:
+        state = final.states[name]
+        outcome = IMPOSSIBLE if problems else CONVERTED if state.is_changed else UNCHANGED
+        if state.problems and not self._scanned.get(name, Scanned()).entries:
+            outcome = LEFT_OUT
+        changes = tuple(map(str, dict.fromkeys(state.changes)))
+        identifier = (self.identifier.uid, self.identifier.uid_hash)
+        return StateReport(*identifier, name, self._kind(name), outcome, changes, tuple(problems))
+
+    def _kind(self, name: str) -> str:
+        if name in self.metas:
+            return describe_operator_state(self.metas[name]).kind
+        assert self.header is not None
+        return describe_keyed(self.header, next(m for m in self.header.states if m.name == name)).kind
+
+
+_LIST: Final = "Types.LIST(Types.STRING())"
+_EXAMPLES: Final = {
+    "java.util.List": _LIST,
+    "java.util.Collection": _LIST,
+    "java.lang.Iterable": _LIST,
+    "java.util.Set": "Types.SET(Types.STRING())",
+    "java.util.Map": "Types.MAP(Types.STRING(), Types.STRING())",
+}

@@ -1,0 +1,186 @@
+"""What tasks do for a migration to Flink 2.x: look through values, and convert them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.keyed_reader import KeyedSplit
+from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
+from state_processor.backends.read.state_listing import operator_header
+from state_processor.backends.state.descriptions import BROADCAST, describe_operator_state
+from state_processor.backends.write.migration import (
+    Elements,
+    MigratingCarrier,
+    StateMigration,
+    Types,
+    converted_broadcast,
+    converted_elements,
+    count_entries,
+    entries,
+    migrate_keyed,
+    migrate_operator_state,
+)
+from state_processor.backends.write.pass_through import KeyedCarrier
+from state_processor.options import import_serializers
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.evolution.migrated_values import Found, Observations
+from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.write.operator_state_tasks import CarryElements
+from state_processor.write.tasks import Batches, CarryEntries, message, numbers
+
+PortableTypes = Mapping[str, Mapping[str, PortableType]]
+"""New types by state and path, as they travel."""
+
+
+def portable(types: Types) -> PortableTypes:
+    """Types, ready to travel."""
+    return {state: {path: PortableType.of(type_) for path, type_ in paths.items()} for state, paths in types.items()}
+
+
+def restored(types: PortableTypes) -> Types:
+    """The inverse of :func:`portable`."""
+    return {state: {path: type_.restore() for path, type_ in paths.items()} for state, paths in types.items()}
+
+
+@dataclass
+class Scanned:
+    """What the values of a state tell: what is in collections, by path, and why one can't be converted.
+
+    ``entries`` are counted of states that can't be migrated if they have any.
+    """
+
+    found: dict[str, Found] = field(default_factory=dict)
+    problem: str = ""
+    entries: int = 0
+
+    def add(self, other: Scanned) -> None:
+        """Take over what was found in another part."""
+        for path, found in other.found.items():
+            if path in self.found:
+                self.found[path].add(found)
+            else:
+                self.found[path] = found
+        self.problem = self.problem or other.problem
+        self.entries += other.entries
+
+
+@dataclass(frozen=True)
+class ScanPart:
+    """Some states of an operator in a part of its files: key groups of a handle, or a subtask's operator state.
+
+    Entries of ``counted`` states are only counted.
+    """
+
+    operator: str
+    split: KeyedSplit | OperatorSplit
+    states: tuple[str, ...]
+    counted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScanValues:
+    """Reads all values of states that change. Rows are the numbers of ``parts``; gives what is :class:`Scanned`, by state.
+
+    Parameters
+    ----------
+    snapshot
+        The base, as it travels to tasks.
+    parts
+        What to read.
+    types
+        New types by operator, state and path.
+    serializers
+        Modules to import.
+    """
+
+    snapshot: Snapshot
+    parts: tuple[ScanPart, ...]
+    types: Mapping[str, PortableTypes]
+    serializers: tuple[str, ...] = ()
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """A message for each part."""
+        import_serializers(self.serializers)
+        for number in numbers(batches):
+            part = self.parts[number]
+            types = restored(self.types.get(part.operator, {}))
+            found = {name: self._scan(part, name, types) for name in part.states}
+            yield message(number, found | {name: self._count(part, name) for name in part.counted}, 0)
+
+    def _scan(self, part: ScanPart, name: str, types: Types) -> Scanned:
+        seen = Observations()
+        problem = ""
+        try:
+            if isinstance(part.split, OperatorSplit):
+                self._read_elements(part.split, name, types, seen)
+            else:
+                self._read_entries(part.split, name, types, seen)
+        except StateProcessorError as found:
+            problem = str(found)
+        return Scanned(seen.found, problem)
+
+    def _count(self, part: ScanPart, name: str) -> Scanned:
+        try:
+            if isinstance(part.split, OperatorSplit):
+                data, _ = raw_elements(self.snapshot, part.split, name)
+                return Scanned(entries=int(data.any()))  # an empty broadcast state is a count of 0
+            return Scanned(entries=count_entries(part.split.handle.open(self.snapshot), name, part.split.key_groups))
+        except StateProcessorError as problem:
+            return Scanned(problem=str(problem), entries=1)
+
+    def _read_entries(self, split: KeyedSplit, name: str, types: Types, seen: Observations) -> None:
+        source = split.handle.open(self.snapshot)
+        if source.describe(name) is None:
+            return
+        migration = migrate_keyed(source.header, types, {name: seen.adapt})
+        for _ in entries(source, migration.converted(name, write=False), split.key_groups):
+            pass  # reading notes what it sees
+
+    def _read_elements(self, split: OperatorSplit, name: str, types: Types, seen: Observations) -> None:
+        state = _operator_state(self.snapshot, split, name, types, seen)
+        if state is None:
+            return
+        data, bounds = raw_elements(self.snapshot, split, name)
+        if describe_operator_state(state.new).kind != BROADCAST:
+            converted_elements(state, (data, bounds), write=False)
+        elif len(data):
+            converted_broadcast(state, data.data, write=False)
+
+
+def _operator_state(
+    snapshot: Snapshot, split: OperatorSplit, name: str, types: Types, seen: Observations | None = None
+) -> StateMigration | None:
+    meta = operator_header(snapshot, split.handle, split.context).state(name)
+    if meta is None:
+        return None
+    return migrate_operator_state(meta, types) if seen is None else migrate_operator_state(meta, types, seen.adapt)
+
+
+@dataclass(frozen=True)
+class MigrateEntries(CarryEntries):
+    """Pass 1 over keyed states of the base whose bytes change; ``types`` are the new ones by state and path."""
+
+    types: PortableTypes = field(default_factory=dict)
+
+    def carrier(self) -> KeyedCarrier:
+        """See :class:`CarryEntries`."""
+        t = self.target
+        sizes = (t.parallelism, t.max_parallelism, self.old_max_parallelism)
+        return MigratingCarrier(*sizes, t.key_hash, restored(self.types))
+
+
+@dataclass(frozen=True)
+class MigrateElements(CarryElements):
+    """Pass 1 over list states of the base whose bytes change; ``types`` as for :class:`MigrateEntries`."""
+
+    types: PortableTypes = field(default_factory=dict)
+
+    def elements(self, part: OperatorSplit, name: str) -> Elements:
+        """See :class:`CarryElements`."""
+        found = super().elements(part, name)
+        state = _operator_state(self.snapshot, part, name, restored(self.types))
+        return found if state is None else converted_elements(state, found)

@@ -1,0 +1,167 @@
+"""What tasks do with operator state: encode elements, deal them out to subtasks, write one subtask's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.declared_names import DeclaredNames, with_names
+from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
+from state_processor.backends.write.operator_writer import OperatorStateFileWriter
+from state_processor.backends.write.staging import Staging
+from state_processor.options import import_serializers
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.arguments import declare
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.write.tasks import CARRIED, NEW, PHASED_BLOBS, Batches, fetched, merged, new_file, numbers
+
+_LENGTH: Final = np.dtype("<i8")
+
+
+@dataclass(frozen=True)
+class OperatorTarget:
+    """The operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes.
+
+    ``names`` are those of the fields of rows by state, which headers do not hold.
+    """
+
+    operator_id: str
+    label: str
+    header: bytes
+    flink_major: int
+    parallelism: int
+    serializers: tuple[str, ...] = ()
+    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
+    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+
+    def metas(self) -> tuple[mi.StateMetaInfo, ...]:
+        """The states by their ids."""
+        import_serializers(self.serializers)
+        with written_by_flink(self.flink_major):
+            header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header"))
+        return (*header.lists, *header.broadcasts)
+
+    def state(self, state_id: int) -> StateDescription:
+        """A state."""
+        state = describe_operator_state(self.metas()[state_id])
+        declare(self.java_types.get(state.name, ()), state)
+        return with_names(state, self.names.get(state.name, {}))
+
+
+@dataclass(frozen=True)
+class EncodeElements:
+    """Pass 1 over the rows of a list state: each batch is dealt out to the subtasks in turn."""
+
+    target: OperatorTarget
+    state_id: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The elements as blobs, see :func:`to_blob`."""
+        state = self.target.state(self.state_id)
+        assert state.value is not None
+        first = 0
+        for batch in merged(batches):
+            try:
+                encoded = encode_column(state.value, batch.column(0))
+            except InvalidRowError as problem:
+                raise InvalidRowError(f"{self.target.label}, state {state.name!r}: {problem}") from None
+            starts = np.append(encoded.entries[:, 0], len(encoded.data))
+            yield from dealt(encoded.data, starts, self.state_id, NEW, first, self.target.parallelism)
+            first += batch.num_rows
+
+
+@dataclass(frozen=True)
+class CarryElements:
+    """Pass 1 over list states of the base: elements as they are, in the same subtask where there are as many as before."""
+
+    target: OperatorTarget
+    snapshot: Snapshot
+    parts: tuple[OperatorSplit, ...]
+    states: tuple[tuple[str, int], ...]
+    stays: bool
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The elements of the parts that are named."""
+        import_serializers(self.target.serializers)
+        for number in numbers(batches):
+            part = self.parts[number]
+            for name, state_id in self.states:
+                data, starts = self.elements(part, name)
+                if self.stays:
+                    yield to_blob(data, starts, part.subtask, state_id, CARRIED)
+                else:
+                    yield from dealt(data, starts, state_id, CARRIED, part.subtask, self.target.parallelism)
+
+    def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """A list's elements in one subtask back to back, and where each begins; the last bound is the end."""
+        return raw_elements(self.snapshot, part, name)
+
+
+def dealt(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], state_id: int, phase: int, first: int, parallelism: int
+) -> Iterator[pa.RecordBatch]:
+    """Elements in stretches of equal size, one for each subtask, beginning with the one whose turn it is."""
+    count = len(starts) - 1
+    hands = min(parallelism, count)
+    bounds = np.linspace(0, count, hands + 1).astype(np.int64)
+    for i in range(hands):
+        part = starts[bounds[i] : bounds[i + 1] + 1]
+        yield to_blob(data[part[0] : part[-1]], part - part[0], (first + i) % parallelism, state_id, phase)
+
+
+def to_blob(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], subtask: int, state_id: int, phase: int
+) -> pa.RecordBatch:
+    """Elements that lie back to back as one blob: where each begins, then all of them."""
+    count = len(starts) - 1
+    blob = starts[:-1].astype(_LENGTH).tobytes() + data.tobytes()
+    row = {"subtask": subtask, "key_group": 0, "state": state_id, "blob": blob, "count": count, "phase": phase}
+    return pa.RecordBatch.from_pylist([row], schema=PHASED_BLOBS)
+
+
+@dataclass(frozen=True)
+class BroadcastBytes:
+    """Broadcast state, which every subtask has a copy of: number of entries, and keys and values back to back."""
+
+    state_id: int
+    count: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class WriteOperatorState:
+    """Pass 2: writes the operator state file of one subtask from its blobs."""
+
+    target: OperatorTarget
+    staging: Staging
+    broadcasts: tuple[BroadcastBytes, ...] = ()
+
+    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.OperatorStreamStateHandle, int]:
+        """The handle of the file, and the number of its elements."""
+        metas = self.target.metas()
+        states = [describe_operator_state(meta) for meta in metas]
+        elements = 0
+        with new_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
+            writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
+            for b in fetched(blobs, self.staging):
+                head = b.entries * _LENGTH.itemsize
+                starts = b.data[:head].view(_LENGTH).astype(np.int64)
+                writer.add_elements(metas[b.state].name, b.data[head:], starts)
+                elements += b.entries
+            for copy in self.broadcasts:
+                writer.add_broadcast_bytes(metas[copy.state_id].name, copy.count, np.frombuffer(copy.data, np.uint8))
+                elements += copy.count
+            handle = writer.close()
+        return handle, elements

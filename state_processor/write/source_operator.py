@@ -1,0 +1,121 @@
+"""An operator of the base savepoint, with what writing wants to know of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
+from state_processor.backends.read.state_listing import operator_header, operator_label, subtask_label
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.joined import joined
+
+
+class BaseOperator:
+    """An operator of the base.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where it is.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState) -> None:
+        self.snapshot = snapshot
+        self.operator = operator
+
+    @cached_property
+    def handles(self) -> list[KeyedHandle]:
+        """Everything that keyed state and timers lie in."""
+        return list(keyed_handles(self.operator, self.snapshot))
+
+    @cached_property
+    def header(self) -> mi.KeyedHeader | None:
+        """The header that all subtasks' files could have: each state as it is registered there.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If subtasks register a state differently, but for subclasses of POJOs: bytes of one can't move to the file of another.
+        """
+        key = None
+        states: dict[str, mi.StateMetaInfo] = {}
+        for handle in self.handles:
+            header = handle.open(self.snapshot).header
+            if key is not None and header.key.to_bytes() != key.to_bytes():
+                raise self._differs("keys", handle.context)
+            key = key or header.key
+            for meta in header.states:
+                states[meta.name] = self._joined(states.get(meta.name, meta), meta, handle.context)
+        return None if key is None else mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(states.values()))
+
+    @cached_property
+    def keyed_states(self) -> dict[str, StateDescription]:
+        """Keyed states and timers by name."""
+        header = self.header
+        return {} if header is None else {m.name: describe_keyed(header, m) for m in header.states}
+
+    @cached_property
+    def operator_metas(self) -> dict[str, mi.StateMetaInfo]:
+        """List, union and broadcast states as they are registered.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If subtasks register a state differently.
+        """
+        states: dict[str, mi.StateMetaInfo] = {}
+        for subtask in self.operator.subtasks:
+            handle = subtask.managed_operator
+            if handle is None or not handle.states:
+                continue
+            context = subtask_label(self.operator, subtask)
+            header = operator_header(self.snapshot, handle, context)
+            for meta in (*header.lists, *header.broadcasts):
+                states[meta.name] = self._joined(states.get(meta.name, meta), meta, context)
+        return states
+
+    @cached_property
+    def operator_states(self) -> dict[str, StateDescription]:
+        """List, union and broadcast states by name."""
+        return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """All states."""
+        return (*self.keyed_states, *self.operator_states)
+
+    @property
+    def key(self) -> TypeSerializer | None:
+        """The key's serializer; ``None`` without keyed state."""
+        return None if self.header is None else self.header.key.restore_serializer()
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether all keyed state lies in canonical files, which can be copied."""
+        return all(isinstance(k.handle, h.KeyGroupsStateHandle) and k.handle.is_savepoint and not k.raw for k in self.handles)
+
+    def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:
+        """Return the state as it is registered in all subtasks so far and in another."""
+        serializers = {
+            role: joined(snapshot, meta.serializers[role])
+            for role, snapshot in known.serializers.items()
+            if role in meta.serializers
+        }
+        found = {role: snapshot for role, snapshot in serializers.items() if snapshot is not None}
+        same = (known.backend_type, known.options) == (meta.backend_type, meta.options)
+        if not same or not found.keys() == known.serializers.keys() == meta.serializers.keys():
+            raise self._differs(f"state {meta.name!r}", context)
+        return replace(known, serializers=found)
+
+    def _differs(self, what: str, context: str) -> UnsupportedFormatError:
+        return UnsupportedFormatError(
+            f"{context}: {what} registered with another serializer than in other subtasks; "
+            f"the bytes of {operator_label(self.operator)} can't be moved between them"
+        )

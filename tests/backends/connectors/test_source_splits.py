@@ -1,0 +1,340 @@
+"""Splits of sources: those of real savepoints, and of sources whose state is put together here."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from state_processor.backends.connectors.codec import Versioned
+from state_processor.backends.connectors.file import FILE
+from state_processor.backends.connectors.sequence import SEQUENCE
+from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, read_source_splits, source_state
+from state_processor.backends.connectors.splits_writer import WrittenSource, written_source
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.state_listing import find_operator
+from state_processor.serializers import read_serializer_snapshot
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, NotFoundError, OptionError
+from state_processor.serializers.io import DataInput
+from tests import corpus
+from tests.backends import state_files as files
+from tests.backends.connectors.test_codec import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT
+
+SEQUENCES = [
+    (case, operator, state)
+    for case in corpus.all_cases()
+    for operator, state in corpus.states_of(case)
+    if "sequence_from" in state
+]
+
+
+@pytest.mark.parametrize(("case", "operator", "state"), SEQUENCES, ids=lambda v: v.id if isinstance(v, corpus.Case) else "")
+def test_real_sequences_go_on_where_they_stopped(case: corpus.Case, operator: dict[str, Any], state: dict[str, Any]) -> None:
+    snapshot = open_snapshot(case.snapshot)
+    source = find_operator(snapshot, operator["uid"])
+    table = read_source_splits(snapshot, source)
+    assert table.equals(read_source_splits(snapshot, source, "sequence"))
+    rows = table.to_pylist()
+    assert max(row["to_number"] for row in rows) == state["sequence_to"]
+    stopped = {(row["subtask"], row["from_number"] - 1) for row in rows}
+    emitted = {(int(subtask), last) for subtask, last in state["last_emitted_per_subtask"].items() if last >= 0}
+    assert emitted <= stopped  # a subtask may hold a second split, which it has not begun
+    assert {row["assignment"] for row in rows} == {"ASSIGNED"}
+    elements = [split.to_bytes() for _, split in source_state(snapshot, source).splits]
+    written = written_source(rows, source_state(snapshot, source))
+    assert sorted(written.elements) == sorted(elements)
+    coordinator = source.coordinator_state
+    assert coordinator is not None
+    assert CoordinatorState.read(coordinator.data, "here").to_bytes() == written.coordinator == coordinator.data
+
+
+def list_state(name: str, serializer: TypeSerializer, elements: Sequence[Any], mode: int = 0) -> h.OperatorStreamStateHandle:
+    modes = {0: "SPLIT_DISTRIBUTE", 1: "UNION"}
+    data = files.operator_header([files.operator_list(name, serializer, modes[mode])])
+    offsets = []
+    for element in elements:
+        offsets.append(len(data))
+        data += serializer.serialize(element) if not isinstance(element, bytearray) else bytes(element)
+    return files.operator_handle(data, {name: (mode, offsets)})
+
+
+def source(*readers: Sequence[Versioned], enumerator: Versioned | None) -> OperatorState:
+    handles = [list_state("SourceReaderState", BytesSerializer(), [s.to_bytes() for s in splits]) for splits in readers]
+    state = None if enumerator is None else h.ByteStreamStateHandle("coordinator", CoordinatorState(enumerator).to_bytes())
+    return replace(files.operator(*handles), coordinator_state=state)
+
+
+def rows_of(operator: OperatorState, connector: str | None = None) -> list[dict[str, Any]]:
+    return read_source_splits(files.snapshot(operator), operator, connector).to_pylist()
+
+
+SPLIT, BOUNDED = Versioned(0, KAFKA_SPLIT), Versioned(0, KAFKA_BOUNDED)
+
+
+@pytest.mark.parametrize("version", KAFKA_ENUMERATORS)
+def test_kafka_is_recognized_by_its_bytes(version: int) -> None:
+    rows = rows_of(source([], [SPLIT], enumerator=Versioned(version, KAFKA_ENUMERATORS[version])))
+    assert rows[0] == {
+        "subtask": 1,
+        "split_id": "orders-3",
+        "topic": "orders",
+        "partition": 3,
+        "starting_offset": 1234,
+        "stopping_offset": None,
+        "assignment": "ASSIGNED",
+        "version": 0,
+        "raw": KAFKA_SPLIT,
+    }
+    others = [(row["subtask"], row["split_id"], row["starting_offset"], row["assignment"], row["raw"]) for row in rows[1:]]
+    assert others == {
+        0: [],
+        1: [],
+        2: [(None, "orders-4", None, "UNASSIGNED", None)],
+        3: [(None, "orders-4", -2, "TOMBSTONED", KAFKA_BOUNDED)],
+    }[version]
+
+
+def test_files_are_recognized_by_their_bytes() -> None:
+    begun = Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN))
+    rows = rows_of(source([begun], enumerator=Versioned(1, bytes.fromhex(FILE_PENDING))))
+    found = [(row["subtask"], row["split_id"], row["path"], row["reader_offset"], row["assignment"]) for row in rows]
+    assert found == [
+        (0, "0000000002", "file:/data/in.txt", 2048, "ASSIGNED"),
+        (None, None, "file:/data/done.txt", None, "PROCESSED"),
+        (None, "0000000001", "s3://bucket/data/part-é.csv", None, "UNASSIGNED"),
+    ]
+
+
+def hybrid(index: int, split_id: str, inner: Versioned) -> Versioned:
+    return Versioned(0, struct.pack(">i", index) + files.utf(split_id) + inner.to_bytes())
+
+
+def test_a_hybrid_source_shows_the_splits_of_the_sources_in_it() -> None:
+    sequence = SEQUENCE.splits.write({"split_id": "7", "from_number": 3, "to_number": 9})
+    current = Versioned(0, struct.pack(">i", 1) + Versioned(2, KAFKA_ENUMERATORS[2]).to_bytes())
+    rows = rows_of(source([hybrid(0, "7", sequence)], [hybrid(1, "orders-3", SPLIT)], enumerator=current))
+    names = ("subtask", "source_index", "split_id", "topic", "starting_offset", "from_number", "assignment", "wrapped")
+    assert [tuple(row[n] for n in names) for row in rows] == [
+        (0, 0, "7", None, None, 3, "ASSIGNED", sequence.data),
+        (1, 1, "orders-3", "orders", 1234, None, "ASSIGNED", KAFKA_SPLIT),
+        (None, 1, "orders-4", "orders", None, None, "UNASSIGNED", None),
+    ]
+
+
+def test_no_splits_at_all_fit_several_connectors() -> None:
+    empty = source([], enumerator=Versioned(1, bytes(4)))
+    with pytest.raises(OptionError, match=r"fit the connectors 'sequence' and 'kafka'; name one by connector="):
+        rows_of(empty)
+    assert rows_of(empty, "kafka") == rows_of(empty, "sequence") == []
+
+
+def test_splits_of_unknown_connectors_stay_bytes() -> None:
+    unknown = source([Versioned(5, b"split")], enumerator=Versioned(6, b"enumerator"))
+    assert rows_of(unknown) == rows_of(unknown, "raw")
+    assert rows_of(unknown) == [
+        {"subtask": 0, "split_id": None, "assignment": "ASSIGNED", "version": 5, "raw": b"split"},
+        {"subtask": None, "split_id": None, "assignment": None, "version": 6, "raw": b"enumerator"},
+    ]
+    with pytest.raises(OptionError, match="'sequence', 'kafka', 'file', 'hybrid', 'kafka-consumer', 'raw'"):
+        rows_of(unknown, "pulsar")
+
+
+def test_bytes_of_another_connector_than_the_named_one() -> None:
+    with pytest.raises(CorruptSnapshotError, match="subtask 0, split, offset"):
+        rows_of(source([Versioned(0, KAFKA_SPLIT + b"\0")], enumerator=None), "kafka")
+    operator = replace(files.operator(), coordinator_state=h.ByteStreamStateHandle("coordinator", b"\0\0\0\7"))
+    with pytest.raises(CorruptSnapshotError, match="state of the coordinator, offset 0: version 7"):
+        rows_of(operator)
+
+
+def test_an_operator_without_splits() -> None:
+    with pytest.raises(NotFoundError, match="no splits"):
+        rows_of(files.operator(None))
+    with pytest.raises(NotFoundError, match="no FlinkKafkaConsumer"):
+        rows_of(files.operator(None), "kafka-consumer")
+
+
+# Tuple2<KafkaTopicPartition, Long> as Flink 1.20.5 writes it, with its serializer snapshot
+CONSUMER_SNAPSHOT = (
+    "00436f72672e6170616368652e666c696e6b2e6170692e6a6176612e747970657574696c732e72756e74696d652e5475706c6553657269616c69"
+    "7a6572536e617073686f7400000003000de7040000000200266f72672e6170616368652e666c696e6b2e6170692e6a6176612e7475706c652e54"
+    "75706c6532001457fd000000010000000200476f72672e6170616368652e666c696e6b2e6170692e6a6176612e747970657574696c732e72756e"
+    "74696d652e6b72796f2e4b72796f53657269616c697a6572536e617073686f740000000200496f72672e6170616368652e666c696e6b2e737472"
+    "65616d696e672e636f6e6e6563746f72732e6b61666b612e696e7465726e616c732e4b61666b61546f706963506172746974696f6e000004f2c6"
+    "9a3d700000000200496f72672e6170616368652e666c696e6b2e73747265616d696e672e636f6e6e6563746f72732e6b61666b612e696e746572"
+    "6e616c732e4b61666b61546f706963506172746974696f6e010000004b00496f72672e6170616368652e666c696e6b2e73747265616d696e672e"
+    "636f6e6e6563746f72732e6b61666b612e696e7465726e616c732e4b61666b61546f706963506172746974696f6e010000004f00496f72672e61"
+    "70616368652e666c696e6b2e73747265616d696e672e636f6e6e6563746f72732e6b61666b612e696e7465726e616c732e4b61666b61546f7069"
+    "63506172746974696f6e0000000000296f72672e6170616368652e6176726f2e67656e657269632e47656e657269634461746124417272617901"
+    "0000002b00296f72672e6170616368652e6176726f2e67656e657269632e47656e657269634461746124417272617901000000b600556f72672e"
+    "6170616368652e666c696e6b2e6170692e6a6176612e747970657574696c732e72756e74696d652e6b72796f2e53657269616c697a6572732444"
+    "756d6d794176726f52656769737465726564436c6173730000000100596f72672e6170616368652e666c696e6b2e6170692e6a6176612e747970"
+    "657574696c732e72756e74696d652e6b72796f2e53657269616c697a6572732444756d6d794176726f4b72796f53657269616c697a6572436c61"
+    "7373000004f2c69a3d7000000000000004f2c69a3d700000000000506f72672e6170616368652e666c696e6b2e6170692e636f6d6d6f6e2e7479"
+    "70657574696c732e626173652e4c6f6e6753657269616c697a6572244c6f6e6753657269616c697a6572536e617073686f7400000003"
+)
+CONSUMER_ELEMENTS = ("5701899998ff0800016f72646572f30000000000000063", "5701bf8fcef4020201896f72646572732dc3a9ffffff2ad0922891")
+
+
+def test_the_kafka_consumer_of_older_versions() -> None:
+    element = read_serializer_snapshot(bytes.fromhex(CONSUMER_SNAPSHOT)).restore_serializer()
+    handles = [
+        list_state("topic-partition-offset-states", element, [bytearray.fromhex(e)], mode=1) for e in CONSUMER_ELEMENTS
+    ]
+    rows = rows_of(files.operator(*handles))
+    names = ("subtask", "split_id", "topic", "partition", "starting_offset", "stopping_offset", "assignment")
+    assert [tuple(row[n] for n in names) for row in rows] == [
+        (0, "orders-0", "orders", 0, 100, None, "ASSIGNED"),
+        (1, "orders-é-1", "orders-é", 1, -2, None, "ASSIGNED"),
+    ]
+
+
+def test_what_flink_1_11_wrote_behind_the_enumerators_state_is_kept() -> None:
+    data = struct.pack(">iii", 0, 1, 4) + bytes(4) + b"assignments"
+    state = CoordinatorState.read(data, "here")
+    assert (state.enumerator, state.rest) == (Versioned(1, bytes(4)), b"assignments")
+    assert state.to_bytes() == data
+    with pytest.raises(CorruptSnapshotError, match="11 bytes are left over"):
+        CoordinatorState.read(b"\0\0\0\1" + data[4:], "here")
+
+
+def state_of(operator: OperatorState) -> SourceState:
+    return source_state(files.snapshot(operator), operator)
+
+
+def written_again(operator: OperatorState, **changes: Any) -> tuple[WrittenSource, list[dict[str, Any]]]:
+    """What is written for a source's rows, and the rows, after a change to the first."""
+    rows = rows_of(operator)
+    rows[0] |= changes
+    return written_source(rows, state_of(operator)), rows
+
+
+def read_back(written: WrittenSource, connector: str) -> list[dict[str, Any]]:
+    assert written.coordinator is not None
+    splits = [Versioned.read(DataInput(e)) for e in written.elements]
+    return rows_of(source(splits, enumerator=CoordinatorState.read(written.coordinator, "here").enumerator), connector)
+
+
+SOURCES = {
+    **{
+        f"kafka-{version}": source([], [], [], [], [], [SPLIT], enumerator=Versioned(version, data))
+        for version, data in KAFKA_ENUMERATORS.items()
+    },
+    "file": source(
+        [Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN))], enumerator=Versioned(1, bytes.fromhex(FILE_PENDING))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ["kafka-0", "kafka-1", "kafka-2", "kafka-3"])
+def test_rows_that_nobody_changed_give_the_bytes_that_were_there(name: str) -> None:
+    operator = SOURCES[name]
+    written, _ = written_again(operator)
+    assert operator.coordinator_state is not None
+    assert written.coordinator == operator.coordinator_state.data
+    assert written.elements == [SPLIT.to_bytes()]
+
+
+def test_a_split_that_enumerator_and_reader_have_is_the_readers_alone() -> None:
+    operator = SOURCES["file"]
+    written, rows = written_again(operator)
+    assert written.elements == [Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN)).to_bytes()]
+    assert written.coordinator is not None
+    enumerator = CoordinatorState.read(written.coordinator, "here").enumerator
+    state = FILE.enumerator.read(enumerator, "here")
+    assert [s.values["split_id"] for s in state.splits] == ["0000000001", None, None]
+    assert [s.values["path"] for s in state.splits[1:]] == ["file:/data/in.txt", "file:/data/done.txt"]
+    assert len(rows) == 3
+
+
+@pytest.mark.parametrize("version", KAFKA_ENUMERATORS)
+def test_changed_offsets_of_kafka(version: int) -> None:
+    operator = SOURCES[f"kafka-{version}"]
+    written, rows = written_again(operator, starting_offset=5000, stopping_offset=6000)
+    assert Versioned.read(DataInput(written.elements[0])).version == 0
+    found = read_back(written, "kafka")
+    assert [(r["split_id"], r["starting_offset"], r["stopping_offset"], r["assignment"]) for r in found] == [
+        (r["split_id"], r["starting_offset"], r["stopping_offset"], r["assignment"]) for r in rows
+    ]
+    assert (found[0]["starting_offset"], found[0]["stopping_offset"]) == (5000, 6000)
+
+
+def test_partitions_of_kafka_that_come_and_go() -> None:
+    operator = SOURCES["kafka-2"]
+    rows = [{"topic": "new", "partition": 0, "starting_offset": -2}]
+    written = written_source(rows, state_of(operator))
+    found = read_back(written, "kafka")
+    assert [(r["split_id"], r["subtask"], r["starting_offset"], r["assignment"]) for r in found] == [("new-0", 0, -2, "ASSIGNED")]
+    assert written.coordinator is not None
+    enumerator = CoordinatorState.read(written.coordinator, "here").enumerator
+    assert enumerator == Versioned(2, struct.pack(">i", 1) + files.utf("new") + struct.pack(">ii", 0, 0) + b"\0")
+
+
+def test_a_source_from_nothing() -> None:
+    rows = [{"split_id": "a", "from_number": 1, "to_number": 5}]
+    later = [{"split_id": "b", "from_number": 6, "to_number": 9, "subtask": None}]
+    written = written_source([*(r | {"subtask": 1} for r in rows), *later], connector="sequence")
+    found = read_back(written, "sequence")
+    assert [(r["split_id"], r["subtask"], r["from_number"], r["assignment"]) for r in found] == [
+        ("a", 0, 1, "ASSIGNED"),
+        ("b", None, 6, "UNASSIGNED"),
+    ]
+    kafka = written_source([{"topic": "orders", "partition": 1, "starting_offset": 7}], connector="kafka")
+    assert kafka.coordinator is not None
+    assert CoordinatorState.read(kafka.coordinator, "here").enumerator.version == 2
+    with pytest.raises(OptionError, match="name the connector"):
+        written_source(rows)
+    with pytest.raises(OptionError, match="connector='raw'"):
+        written_source(rows, connector="raw")
+
+
+def test_a_hybrid_source_keeps_its_enumerators_state() -> None:
+    current = Versioned(0, struct.pack(">i", 1) + Versioned(2, KAFKA_ENUMERATORS[2]).to_bytes())
+    operator = source([hybrid(1, "orders-3", SPLIT)], enumerator=current)
+    rows = [row for row in rows_of(operator) if row["subtask"] is not None]
+    rows[0]["wrapped"] = KAFKA_BOUNDED
+    written = written_source(rows, state_of(operator))
+    assert written.elements == [hybrid(1, "orders-3", BOUNDED).to_bytes()]
+    assert operator.coordinator_state is not None
+    assert written.coordinator == operator.coordinator_state.data
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([{"topic": "t", "partition": 1}], "row 0: a split of the connector 'kafka' needs 'starting_offset'"),
+        ([{"partition": 1, "starting_offset": 1}], "needs 'topic'"),
+        ([{"topic": "t", "partition": "one", "starting_offset": 1}], "split 't-one' can't be written"),
+        ([{"topic": "t", "partition": 1, "starting_offset": 1 << 70}], "split 't-1' can't be written"),
+        ([{"topic": "t", "partition": 1, "starting_offset": 1}] * 2, "row 1: split 't-1' occurs more than once"),
+    ],
+)
+def test_rows_that_are_no_splits(rows: list[dict[str, Any]], problem: str) -> None:
+    with pytest.raises(InvalidRowError, match=problem):
+        written_source(rows, connector="kafka")
+
+
+def test_offsets_that_no_kafka_has_are_refused() -> None:
+    with pytest.raises(CorruptSnapshotError, match="offsets -9 and None"):
+        written_source([{"topic": "t", "partition": 1, "starting_offset": -9}], connector="kafka")
+
+
+def test_the_older_format_of_a_file_split_is_kept() -> None:
+    operator = source([Versioned(1, old_file_split())], enumerator=None)
+    written = written_source(rows_of(operator, "file"), state_of(operator), "file")
+    assert written == WrittenSource([Versioned(1, old_file_split()).to_bytes()], None)
+
+
+def old_file_split() -> bytes:
+    now = FILE.splits.read(Versioned(1, bytes.fromhex(FILE_SPLIT_BEGUN)), "here")
+    now_bytes, tail = bytes.fromhex(FILE_SPLIT_BEGUN), struct.pack(">i", 2) + files.utf("host-1")
+    at = now_bytes.index(tail)
+    assert now["file_size"] == 4096
+    return now_bytes[: at - 16] + now_bytes[at:]

@@ -1,0 +1,66 @@
+"""Every state of every real snapshot reads back equal to what the job put in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import find_operator
+from tests import corpus
+
+OPTIONS = ReadOptions(flatten=False, nanos="string", row_kind=True)
+_TIMER_NAMES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
+_WITHOUT_STATE_CONTENT = ("sql-", "cep-", "file-sink-", "pyflink-")
+"""Cases whose expected content is logical, not entries of states; other tests read them."""
+_KEYED_FORMATS = ("canonical", "native", "checkpoint")
+
+
+def readable(case: corpus.Case) -> bool:
+    return not case.directory.name.startswith(_WITHOUT_STATE_CONTENT) and case.expected.get("format") in _KEYED_FORMATS
+
+
+CASES = [c for c in corpus.all_cases() if readable(c)]
+
+
+def read_rows(case: corpus.Case, operator: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
+    snapshot = open_snapshot(case.snapshot)
+    found = find_operator(snapshot, operator["uid"], operator.get("uid_hash"))
+    reader = open_state(snapshot, found, _TIMER_NAMES.get(state["kind"], "") + state["name"], options=OPTIONS)
+    return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_every_state_is_as_the_job_left_it(case: corpus.Case) -> None:
+    problems = []
+    for operator, state in corpus.states_of(case):
+        label = f"{operator['uid']}/{state['name']} ({state['kind']})"
+        try:
+            rows = read_rows(case, operator, state)
+        except Exception as e:  # every state is reported, not the first that fails
+            problems.append(f"{label}: {type(e).__name__}: {e}")
+            continue
+        problems += [f"{label}: {p}"[:600] for p in compare(rows, state)]
+    assert not problems, f"{len(problems)} differences\n" + "\n".join(problems[:40])
+
+
+def compare(rows: list[dict[str, Any]], state: dict[str, Any]) -> list[str]:
+    if state["kind"] in ("OPERATOR_LIST", "UNION_LIST"):
+        if "sequence_from" in state:  # split bytes of a source: their content is another test's
+            return []
+        expected = state["entries"]
+        found = [closest(row["value"], expected) for row in rows]
+        if corpus.bag(found) != corpus.bag(expected):
+            return [f"expected {corpus.bag(expected)[:3]}, found {corpus.bag(found)[:3]}"]
+        return []
+    return corpus.differences(rows, state)
+
+
+def closest(actual: Any, expected: list[Any]) -> Any:
+    """An element in the notation of the expected one that it equals, else of the first."""
+    shaped = [corpus.as_expected(actual, e) for e in expected]
+    equal = (s for s, e in zip(shaped, expected, strict=True) if corpus.sort_key(s) == corpus.sort_key(e))
+    return next(equal, shaped[0] if shaped else actual)

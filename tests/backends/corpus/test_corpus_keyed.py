@@ -1,0 +1,90 @@
+"""The same logical state gives the same table, whatever backend and format it was written in."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cache
+from typing import Any
+
+import pytest
+
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import find_operator, operator_states
+from tests import corpus
+from tests.backends.corpus.test_corpus import CASES
+
+_PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
+_OPERATOR_KINDS = ("OPERATOR_LIST", "UNION_LIST", "BROADCAST")
+_BACKENDS = ("canonical", "heap", "rocksdb", "forst", "changelog", "raw")
+
+
+def families() -> dict[str, list[corpus.Case]]:
+    """Cases with the same content, by the name of the first."""
+    found: dict[str, list[corpus.Case]] = defaultdict(list)
+    for case in CASES:
+        states = [
+            [o["uid"] or o.get("uid_hash"), s["name"], s["kind"], s["entries"]]
+            for o, s in corpus.states_of(case)
+            if s["kind"] not in _OPERATOR_KINDS
+        ]
+        if states:
+            found[case.directory.parent.name + corpus.sort_key(sorted(states, key=corpus.sort_key))].append(case)
+    return {cases[0].id: cases for cases in found.values()}
+
+
+FAMILIES = families()
+PAIRS = [(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]]
+
+
+@cache
+def tables(case: corpus.Case) -> dict[tuple[str, str], list[str]]:
+    """The rows of each keyed state and timer queue, in an order of their own."""
+    snapshot = open_snapshot(case.snapshot)
+    found = {}
+    for operator in case.expected["operators"]:
+        handle = find_operator(snapshot, operator["uid"], operator.get("uid_hash"))
+        for state in operator.get("states", []):
+            if "kind" not in state or state["kind"] in _OPERATOR_KINDS:
+                continue
+            name = _PREFIXES.get(state["kind"], "") + state["name"]
+            reader = open_state(snapshot, handle, name, options=ReadOptions(nanos="string", row_kind=True))
+            rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+            if state.get("unordered_elements"):
+                rows = [{n: v for n, v in row.items() if n != "list_index"} for row in rows]
+            found[operator["uid"] or operator["uid_hash"], name] = sorted(repr(_ordered(row)) for row in rows)
+    return found
+
+
+def _ordered(value: Any) -> Any:
+    """The order in a map is an accident of hashing."""
+    if isinstance(value, dict):
+        return {n: _ordered(v) for n, v in value.items()}
+    if isinstance(value, list):
+        inner = [_ordered(v) for v in value]
+        return sorted(inner, key=repr) if inner and isinstance(inner[0], tuple) else inner
+    return tuple(_ordered(v) for v in value) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda c: c.id)
+def test_all_formats_of_a_case_give_the_same_tables(one: corpus.Case, other: corpus.Case) -> None:
+    expected, found = tables(one), tables(other)
+    assert found.keys() == expected.keys()
+    assert [name for name in expected if found[name] != expected[name]] == []
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if "snapshot_dir" in c.expected], ids=lambda c: c.id)
+def test_every_expected_state_is_listed_with_kind_and_backend(case: corpus.Case) -> None:
+    snapshot = open_snapshot(case.snapshot)
+    for operator in case.expected["operators"]:
+        listed = operator_states(snapshot, find_operator(snapshot, operator["uid"], operator.get("uid_hash")))
+        for state in operator.get("states", []):
+            if "kind" in state:
+                found = listed[_PREFIXES.get(state["kind"], "") + state["name"]]
+                assert found.kind == state["kind"]
+                assert found.backend in (("operator",) if state["kind"] in _OPERATOR_KINDS else _BACKENDS)
+                if "-forst-" in case.id and state["kind"] not in _OPERATOR_KINDS:
+                    assert found.backend == "forst"
+                if "-rocksdb-" in case.id:
+                    assert found.backend != "forst"

@@ -1,0 +1,253 @@
+"""Snapshots in an object store, over the protocol of S3: everything is read, and no more than that is fetched."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import fsspec
+import pytest
+from moto.server import ThreadedMotoServer
+
+import state_processor as sp
+from state_processor.backends.files.scratch import DIRECTORY_VARIABLE
+from state_processor.backends.formats import rocksdb_store
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import open_snapshot
+from tests import corpus
+
+BUCKET = "states"
+NAMES = ["orders-hashmap-canonical", "orders-hashmap-native", "orders-rocksdb-native", "orders-rocksdb-incremental"]
+SNAPSHOTS = [case for name in NAMES for case in corpus.cases(corpus.FIXTURES, name)]
+CANONICAL = corpus.Case(corpus.FIXTURES / "2.3.0" / "orders-hashmap-canonical")
+NATIVE = corpus.Case(corpus.FIXTURES / "2.3.0" / "orders-rocksdb-native")
+INCREMENTAL = corpus.Case(corpus.FIXTURES / "1.20.5" / "orders-rocksdb-incremental")
+ORDERS_HASH = sp.OperatorIdentifier.for_uid("orders").uid_hash
+_TIMERS = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
+
+
+@dataclass
+class Traffic:
+    """What was fetched: bytes by object, and how often each object was asked for."""
+
+    fetched: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
+
+    def counting(self, app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+        """The WSGI application, watched."""
+
+        def watched(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            name = environ["PATH_INFO"].rpartition("/")[2]
+
+            def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+                if environ["REQUEST_METHOD"] == "GET" and status[:3] in ("200", "206"):
+                    length = next((v for n, v in headers if n.lower() == "content-length"), "0")
+                    self.fetched[name] += int(length)
+                    self.requests[name] += 1
+                return start_response(status, headers, *rest)
+
+            return app(environ, started)
+
+        return watched
+
+    def clear(self) -> None:
+        self.fetched.clear()
+        self.requests.clear()
+
+
+@dataclass
+class Store:
+    """A server of S3 with one bucket."""
+
+    client: Any
+    traffic: Traffic
+
+    def put(self, directory: Path, prefix: str) -> str:
+        """Upload a directory; the URL it then has."""
+        for path in sorted(directory.rglob("*")):
+            if path.is_file():
+                key = f"{prefix}/{path.relative_to(directory)}"
+                self.client.put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
+        self.traffic.clear()
+        return f"s3://{BUCKET}/{prefix}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, Traffic]]:
+    running = ThreadedMotoServer("127.0.0.1", 0)
+    running.start()
+    host, port = running.get_host_and_port()
+    traffic = Traffic()
+    running._server.app = traffic.counting(running._server.app)  # type: ignore[union-attr]
+    yield f"http://{host}:{port}", traffic
+    running.stop()
+
+
+@pytest.fixture
+def store(server: tuple[str, Traffic], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    endpoint, traffic = server
+    settings = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "k",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        DIRECTORY_VARIABLE: str(tmp_path / "scratch"),
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    rocksdb_store.close_stores()
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+    client.create_bucket(Bucket=BUCKET)
+    yield Store(client, traffic)
+    rocksdb_store.close_stores()
+    for found in client.list_objects_v2(Bucket=BUCKET).get("Contents", []):
+        client.delete_object(Bucket=BUCKET, Key=found["Key"])
+    client.delete_bucket(Bucket=BUCKET)
+
+
+def rows(path: str, uid: str, state: str, **options: Any) -> list[dict[str, Any]]:
+    return [row for batch in sp.arrow.read_state(path, uid, state, **options) for row in batch.to_pylist()]
+
+
+def check(case: corpus.Case, path: str) -> None:
+    """All states of a case, read from elsewhere, hold what is expected of them."""
+    for operator, state in corpus.states_of(case):
+        name = _TIMERS.get(state["kind"], "") + state["name"]
+        keyed = "key" in state["entries"][0]
+        shape = {"flatten": False} if keyed else {}
+        found = rows(path, operator["uid"], name, nanos="string", **shape)
+        if keyed and state["kind"] != "BROADCAST":
+            assert corpus.differences(found, state) == []
+        else:
+            here = rows(case.snapshot, operator["uid"], name, nanos="string", **shape)
+            assert corpus.bag(found) == corpus.bag(here)
+            assert len(found) == len(state["entries"])
+
+
+def below(case: corpus.Case) -> str:
+    """Where in a case's ``savepoint`` directory the snapshot is."""
+    return str(Path(case.snapshot).relative_to(case.directory / "savepoint")).strip(".")
+
+
+@pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: case.id)
+def test_snapshots_are_read_completely(case: corpus.Case, store: Store) -> None:
+    url = store.put(case.directory / "savepoint", "moved/here")
+    path = f"{url}/{below(case)}".rstrip("/")
+    assert sp.arrow.operators(path) == sp.arrow.operators(case.snapshot)
+    assert sp.arrow.states(path) == sp.arrow.states(case.snapshot)
+    check(case, path)
+    check(case, path.replace("s3://", "s3a://"))
+
+
+@pytest.mark.parametrize("case", SNAPSHOTS, ids=lambda case: case.id)
+def test_snapshots_are_read_by_fsspec(case: corpus.Case, store: Store) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(case.directory / "savepoint"), "/remote", recursive=True)
+    try:
+        check(case, f"memory://remote/{below(case)}".rstrip("/"))
+    finally:
+        memory.rm("/remote", recursive=True)
+
+
+def test_the_checkpoint_that_was_moved_has_absolute_paths(store: Store) -> None:
+    """So that the tests above prove what they seem to."""
+    handle = next(
+        s.managed_keyed for o in open_snapshot(INCREMENTAL.snapshot).metadata.operators for s in o.subtasks if s.managed_keyed
+    )
+    assert isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+    recorded = [f.stream.path for f in handle.shared if isinstance(f.stream, h.FileStateHandle)]
+    assert recorded
+    assert not any(Path(path.removeprefix("file:")).exists() for path in recorded)
+    url = store.put(INCREMENTAL.directory / "savepoint", "elsewhere")
+    assert len(rows(f"{url}/{below(INCREMENTAL)}", "orders", "total")) == 50
+
+
+def test_snapshots_in_the_store_are_listed(store: Store) -> None:
+    url = store.put(INCREMENTAL.directory / "savepoint", "checkpoints")
+    store.put(CANONICAL.directory / "savepoint", "checkpoints/savepoint-012345-0123456789ab")
+    job = below(INCREMENTAL).split("/")[0]
+    found = [(s.path, s.kind, s.job_id, s.checkpoint_id, s.is_complete) for s in sp.list_snapshots(url)]
+    assert found == [
+        (f"{url}/{job}/chk-1", "checkpoint", job, 1, True),
+        (f"{url}/savepoint-012345-0123456789ab", "savepoint", "012345", 1, True),
+    ]
+    with pytest.raises(sp.NotASnapshotError, match=f"Snapshots below it: {url}/savepoint-.*, {url}/{job}/chk-1"):
+        sp.arrow.operators(url)
+
+
+def test_keys_fetch_the_ranges_that_hold_them(store: Store) -> None:
+    """Of a canonical savepoint that is the header, once for planning and once for reading, and a key group."""
+    url = store.put(CANONICAL.directory / "savepoint", "savepoint")
+    everything = rows(url, "orders", "total", metadata=True)
+    whole = dict(store.traffic.fetched)
+    wanted = next(row for row in everything if row["key"] == "amelia")
+    store.traffic.clear()
+    assert rows(url, "orders", "total", metadata=True, keys=["amelia"]) == [wanted]
+    operator = next(o for o in open_snapshot(CANONICAL.snapshot).metadata.operators if o.uid == "orders")
+    for subtask in operator.subtasks:
+        handle = subtask.managed_keyed
+        assert isinstance(handle, h.KeyGroupsStateHandle)
+        assert isinstance(handle.stream, h.RelativeFileStateHandle)
+        bounds = sorted({*handle.offsets, handle.stream.size} - {0})
+        header, fetched = bounds[0], store.traffic.fetched[handle.stream.path]
+        assert whole[handle.stream.path] == header + handle.stream.size
+        if subtask.index == wanted["_subtask"]:
+            offset = handle.offset_of(wanted["_key_group"])
+            assert fetched == 2 * header + bounds[bounds.index(offset) + 1] - offset
+        else:
+            assert fetched == header
+
+
+def test_files_of_rocksdb_are_fetched_once_per_host(store: Store) -> None:
+    url = store.put(NATIVE.directory / "savepoint", "native")
+    ssts = {
+        row["path"]: row["size_in_bytes"]
+        for row in sp.arrow.handles(url).to_pylist()
+        if row["operator_uid"] == "orders" and str(row["local_name"]).endswith(".sst")
+    }
+    assert len(ssts) > 5
+
+    def fetched() -> dict[str, int]:
+        return {name: size for name, size in store.traffic.fetched.items() if name in ssts}
+
+    totals = rows(url, "orders", "total")
+    assert fetched() == ssts
+    check(NATIVE, url)
+    rocksdb_store.close_stores()
+    assert rows(url, "orders", "total") == totals
+    script = (
+        "import state_processor as sp\n"
+        f"print(sum(b.num_rows for b in sp.arrow.read_state({url!r}, 'orders', 'total')))\n"
+    )  # a process of its own, as Spark's workers are
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert int(done.stdout) == len(totals)
+    assert fetched() == ssts
+
+
+@pytest.mark.parametrize("case", [NATIVE, INCREMENTAL], ids=lambda case: case.id)
+def test_scratch_is_where_the_user_says(case: corpus.Case, store: Store, tmp_path: Path) -> None:
+    path = f"{store.put(case.directory / 'savepoint', 'some')}/{below(case)}".rstrip("/")
+    expected = rows(case.snapshot, "orders", "total")
+    rocksdb_store.close_stores()
+    assert rows(path, "orders", "total", scratch=tmp_path / "mine") == expected
+    copies = next((tmp_path / "mine").glob("state-processor-*")) / "files"
+    remote = [row for row in sp.arrow.handles(path).to_pylist() if row["operator_uid_hash"] == ORDERS_HASH and row["local_name"]]
+    assert len(list(copies.iterdir())) == len({row["path"] for row in remote if not row["inline"]}) > 0
+
+
+def test_a_missing_object_is_named(store: Store) -> None:
+    url = store.put(NATIVE.directory / "savepoint", "damaged")
+    lost = next(r["path"] for r in sp.arrow.handles(url).to_pylist() if str(r["local_name"]).endswith(".sst"))
+    store.client.delete_object(Bucket=BUCKET, Key=f"damaged/{lost}")
+    told = f"state 'total' of operator 'orders', subtask .*{re.escape(url)}/{lost} does not exist"
+    with pytest.raises(sp.MissingFileError, match=told):
+        rows(url, "orders", "total")

@@ -1,0 +1,243 @@
+"""Sources of canonical and heap files: which is which, what is read of a file, and what is damage."""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import Any
+
+import pytest
+
+from state_processor.backends.files.relocation import Relocation
+from state_processor.backends.files.storage import Storage
+from state_processor.backends.formats import keyed_files as sources
+from state_processor.backends.formats.keyed_files import CanonicalSource, HeapSource, ScanRequest, open_key_groups, prefix_size
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.state_stream import StateStream, open_stream
+from state_processor.backends.state import meta_info as mi
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.io import DataInput
+from tests.backends.state_files import (
+    LONG,
+    NAMESPACE_OF_VOID,
+    STRING,
+    StateFile,
+    canonical,
+    heap,
+    keyed,
+    keyed_header,
+    long,
+    snappy,
+    string,
+)
+
+HEADER = keyed_header(STRING, [keyed("a", LONG), keyed("b", STRING)])
+
+
+def stream_of(handle: h.KeyGroupsStateHandle) -> StateStream:
+    storage = Storage()
+    return open_stream(handle.stream, storage, Relocation(storage, "/nowhere"))
+
+
+def opened(file: StateFile, code: int = 7, max_parallelism: int = 128) -> Any:
+    handle = file.handle(code)
+    header = mi.KeyedHeader.read(DataInput(file.data))
+    return open_key_groups(stream_of(handle), handle, header, "context", max_parallelism)
+
+
+def scan(source: Any, name: str, columns: tuple[str, ...], groups: tuple[int, int] = (0, 32767), keys: Any = None) -> list[Any]:
+    request = ScanRequest(name, frozenset(columns), DecodeOptions(), h.KeyGroupRange(*groups), keys)
+    return [row for batch in source.scan(request) for row in batch.to_pylist()]
+
+
+def entry(key: str, value: bytes) -> tuple[bytes, bytes]:
+    return string(key) + NAMESPACE_OF_VOID, value
+
+
+def test_prefix_sizes() -> None:
+    assert [prefix_size(n) for n in (1, 128, 129, 32768)] == [1, 1, 2, 2]
+
+
+# Which format
+
+
+@pytest.mark.parametrize("code", [3, 12])
+@pytest.mark.parametrize("groups", [(0, 0), (0, 3), (5, 5), (5, 9)])
+def test_both_bodies_behind_codes_that_do_not_tell(code: int, groups: tuple[int, int]) -> None:
+    every = range(groups[0], groups[1] + 1)
+    full = canonical(HEADER, groups, {g: {0: [entry("k", long(g))]} for g in every})
+    source = opened(full, code)
+    assert isinstance(source, CanonicalSource)
+    assert [r["value"] for r in scan(source, "a", ("value",))] == list(every)
+    plain = heap(HEADER, groups, {g: {0: [NAMESPACE_OF_VOID + string("k") + long(g)]} for g in every}, 2)
+    source = opened(plain, code)
+    assert isinstance(source, HeapSource)
+    assert [r["value"] for r in scan(source, "a", ("value",))] == list(every)
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_heap_file_of_key_group_0_alone_in_any_order_of_states(order: list[int], count: int) -> None:
+    values = {0: [NAMESPACE_OF_VOID + string(f"k{i}") + long(i) for i in range(count)], 1: []}
+    found = heap(HEADER, (0, 0), {0: {s: values[s] for s in order}}, 2)
+    source = opened(found, 12)
+    assert isinstance(source, HeapSource)
+    assert [r["value"] for r in scan(source, "a", ("value",))] == list(range(count))
+
+
+def test_an_empty_key_group_is_canonical() -> None:
+    source = opened(canonical(HEADER, (0, 2), {0: {0: [entry("k", long(1))]}}), 3)
+    assert isinstance(source, CanonicalSource)
+    assert opened(canonical(HEADER, (0, 2), {}), 12).__class__ is CanonicalSource
+
+
+def test_a_key_so_large_that_its_length_looks_like_the_number_of_a_key_group() -> None:
+    key = "k" * ((5 << 16) - 5)  # and one byte of key group, three of its length, one of namespace
+    found = canonical(HEADER, (5, 5), {5: {0: [entry(key, long(7))]}})
+    at = found.offsets[0]
+    assert int.from_bytes(found.data[at : at + 4], "big") == 5
+    source = opened(found, 12)
+    assert isinstance(source, CanonicalSource)
+    assert [r["value"] for r in scan(source, "a", ("value",))] == [7]
+
+
+@pytest.mark.parametrize("code", [3, 12])
+def test_compressed_bodies_are_told_apart(code: int) -> None:
+    header = keyed_header(STRING, [keyed("a", LONG)], compressed=True)
+    full = canonical(header, (0, 0), {0: {0: [entry("k", long(1))]}}, compressed=True)
+    assert isinstance(opened(full, code), CanonicalSource)
+    plain = heap(header, (0, 0), {0: {0: [NAMESPACE_OF_VOID + string("k") + long(1)]}}, 1, compressed=True)
+    assert isinstance(opened(plain, code), HeapSource)
+
+
+# What is read
+
+
+def test_columns_that_nobody_wants_are_stepped_over() -> None:
+    full = canonical(HEADER, (0, 1), {1: {1: [entry("k", string("v"))]}})
+    plain = heap(HEADER, (0, 1), {1: {1: [NAMESPACE_OF_VOID + string("k") + string("v")]}}, 2)
+    for source in (opened(full), opened(plain, 12)):
+        assert scan(source, "b", ("key",)) == [{"key": "k"}]
+        assert scan(source, "b", ("value", "_key_group")) == [{"value": "v", "_key_group": 1}]
+        assert scan(source, "b", ("value", "key")) == [{"key": "k", "value": "v"}]
+        assert scan(source, "absent", ("key",)) == []
+
+
+def test_key_bytes() -> None:
+    full = canonical(HEADER, (0, 1), {1: {1: [entry("k", string("v"))]}})
+    assert scan(opened(full), "b", ("_key_bytes",)) == [{"_key_bytes": string("k") + NAMESPACE_OF_VOID}]
+    plain = heap(HEADER, (0, 1), {1: {1: [NAMESPACE_OF_VOID + string("k") + string("v")]}}, 2)
+    assert scan(opened(plain, 12), "b", ("_key_bytes",)) == [{"_key_bytes": string("k")}]
+
+
+def test_keys_are_compared_before_values_are_decoded() -> None:
+    damaged = b"\x7f"
+    full = canonical(HEADER, (0, 1), {1: {1: [entry("bad", damaged), entry("good", string("v"))]}})
+    assert scan(opened(full), "b", ("key", "value"), keys=(string("good"),)) == [{"key": "good", "value": "v"}]
+    with pytest.raises(CorruptSnapshotError, match="key 'bad'"):
+        scan(opened(full), "b", ("key", "value"))
+
+
+@pytest.mark.parametrize("window", [1, 7, 64, 4096])
+def test_windows_of_any_size_give_the_same(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_WINDOW", window)
+    monkeypatch.setattr(sources, "_TABLE_ROWS", 2)
+    entries = {g: {0: [entry(f"k{g}-{i}", long(i)) for i in range(5)], 1: [entry("t", string("x" * g))]} for g in (0, 1, 4, 9)}
+    found = canonical(HEADER, (0, 9), entries)
+    source = opened(found)
+    assert [(r["_key_group"], r["value"]) for r in scan(source, "a", ("value", "_key_group"))] == [
+        (g, i) for g in entries for i in range(5)
+    ]
+    assert [len(r["value"]) for r in scan(source, "b", ("value",), groups=(1, 4))] == [1, 4]
+
+
+def noting(original: Any, read: list[tuple[int, int]], offset: int, length: int) -> memoryview:
+    read.append((offset, length))
+    return original(offset, length)
+
+
+def test_only_wanted_key_groups_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = canonical(HEADER, (0, 9), {g: {0: [entry(f"{g}", long(g))]} for g in range(10)})
+    plain = heap(HEADER, (0, 9), {g: {0: [NAMESPACE_OF_VOID + string(f"{g}") + long(g)]} for g in range(10)}, 2)
+    for found, source in ((full, opened(full)), (plain, opened(plain, 12))):
+        read: list[tuple[int, int]] = []
+        monkeypatch.setattr(source.stream, "read", partial(noting, source.stream.read, read))
+        assert [r["value"] for r in scan(source, "a", ("value",), groups=(3, 4))] == [3, 4]
+        assert read == [(found.offsets[3], found.offsets[5] - found.offsets[3])]
+
+
+def test_a_heap_file_is_indexed_once_for_all_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {0: [NAMESPACE_OF_VOID + string("k") + long(1)], 1: [NAMESPACE_OF_VOID + string("k") + string("v")]}
+    source = opened(heap(HEADER, (0, 1), {0: entries}, 2), 12)
+    assert scan(source, "a", ("value",)) == [{"value": 1}]
+    monkeypatch.setattr(source.stream, "read", lambda *_: pytest.fail("read again"))
+    assert scan(source, "b", ("value",)) == [{"value": "v"}]
+
+
+# Damage
+
+
+def broken_heap(block: bytes, states: int = 2, group: int = 0) -> Any:
+    header = keyed_header(STRING, [keyed(f"s{i}", STRING) for i in range(states)])
+    file = StateFile(header + block, h.KeyGroupRange(group, group), (len(header),))
+    handle = file.handle(12)
+    return HeapSource(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(file.data)), "context")
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        (struct.pack(">i", 1), "key group 0 expected, found 1"),
+        (struct.pack(">iHi", 0, 2, 0), "0 entries of state number 2 are impossible"),
+        (struct.pack(">iHi", 0, 0, -1), "-1 entries of state number 0 are impossible"),
+        (struct.pack(">iHiHi", 0, 0, 0, 0, 0), "0 entries of state number 0 are impossible"),
+        (struct.pack(">iHiHi", 0, 0, 0, 1, 0) + b"x", "1 bytes are left over"),
+        (struct.pack(">iHi", 0, 0, 0), "announced, 0 left"),
+        (struct.pack(">iHi", 0, 0, 2**31 - 1) + b"\0\2k\2v" * 3, "the bytes end inside a value|a string is damaged"),
+    ],
+)
+def test_damaged_heap_blocks(block: bytes, problem: str) -> None:
+    with pytest.raises(CorruptSnapshotError, match=problem):
+        scan(broken_heap(block), "s1", ("key",))
+
+
+def test_bytes_behind_the_last_entry_of_a_heap_block() -> None:
+    block = struct.pack(">iHi", 0, 0, 0) + struct.pack(">Hi", 1, 1) + b"\0\2k\2v" + b"x"
+    with pytest.raises(CorruptSnapshotError, match=r"'s1', .*key group 0: its last entry ends at offset \d+, the key group"):
+        scan(broken_heap(block), "s1", ("key",))
+
+
+@pytest.mark.parametrize("kind", [CanonicalSource, HeapSource])
+def test_offsets_behind_the_end(kind: type) -> None:
+    file = StateFile(HEADER + bytes(10), h.KeyGroupRange(0, 1), (len(HEADER), 2**62))
+    handle = file.handle()
+    arguments = (128,) if kind is CanonicalSource else ()
+    source = kind(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(HEADER)), "context", *arguments)
+    with pytest.raises(CorruptSnapshotError, match="key group 1 starts behind the end of the file"):
+        scan(source, "a", ("key",))
+
+
+def test_messages_of_damaged_framing_say_where() -> None:
+    made = canonical(HEADER, (3, 3), {3: {0: [entry("k", long(1))]}})
+    at = made.offsets[0]
+    for position, byte, problem in (
+        (at + 1, 9, "a state that the header does not register"),
+        (at + 2, 0x70, "length of a key or value leads out of the file"),
+        (at + 6, 0x84, "an entry of another key group"),
+        (len(made.data) - 1, 0, "a state that the header does not register"),
+    ):
+        data = bytearray(made.data)
+        data[position] = byte
+        with pytest.raises(CorruptSnapshotError, match=rf"^context, inline state file, offset \d+, key group 3: .*{problem}"):
+            scan(opened(StateFile(bytes(data), made.key_groups, made.offsets)), "a", ("key",))
+
+
+def test_a_compressed_key_group_ends_where_its_content_does() -> None:
+    header = keyed_header(STRING, [keyed("a", LONG)], compressed=True)
+    block = b"\0\0" + struct.pack(">i", 4) + b"\x80" + b"\2k" + b"\0" + struct.pack(">i", 8) + long(1) + b"\xff\xff"
+    good = StateFile(header + snappy(block), h.KeyGroupRange(0, 0), (len(header),))
+    assert scan(opened(good), "a", ("key", "value")) == [{"key": "k", "value": 1}]
+    bad = StateFile(header + snappy(block + b"x"), h.KeyGroupRange(0, 0), (len(header),))
+    with pytest.raises(CorruptSnapshotError, match="does not end where the next one begins"):
+        scan(opened(bad), "a", ("key",))

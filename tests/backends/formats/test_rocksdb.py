@@ -1,0 +1,305 @@
+"""RocksDB's files: bringing them together, reading parts, and what damage says."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from state_processor.backends.files.scratch import LIMIT_VARIABLE
+from state_processor.backends.formats import rocksdb, rocksdb_store
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.keyed_reader import read_state
+from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import find_operator
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError
+from tests.corpus import FIXTURES
+
+STATES = ("total", "profile", "history", "items", "session", "_timer_state/event_user-timers")
+NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
+INCREMENTAL = FIXTURES / "1.20.5" / "orders-rocksdb-incremental"
+
+
+@pytest.fixture(autouse=True)
+def own_scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("STATE_PROCESSOR_SCRATCH", str(tmp_path / "scratch"))
+    rocksdb_store.close_stores()
+    yield
+    rocksdb_store.close_stores()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(NATIVE, tmp_path / "savepoint"))
+
+
+def handles_of(snapshot: Snapshot) -> list[KeyedHandle]:
+    return list(keyed_handles(find_operator(snapshot, "orders")))
+
+
+def rows(snapshot: Snapshot, handle: KeyedHandle, state: str = "total", **options: Any) -> list[str]:
+    source = handle.open(snapshot)
+    found = source.describe(state)
+    assert found is not None
+    read = read_state(source, found, ReadOptions(**options), handle.key_groups)
+    return shown(row for batch in read for row in batch.to_pylist())
+
+
+def shown(found: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(repr({name: value for name, value in row.items() if name != "_key_bytes"}) for row in found)
+
+
+def changed(handle: KeyedHandle, change: Callable[[h.LocalFile], h.LocalFile | None]) -> KeyedHandle:
+    """The handle with other files; ``None`` leaves one out."""
+    inner = handle.handle
+    assert isinstance(inner, h.IncrementalRemoteKeyedStateHandle)
+    private = tuple(f for f in map(change, inner.files) if f is not None)
+    return replace(handle, handle=replace(inner, shared=(), private=private))
+
+
+def largest_sst(handle: KeyedHandle) -> h.LocalFile:
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    return max((f for f in handle.handle.files if f.local_name.endswith(".sst")), key=lambda f: f.stream.state_size)
+
+
+def file_of(copy: Path, file: h.LocalFile) -> Path:
+    assert isinstance(file.stream, h.RelativeFileStateHandle)
+    return copy / file.stream.path
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("most_seeks", [0, 10_000])
+def test_looking_up_keys_gives_their_rows_only(state: str, most_seeks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rocksdb, "_MOST_SEEKS", most_seeks)
+    snapshot = open_snapshot(NATIVE)
+    keys = ("aoife", "farah", "felix", "clara", "nobody")
+    total = 0
+    for handle in handles_of(snapshot):
+        wanted = [row for row in rows(snapshot, handle, state) if any(f"'key': '{key}'" in row for key in keys)]
+        assert rows(snapshot, handle, state, keys=keys) == wanted
+        total += len(wanted)
+    assert total > 0
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_key_groups_are_read_alone_and_foreign_ones_left_out(state: str) -> None:
+    snapshot = open_snapshot(NATIVE)
+    handle = handles_of(snapshot)[0]
+    inner = handle.handle
+    assert isinstance(inner, h.IncrementalRemoteKeyedStateHandle)
+    middle = 20
+    parts = [
+        replace(handle, handle=replace(inner, key_groups=h.KeyGroupRange(inner.key_groups.start, middle))),
+        replace(handle, handle=replace(inner, key_groups=h.KeyGroupRange(middle + 1, inner.key_groups.end_inclusive))),
+    ]
+    first, second = (rows(snapshot, part, state, metadata=True) for part in parts)
+    assert first
+    assert second
+    assert sorted(first + second) == rows(snapshot, handle, state, metadata=True)
+    groups = {int(row.split("'_key_group': ")[1].split(",")[0].rstrip("}")) for row in first}
+    assert max(groups) <= middle
+
+
+def inline(snapshot: Snapshot) -> Callable[[h.LocalFile], h.LocalFile]:
+    def change(file: h.LocalFile) -> h.LocalFile:
+        return replace(file, stream=h.ByteStreamStateHandle(file.local_name, bytes(snapshot.open(file.stream).read())))
+
+    return change
+
+
+def segments(snapshot: Snapshot, directory: Path) -> Callable[[h.LocalFile], h.LocalFile]:
+    merged = directory / "merged"
+
+    def change(file: h.LocalFile) -> h.LocalFile:
+        data = bytes(snapshot.open(file.stream).read())
+        start = merged.stat().st_size if merged.exists() else 0
+        with merged.open("ab") as target:
+            target.write(data)
+        return replace(file, stream=h.SegmentFileStateHandle(start, len(data), 1, f"file:{merged}", file.local_name))
+
+    return change
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_inline_files_and_slices_give_the_same_rows(state: str, tmp_path: Path) -> None:
+    snapshot = open_snapshot(NATIVE)
+    for handle in handles_of(snapshot):
+        expected = rows(snapshot, handle, state)
+        assert rows(snapshot, changed(handle, inline(snapshot)), state) == expected
+        assert rows(snapshot, changed(handle, segments(snapshot, tmp_path)), state) == expected
+
+
+def test_remote_files_are_fetched_once_per_host(tmp_path: Path) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(NATIVE), "/fetched-once", recursive=True)
+    try:
+        snapshot, local = open_snapshot("memory:///fetched-once"), open_snapshot(NATIVE)
+        assert [rows(snapshot, x) for x in handles_of(snapshot)] == [rows(local, x) for x in handles_of(local)]
+        copies = next((tmp_path / "scratch").glob("state-processor-*")) / "files"
+        made = {path.name: path.stat().st_ino for path in copies.iterdir()}
+        rocksdb_store.close_stores()
+        for handle in handles_of(snapshot):
+            rows(snapshot, handle)
+        assert {path.name: path.stat().st_ino for path in copies.iterdir()} == made
+        assert len(made) == len({f.stream for x in handles_of(snapshot) for f in x.handle.files})  # type: ignore[union-attr]
+    finally:
+        memory.rm("/fetched-once", recursive=True)
+
+
+@pytest.mark.parametrize("options", [None, b"", b"[Version]\n  rocksdb_version=", b"\x00\xff" * 100])
+def test_lists_are_whole_without_flinks_options_file(options: bytes | None) -> None:
+    snapshot = open_snapshot(NATIVE)
+
+    def change(file: h.LocalFile) -> h.LocalFile | None:
+        if not file.local_name.startswith("OPTIONS"):
+            return file
+        return None if options is None else replace(file, stream=h.ByteStreamStateHandle("options", options))
+
+    for handle in handles_of(snapshot):
+        assert rows(snapshot, changed(handle, change), "history") == rows(snapshot, handle, "history")
+
+
+def test_a_deleted_sst_is_named(copy: Path) -> None:
+    snapshot = open_snapshot(copy)
+    handle = handles_of(snapshot)[0]
+    sst = largest_sst(handle)
+    file_of(copy, sst).unlink()
+    told = f"operator 'orders', subtask 0, {sst.local_name}: .*{file_of(copy, sst).name} does not exist"
+    with pytest.raises(MissingFileError, match=told):
+        rows(snapshot, handle)
+
+
+def test_a_deleted_shared_file_is_named(tmp_path: Path) -> None:
+    root = Path(shutil.copytree(INCREMENTAL / "savepoint", tmp_path / "checkpoints"))
+    snapshot = open_snapshot(next(root.glob("*/chk-*")))
+    operator = next(o for o in snapshot.metadata.operators if any(s.managed_keyed for s in o.subtasks))
+    handle = next(iter(keyed_handles(operator)))
+    sst = largest_sst(handle)
+    name = sst.stream.path.rpartition("/")[2]  # type: ignore[union-attr]
+    next(root.glob(f"*/shared/{name}")).unlink()
+    with pytest.raises(MissingFileError, match=f"operator .*subtask 0, {sst.local_name}: .*{name}"):
+        rows(snapshot, handle)
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0"], ids=["shorter", "longer"])
+@pytest.mark.parametrize("kind", [".sst", "MANIFEST", "CURRENT"])
+def test_a_file_of_another_length_is_named(copy: Path, kind: str, change: Callable[[bytes], bytes]) -> None:
+    snapshot = open_snapshot(copy)
+    handle = handles_of(snapshot)[0]
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    file = next(f for f in handle.handle.files if kind in f.local_name)
+    path = file_of(copy, file)
+    size = path.stat().st_size
+    path.write_bytes(change(path.read_bytes()))
+    with pytest.raises(MissingFileError, match=f"{file.local_name}: .*bytes, the snapshot says {size}"):
+        rows(snapshot, handle)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.97])
+def test_a_manifest_that_is_cut_off_is_no_smaller_store(part: float) -> None:
+    snapshot = open_snapshot(NATIVE)
+
+    def change(file: h.LocalFile) -> h.LocalFile:
+        if not file.local_name.startswith("MANIFEST"):
+            return file
+        data = bytes(snapshot.open(file.stream).read())
+        return replace(file, stream=h.ByteStreamStateHandle("manifest", data[: int(part * len(data))]))
+
+    handle = handles_of(snapshot)[0]
+    with pytest.raises(CorruptSnapshotError, match=r"operator 'orders', subtask 0, store .* of checkpoint"):
+        rows(snapshot, changed(handle, change))
+
+
+def test_damage_within_an_sst_is_an_error_not_an_end(copy: Path) -> None:
+    snapshot = open_snapshot(copy)
+    handle = handles_of(snapshot)[0]
+    sst = largest_sst(handle)
+    path = file_of(copy, sst)
+    data = bytearray(path.read_bytes())
+    data[20:60] = bytes(40)
+    path.write_bytes(data)
+    problems = {}
+    for state in STATES:
+        try:
+            rows(snapshot, handle, state)
+        except CorruptSnapshotError as e:
+            problems[state] = str(e)
+    [(state, message)] = problems.items()
+    assert f"state {state!r}: RocksDB reports: Corruption: block checksum mismatch" in message
+    assert f"{sst.local_name} is {path}" in message
+
+
+def test_files_in_each_others_place_are_noticed() -> None:
+    snapshot = open_snapshot(NATIVE)
+    handle = handles_of(snapshot)[0]
+    assert isinstance(handle.handle, h.IncrementalRemoteKeyedStateHandle)
+    one, other, *_ = [f for f in handle.handle.files if f.local_name.endswith(".sst")]
+    names = {one.local_name: other.local_name, other.local_name: one.local_name}
+    swapped = changed(handle, lambda f: replace(f, local_name=names.get(f.local_name, f.local_name)))
+    with pytest.raises(CorruptSnapshotError, match=r"RocksDB reports: .*\d+\.sst is "):
+        rows(snapshot, swapped)
+
+
+def test_a_checkpoint_that_is_deleted_between_planning_and_reading_is_named(copy: Path) -> None:
+    snapshot = open_snapshot(copy)
+    handle = handles_of(snapshot)[0]
+    source = handle.open(snapshot)
+    state = source.describe("total")
+    assert state is not None
+    shutil.rmtree(copy)
+    with pytest.raises(MissingFileError, match=r"operator 'orders', subtask 0.*does not exist"):
+        list(read_state(source, state, ReadOptions(), handle.key_groups))
+
+
+def test_a_store_that_is_open_is_read_to_its_end_though_the_checkpoint_is_deleted(copy: Path) -> None:
+    snapshot = open_snapshot(copy)
+    handle = handles_of(snapshot)[0]
+    source = handle.open(snapshot)
+    state = source.describe("total")
+    assert state is not None
+    expected = rows(snapshot, handle)
+    first = list(read_state(source, state, ReadOptions(), h.KeyGroupRange(0, 5)))
+    shutil.rmtree(copy)
+    rest = list(read_state(source, state, ReadOptions(), h.KeyGroupRange(6, 63)))
+    assert shown(row for batch in first + rest for row in batch.to_pylist()) == expected
+
+
+def test_a_full_scratch_space_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LIMIT_VARIABLE, "3000")
+    snapshot = replace(open_snapshot(NATIVE), scratch=str(tmp_path / "small"))
+    handle = changed(handles_of(snapshot)[0], segments(snapshot, tmp_path))
+    with pytest.raises(ScratchSpaceError, match=r"small.* bytes more are needed, .* of 3000 bytes.*STATE_PROCESSOR_SCRATCH"):
+        rows(snapshot, handle)
+    assert list((tmp_path / "small").glob("state-processor-*/run-*/store-*")) == []
+
+
+@pytest.mark.parametrize("name", ["../000001.sst", "/etc/passwd", ".hidden", ""])
+def test_a_name_that_leads_out_of_the_directory_is_refused(name: str) -> None:
+    snapshot = open_snapshot(NATIVE)
+    handle = changed(handles_of(snapshot)[0], lambda f: replace(f, local_name=name) if f.local_name == "CURRENT" else f)
+    with pytest.raises(CorruptSnapshotError, match="is no name of a file of RocksDB"):
+        rows(snapshot, handle)
+
+
+def test_a_state_without_column_family_is_an_error() -> None:
+    snapshot = open_snapshot(NATIVE)
+    source = handles_of(snapshot)[0].open(snapshot)
+    assert isinstance(source, rocksdb.RocksDbSource)
+    with pytest.raises(CorruptSnapshotError, match="state 'lost' is registered, but the store has no column family"):
+        list(source.blocks("lost", h.KeyGroupRange(0, 63)))
+
+
+def test_directories_go_when_stores_are_closed(tmp_path: Path) -> None:
+    snapshot = open_snapshot(NATIVE)
+    for handle in handles_of(snapshot):
+        rows(snapshot, handle)
+    assert len(list((tmp_path / "scratch").glob("*/run-*/store-*"))) == 2
+    rocksdb_store.close_stores()
+    assert list((tmp_path / "scratch").glob("*/run-*/store-*")) == []

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import pickle
+
+import fsspec
+import pytest
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import locate_metadata, open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    write_metadata,
+)
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotASnapshotError
+
+RELATIVE = h.RelativeFileStateHandle("data", 4)
+ABSOLUTE = h.FileStateHandle(3, "file:/data/job/shared/x")
+
+
+def keyed(stream):
+    return h.KeyGroupsStateHandle(7, h.KeyGroupRange(0, 0), h.Offsets.of([0]), stream)
+
+
+SUBTASKS = (OperatorSubtaskState(0, managed_keyed=keyed(RELATIVE)), OperatorSubtaskState(1, managed_keyed=keyed(ABSOLUTE)))
+METADATA = CheckpointMetadata(3, 7, (OperatorState("00" * 16, 2, 128, SUBTASKS),))
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    directory = tmp_path / "job" / "chk-7"
+    directory.mkdir(parents=True)
+    (directory / "_metadata").write_bytes(write_metadata(METADATA))
+    (directory / "data").write_bytes(b"four")
+    return directory
+
+
+@pytest.mark.parametrize("form", ["{}", "{}/", "{}/_metadata", "file:{}", "file://{}", "file:{}/_metadata"])
+def test_any_way_to_name_it(checkpoint, form):
+    assert locate_metadata(form.format(checkpoint)) == f"{checkpoint}/_metadata"
+
+
+def test_path_objects_and_relative_paths(checkpoint, monkeypatch):
+    assert locate_metadata(checkpoint) == f"{checkpoint}/_metadata"
+    monkeypatch.chdir(checkpoint.parent)
+    assert locate_metadata("chk-7") == f"{checkpoint}/_metadata"
+    monkeypatch.chdir(checkpoint)
+    assert locate_metadata("_metadata") == locate_metadata(".") == f"{os.getcwd()}/_metadata"
+
+
+def test_snapshots_below_are_named(checkpoint, tmp_path):
+    (tmp_path / "savepoint-1").mkdir()
+    (tmp_path / "savepoint-1" / "_metadata").touch()
+    with pytest.raises(NotASnapshotError) as e:
+        locate_metadata(tmp_path)
+    assert str(e.value) == (
+        f"{tmp_path} has no file _metadata, so it is no snapshot. Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
+    )
+
+
+def test_many_snapshots_below_are_cut_short(tmp_path):
+    for i in range(30):
+        (tmp_path / f"chk-{i:02}").mkdir()
+        (tmp_path / f"chk-{i:02}" / "_metadata").touch()
+    with pytest.raises(NotASnapshotError, match=r"chk-00, .*chk-09, …$"):
+        locate_metadata(tmp_path)
+
+
+def test_looking_below_has_an_end(tmp_path):
+    deep = tmp_path / "a" / "b" / "c" / "chk-1"
+    deep.mkdir(parents=True)
+    (deep / "_metadata").touch()
+    with pytest.raises(NotASnapshotError, match=r"so it is no snapshot\.$"):
+        locate_metadata(tmp_path)
+    with pytest.raises(NotASnapshotError, match=r"Snapshots below it: .*chk-1$"):
+        locate_metadata(tmp_path / "a")
+
+
+def test_what_is_no_snapshot(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(NotASnapshotError, match="file is a file; a snapshot is a directory"):
+        locate_metadata(tmp_path / "file")
+    with pytest.raises(NotASnapshotError, match="nowhere does not exist"):
+        locate_metadata(tmp_path / "nowhere")
+    with pytest.raises(NotASnapshotError, match="_metadata does not exist"):
+        locate_metadata(tmp_path / "_metadata")
+
+
+def test_open(checkpoint):
+    (checkpoint.parent / "shared").mkdir()
+    (checkpoint.parent / "shared" / "x").write_bytes(b"abc")
+    snapshot = pickle.loads(pickle.dumps(open_snapshot(checkpoint)))
+    assert snapshot.metadata == METADATA
+    assert snapshot.directory == str(checkpoint)
+    assert snapshot.open(RELATIVE).read() == b"four"
+    assert snapshot.open(ABSOLUTE).read() == b"abc"
+
+
+def test_open_with_path_mapping(checkpoint, tmp_path):
+    (tmp_path / "x").write_bytes(b"abc")
+    with pytest.raises(MissingFileError, match="path_mapping"):
+        open_snapshot(checkpoint).open(ABSOLUTE)
+    assert open_snapshot(checkpoint, {"file:/data/job/shared": str(tmp_path)}).open(ABSOLUTE).read() == b"abc"
+
+
+def test_open_by_url():
+    fsspec.filesystem("memory").pipe({"/there/chk-1/_metadata": write_metadata(METADATA), "/there/chk-1/data": b"four"})
+    snapshot = open_snapshot("memory://there/chk-1")
+    assert snapshot.directory == "memory://there/chk-1"
+    assert snapshot.open(RELATIVE).read() == b"four"
+    with pytest.raises(NotASnapshotError, match=r"memory://there/chk-1$"):
+        locate_metadata("memory://there")
+
+
+def test_open_what_is_damaged(checkpoint):
+    (checkpoint / "_metadata").write_bytes(write_metadata(METADATA)[:-1])
+    with pytest.raises(CorruptSnapshotError, match=f"{checkpoint}/_metadata, offset"):
+        open_snapshot(checkpoint)

@@ -1,0 +1,159 @@
+"""Snapshots with serializers that are not known: what they are beside is listed and read all the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from state_processor import arrow
+from state_processor.backends.formats.changelog_log import Change, ChangeLog, changelog_header
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import describe_keyed
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+FORMATS = ["hashmap-canonical", "rocksdb-canonical", "rocksdb-native", "hashmap-native", "rocksdb-incremental"]
+FRAMED = [f for f in FORMATS if f != "hashmap-native"]
+POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
+TTL = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
+LONG = "org.apache.flink.api.common.typeutils.base.LongSerializer$LongSerializerSnapshot"
+MAP = "org.apache.flink.api.common.typeutils.base.MapSerializerSnapshot"
+STATES = {"total", "session", "profile", "history", "items"}
+
+
+def unknown(class_name: str) -> str:
+    """A class of the same length that nobody knows."""
+    return "com.acme." + class_name[len("com.acme.") :]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Callable[[str, str], Path]:
+    """A copy of a fixture in which a serializer snapshot is of a class that is not known."""
+
+    def make(form: str, class_name: str) -> Path:
+        (metadata,) = (FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint").rglob("_metadata")
+        top = FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint"
+        copy = Path(shutil.copytree(top, tmp_path / "copy"))
+        found = 0
+        for file in (f for f in copy.rglob("*") if f.is_file()):
+            data = file.read_bytes()
+            found += data.count(class_name.encode())
+            file.write_bytes(data.replace(class_name.encode(), unknown(class_name).encode()))
+        assert found
+        return copy / metadata.parent.relative_to(top)
+
+    return make
+
+
+def rows(path: Path, state: str) -> list[dict[str, Any]]:
+    read = [r for batch in arrow.read_state(path, "orders", state) for r in batch.to_pylist()]
+    return sorted(read, key=repr)
+
+
+def whole(form: str, state: str) -> list[dict[str, Any]]:
+    (metadata,) = (FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint").rglob("_metadata")
+    return rows(metadata.parent, state)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_class_of_a_value_is_named_in_its_row_only(form: str, damaged: Callable[[str, str], Path]) -> None:
+    table = {r["state_name"]: r for r in arrow.states(damaged(form, POJO)).to_pylist()}
+    (original,) = (FIXTURES / "2.3.0" / f"orders-{form}" / "savepoint").rglob("_metadata")
+    before = {r["state_name"]: r for r in arrow.states(original.parent).to_pylist()}
+    assert table.keys() == before.keys()
+    assert {n for n in table if table[n] != before[n]} == {"profile"}
+    assert (table["profile"]["state_kind"], table["profile"]["key_type"]) == ("VALUE", "STRING")
+    assert table["profile"]["value_type"].startswith(f"{unknown(POJO)}, read as bytes: state 'profile': ")
+    assert "register_snapshot()" in table["profile"]["value_type"]
+    assert table["profile"]["spark_schema"] == "key string, value binary"
+
+
+@pytest.mark.parametrize("form", FRAMED)
+@pytest.mark.parametrize(("class_name", "bad"), [(POJO, "profile"), (TTL, "session")])
+def test_other_states_are_read_and_values_are_bytes(
+    form: str, class_name: str, bad: str, damaged: Callable[[str, str], Path]
+) -> None:
+    path = damaged(form, class_name)
+    for state in STATES - {bad}:
+        assert rows(path, state) == whole(form, state)
+    found = rows(path, bad)
+    assert {r["key"] for r in found} == {r["key"] for r in whole(form, bad)}
+    assert all(isinstance(r["value"], bytes) for r in found)
+
+
+@pytest.mark.parametrize("form", FRAMED)
+def test_classes_inside_of_values(form: str, damaged: Callable[[str, str], Path]) -> None:
+    """A map's values, a POJO's fields and what time-to-live wraps: several snapshots without end in one header."""
+    path = damaged(form, LONG)
+    table = {r["state_name"]: r for r in arrow.states(path).to_pylist() if r["operator_uid"] == "orders"}
+    assert table.keys() >= STATES
+    assert (table["items"]["state_kind"], table["history"]["value_type"]) == ("MAP", "STRING")
+    assert table["items"]["value_type"].startswith("not readable: state 'items': operator 'orders', subtask 0")
+    assert rows(path, "history") == whole(form, "history")
+    for state in ("items", "profile"):
+        with pytest.raises(UnknownSerializerError, match=rf"state '{state}': .*com\.acme\..*LongSerializerSnapshot"):
+            arrow.read_state(path, "orders", state)
+    with pytest.raises(UnknownSerializerError, match="state '"):
+        arrow.read_state(path, "orders")
+    offsets = next(r for r in arrow.states(path).to_pylist() if r["state_name"] == "pending")
+    assert offsets["value_type"] == "STRING"
+
+
+def test_the_heap_has_no_lengths_to_step_over(damaged: Callable[[str, str], Path]) -> None:
+    path = damaged("hashmap-native", POJO)
+    with pytest.raises(UnsupportedFormatError, match=r"entries of state 'profile' come first, have no lengths.*canonical"):
+        rows(path, "total")
+    with pytest.raises(UnknownSerializerError, match="state 'profile': "):
+        rows(path, "profile")
+
+
+def header_bytes(*states: mi.StateMetaInfo) -> bytes:
+    target = DataOutput()
+    mi.KeyedHeader(mi.KEYED_VERSION, False, StringSerializer().snapshot(), states).write(target)
+    return target.to_bytes()
+
+
+def state(name: str, value: Any) -> mi.StateMetaInfo:
+    roles = {mi.NAMESPACE: VoidNamespaceSerializer().snapshot(), mi.VALUE: value}
+    return mi.StateMetaInfo(name, "KEY_VALUE", {mi.KEYED_STATE_TYPE: "VALUE"}, roles)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0" * 40, bytes(range(256)), b"\x00\x05total" * 7, b"\0\0\0\x03"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_header_is_read_past_its_unknown_parts_and_written_as_it_was(payload: bytes, count: int) -> None:
+    own = UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, payload, "")
+    known = NumberSerializer("LONG").snapshot()
+    data = header_bytes(state("a", known), *(state(f"bad{i}", own) for i in range(count)), state("z", known))
+    header = mi.KeyedHeader.read(DataInput(data))
+    assert [s.name for s in header.states] == ["a", *(f"bad{i}" for i in range(count)), "z"]
+    assert [str(s.restore(mi.VALUE)) for s in header.states] == ["LONG", *["com.acme.MoneySerializerSnapshot"] * count, "LONG"]
+    target = DataOutput()
+    header.write(target)
+    assert target.to_bytes() == data
+
+
+def test_an_end_that_is_not_certain_is_no_end() -> None:
+    """Two snapshots without end, the first of which holds what may as well be the state with the second."""
+    last = state("x", UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, b"", ""))
+    inner = DataOutput()
+    last.write(inner)
+    first = UnreadSnapshot("com.acme.MoneySerializerSnapshot", 7, inner.to_bytes(), "")
+    with pytest.raises(UnknownSerializerError, match=r"state 'bad': .*com\.acme\.MoneySerializerSnapshot"):
+        mi.KeyedHeader.read(DataInput(header_bytes(state("bad", first), last)))
+
+
+def test_a_changelog_that_does_not_say_its_keys_type() -> None:
+    meta = state("total", NumberSerializer("LONG").snapshot())
+    log = ChangeLog({"total": meta}, {"total": {3: [Change(1, memoryview(b"\x7f\x11\x12"), "")]}})
+    header = changelog_header(log, [], "operator 'orders', subtask 0", 128)
+    assert [s.name for s in header.states] == ["total"]
+    with pytest.raises(UnknownSerializerError, match=r"state 'total': operator 'orders', subtask 0: a changelog that was never"):
+        describe_keyed(header, header.states[0])

@@ -1,0 +1,228 @@
+"""What columns of Spark become in types of Flink, cell by cell, with real values; ``docs/conversions.md`` is made from it.
+
+``python tests/serializers/kernel/test_conversions.py`` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_processor.serializers import DecodeOptions, TypeSerializer
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.kernel.encode.conversion_table import (
+    CHECKED,
+    EXACT,
+    REFUSED,
+    conversion,
+    convert,
+    is_castable,
+    spark_name,
+)
+from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.types import Types
+
+T = Types
+PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"
+WIDEST, TEXT = DecodeOptions(row_kind=True, tell_numbers=True), DecodeOptions(nanos="string")
+
+WHOLE = [0, 1, -1]
+MOMENTS = [datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)]
+NUMBERS = [0.0, -0.0, 1.5, 0.1, 1e300, 1e-50, 5e-324, math.nan, math.inf, -math.inf]
+WORDS = ["x", "tea", "OPEN", "", "1", "-1.50", "1E+2", "2024-02-29", "08:30", "2024-02-29T08:30", "2024-02-29T08:30:00.123Z"]
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "boolean": (pa.bool_(), [True, False]),
+    "tinyint": (pa.int8(), [*WHOLE, 127, -128]),
+    "smallint": (pa.int16(), [*WHOLE, 128, -32768]),
+    "int": (pa.int32(), [*WHOLE, 32768, 2**24 + 1, -(2**31)]),
+    "bigint": (pa.int64(), [*WHOLE, 2**31, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]),
+    "float": (pa.float32(), np.array(NUMBERS, dtype=np.float64)[[0, 1, 2, 7, 8, 9]].tolist()),
+    "double": (pa.float64(), NUMBERS),
+    "decimal(10,2)": (pa.decimal128(10, 2), [Decimal("0.00"), Decimal("1.00"), Decimal("-1.50"), Decimal("99999999.99")]),
+    "decimal(38,18)": (pa.decimal128(38, 18), [Decimal(f"{n}.{'0' * 17}{d}") for n, d in ((0, 0), (1, 0), (1, 1), (10**19, 0))]),
+    "string": (pa.string(), WORDS),
+    "binary": (pa.binary(), [b"", b"a", b"\0" * 16]),
+    "date": (pa.date32(), [date(2024, 2, 29), date(1, 1, 1), date(9999, 12, 31)]),
+    "timestamp": (pa.timestamp("us", tz="UTC"), [m.replace(tzinfo=UTC) for m in MOMENTS]),
+    "timestamp_ntz": (pa.timestamp("us"), MOMENTS),
+}
+"""Spark's types: as Arrow has them, and values."""
+
+TYPES: dict[str, TypeSerializer] = {
+    **{
+        name: getattr(T, name)()
+        for name in (
+            *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "BIG_INT", "BIG_DEC", "CHAR", "STRING", "BYTES"),
+            *("DATE", "SQL_DATE", "SQL_TIME", "SQL_TIMESTAMP", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME"),
+        )
+    },
+    "ENUM": T.ENUM("com.acme.Status", ["OPEN", "PAID"]),
+    **{f"SQL {name}": T.SQL_DATA(name) for name in ("STRING", "DECIMAL(10, 2)", "TIMESTAMP(3)", "TIMESTAMP(9)")},
+}
+"""Flink's types."""
+
+
+def attempt(serializer: TypeSerializer, type_: pa.DataType, value: Any) -> bytes | None:
+    try:
+        return next(iter(encode_column(serializer, pa.array([value], type_))))
+    except InvalidRowError:
+        return None
+
+
+def refused(serializer: TypeSerializer, type_: pa.DataType) -> str:
+    """What is said of a column without values, if anything."""
+    try:
+        encode_column(serializer, pa.nulls(0, type_))
+    except InvalidRowError as problem:
+        return str(problem)
+    return ""
+
+
+def is_same(value: Any, shown: Any) -> bool:
+    """Whether a value that was written shows as itself."""
+    if isinstance(value, bool | bytes | date) or isinstance(shown, bool | bytes | date):
+        return type(value) is type(shown) and bool(value == shown)
+    if isinstance(value, float) and math.isnan(value):
+        return math.isnan(shown)
+    if isinstance(value, str):
+        return shown.startswith(value.rstrip("Z")) or Decimal(value) == Decimal(shown)  # 08:30 is shown with its seconds
+    return Decimal(value) == Decimal(shown) and (value != 0 or str(shown)[0] == str(value)[0])
+
+
+def measured(serializer: TypeSerializer, column: str) -> str:
+    """What becomes of the values of a column; each that is written is the same when it is read."""
+    type_, values = COLUMNS[column]
+    refusal = refused(serializer, type_)
+    if refusal:
+        assert f"is of Spark type {column}; the type {serializer} takes " in refusal
+        assert ("cast it: CAST(value AS " in refusal) == is_castable(type_, serializer.arrow_type(WIDEST))
+        return REFUSED
+    written = [(value, attempt(serializer, type_, value)) for value in values]
+    kept = [(value, data) for value, data in written if data is not None]
+    options = TEXT if column == "string" else DecodeOptions()
+    for value, data in kept:
+        shown = serializer.present(serializer.deserialize(data), options)
+        assert is_same(value, shown), (value, shown)
+    return EXACT if len(kept) == len(written) else CHECKED
+
+
+def page() -> str:
+    """The table as a page of the documentation."""
+    lines = [
+        "# Conversions",
+        "",
+        "What becomes of the values of a column of Spark in a type of Flink, wherever in a state the type stands. No value",
+        "changes silently:",
+        "",
+        "- **exact**: every value is one of the type.",
+        "- **checked**: a value that the type can't hold exactly is an error, which shows the value, its row and its key.",
+        "- **refused**: the types do not go together. The error shows both, and the cast to write.",
+        "",
+        "Text becomes numbers, dates and times where it is one in ASCII digits, as `2024-02-29T08:30:00.5Z`. Types of Flink SQL",
+        "come last.",
+        "This page is made by `tests/serializers/kernel/test_conversions.py`, which tries every cell with real values.",
+        "",
+        "| Flink \\ Spark | " + " | ".join(COLUMNS) + " |",
+        "|---" * (len(COLUMNS) + 1) + "|",
+    ]
+    for name, serializer in TYPES.items():
+        cells = [measured(serializer, column) for column in COLUMNS]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_page_says_what_happens() -> None:
+    assert PAGE.read_text("utf-8") == page(), "run python tests/serializers/kernel/test_conversions.py"
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("name", TYPES)
+def test_the_table_of_the_code_agrees(name: str, column: str) -> None:
+    told, found = conversion(COLUMNS[column][0], TYPES[name].arrow_type(WIDEST)), measured(TYPES[name], column)
+    assert (told == REFUSED) == (found == REFUSED)
+    if told == CHECKED:
+        assert found == CHECKED  # what is exact by the columns' types may still be checked by the type itself, as CHAR
+
+
+@pytest.mark.parametrize("value", [1e300, 1e-50, 0.1, 5e-324, -3.4028235677973366e38])
+def test_double_to_float_never_rounds(value: float) -> None:
+    with pytest.raises(InvalidRowError, match=r"column value of row 1 does not fit: .*no float is exactly this number"):
+        encode_column(T.FLOAT(), pa.array([0.5, value]))
+    with pytest.raises(ValueError, match="not exactly a number of 4 bytes"):
+        T.FLOAT().accept(value)
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
+def test_whole_numbers_to_floating_ones(values: list[int]) -> None:
+    for type_ in (pa.float32(), pa.float64()):
+        wanted = [float(np.dtype(type_.to_pandas_dtype()).type(v)) for v in values]
+        wrong = [i for i, v in enumerate(values) if int(wanted[i]) != v]
+        converted, slot, problem = convert(pa.array(values, pa.int64()), type_)
+        assert (slot, bool(problem)) == ((wrong[0], True) if wrong else (-1, False))
+        assert problem or converted.to_pylist() == values
+
+
+@given(st.lists(st.none() | st.floats() | st.floats(width=32), min_size=1))
+def test_floating_numbers_to_smaller_ones(values: list[float | None]) -> None:
+    with np.errstate(over="ignore"):
+        wrong = [i for i, v in enumerate(values) if v is not None and not math.isnan(v) and float(np.float32(v)) != v]
+    converted, slot, problem = convert(pa.array(values, pa.float64()), pa.float32())
+    assert (slot, bool(problem)) == ((wrong[0], True) if wrong else (-1, False))
+    assert problem or repr(converted.to_pylist()) == repr(values)
+
+
+@pytest.mark.parametrize(
+    ("type_", "column", "words"),
+    [
+        (T.LIST(T.STRING()), pa.array([[1]]), r"column 'value\.element' .* bigint; .*takes string there; .*AS array<string>"),
+        (T.MAP(T.STRING(), T.CHAR()), pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())), r"AS map<string, string>\)"),
+        (T.TUPLE([T.INT(), T.STRING()]), pa.array([{"f0": 1, "f1": 2}]), r"'value\.f1'.*AS struct<f0: bigint, f1: string>\)"),
+        (T.LIST(T.STRING()), pa.array(["a"]), r"of Spark type string; the type LIST<STRING> takes array<string>$"),
+        (T.BIG_DEC(), pa.array([0.1]), r"of Spark type double; the type BIG_DEC takes string; cast it: CAST\(value AS string\)"),
+        (T.INSTANT(), pa.array(MOMENTS, pa.timestamp("us")), r"type timestamp_ntz; the type INSTANT takes timestamp; cast it"),
+    ],
+)
+def test_the_message_has_the_cast_to_write(type_: TypeSerializer, column: pa.Array, words: str) -> None:
+    with pytest.raises(InvalidRowError, match=words):
+        encode_column(type_, column)
+
+
+def test_no_cast_is_named_that_means_something_else() -> None:
+    """``CAST`` of a timestamp to a number gives seconds, where states keep milliseconds."""
+    moments = pa.array([None], pa.timestamp("us", tz="UTC"))
+    with pytest.raises(InvalidRowError, match=r"is of Spark type timestamp; the type LONG takes bigint$"):
+        encode_column(T.LONG(), moments)
+    assert not is_castable(pa.int64(), pa.timestamp("us"))
+    assert is_castable(pa.string(), pa.int64())
+    assert is_castable(pa.date32(), pa.timestamp("us"))
+
+
+def test_other_columns_of_arrow() -> None:
+    """Units and widths that Spark has not, but tables of Arrow have."""
+    nanos = pa.array([1_000, 1_001], pa.timestamp("ns", tz="UTC"))
+    (first,) = encode_column(T.INSTANT(), nanos.slice(0, 1))
+    assert str(T.INSTANT().deserialize(first)) == "1970-01-01T00:00:00.000001Z"
+    with pytest.raises(InvalidRowError, match="row 1 does not fit"):
+        encode_column(T.INSTANT(), nanos)
+    days = pa.array([86_400_000, 86_400_001], pa.date64())
+    assert convert(days.slice(0, 1), pa.date32())[0].to_pylist() == [date(1970, 1, 2)]
+    with pytest.raises(InvalidRowError, match="row 1 does not fit"):
+        encode_column(T.LOCAL_DATE(), days)
+    assert list(encode_column(T.INT(), pa.array([7], pa.uint64()))) == [T.INT().serialize(7)]
+    with pytest.raises(InvalidRowError, match="does not fit"):
+        encode_column(T.LONG(), pa.array([2**63], pa.uint64()))
+    assert spark_name(pa.list_(pa.struct([("a", pa.decimal128(5, 2))]))) == "array<struct<a: decimal(5,2)>>"
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,76 @@
+"""Compiled kernels are found again as long as nothing of what is compiled into them has changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from state_processor.serializers.kernel.cache import content_stamp
+from state_processor.serializers.kernel.decode import text
+
+MODULE = """
+from state_processor.serializers.kernel.compiler import kernel
+from {helper} import helper
+LIMIT = {limit}
+
+@kernel
+def run(x):
+    return helper(x) + LIMIT
+"""
+HELPER = """
+from state_processor.serializers.kernel.compiler import kernel
+
+@kernel
+def helper(x):
+    return x + {offset}
+"""
+PROGRAM = """
+import sys
+sys.path.insert(0, {folder!r})
+import main
+result = main.run(1)
+print(result, sum(main.run.stats.cache_hits.values()), sum(main.run.stats.cache_misses.values()))
+"""
+
+
+def run(folder: Path, cache: Path, limit: int = 10, offset: int = 100, **settings: str) -> tuple[int, int, int]:
+    """The result, and how often code was found and not found in the cache, in a new process."""
+    (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
+    (folder / "helping.py").write_text(HELPER.format(offset=offset))
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | settings
+    command = [sys.executable, "-c", PROGRAM.format(folder=str(folder))]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert not done.returncode, done.stderr
+    result, hits, misses = map(int, done.stdout.split())
+    return result, hits, misses
+
+
+def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert run(tmp_path, cache) == (111, 0, 1)
+    assert run(tmp_path, cache) == (111, 1, 0)
+    assert run(tmp_path, cache, limit=20) == (121, 0, 1)
+    assert run(tmp_path, cache, limit=20, offset=200) == (221, 0, 1)  # in a function of another module
+    assert run(tmp_path, cache) == (111, 1, 0)  # what was there before still is
+
+
+def test_a_folder_that_can_not_be_made_is_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(tmp_path, tmp_path / "file" / "cache") == (111, 0, 1)
+
+
+def test_without_a_home_code_goes_where_only_the_user_can_write(tmp_path: Path) -> None:
+    settings = {"HOME": "/proc/nobody", "XDG_CACHE_HOME": "", "TMPDIR": str(tmp_path)}
+    assert run(tmp_path, Path(), **settings | {"STATE_PROCESSOR_CACHE": ""}) == (111, 0, 1)
+    (folder,) = tmp_path.glob("state-processor-kernels-*")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert run(tmp_path, Path(), **settings | {"STATE_PROCESSOR_CACHE": ""}) == (111, 1, 0)
+    folder.chmod(0o777)
+    assert run(tmp_path, Path(), **settings | {"STATE_PROCESSOR_CACHE": ""}) == (111, 0, 1)  # not trusted
+
+
+def test_a_stamp_covers_what_a_function_calls() -> None:
+    assert content_stamp(text.put_integer.py_func) == text.put_integer.kernel_stamp
+    assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)

@@ -1,0 +1,149 @@
+"""Tasks of a write that come too late, blobs and their places, entries that give way; without Spark."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import state_processor as sp
+from state_processor.backends.state.new_headers import keyed_header, register
+from state_processor.backends.write.staging import Staging
+from state_processor.spark.task_errors import translated
+from state_processor.write.engines import LocalEngine
+from state_processor.write.shuffle_index import NotePlaces, by_subtask, runs_of
+from state_processor.write.tasks import (
+    PLACED_BLOBS,
+    EncodeRows,
+    KeyedTarget,
+    PlaceBlobs,
+    StateColumns,
+    WriteKeyedState,
+    header_bytes,
+    merged,
+    new_file,
+)
+
+COLUMNS = {"key": "key", "value": "value"}
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Staging:
+    found = Staging(str(tmp_path / "new"), "abcdef12")
+    found.prepare()
+    return found
+
+
+def target(parallelism: int = 2, max_parallelism: int = 128) -> KeyedTarget:
+    key = sp.Types.LONG()
+    header = keyed_header(key, [register(sp.ValueState(sp.Types.STRING()).describe("name", key))])
+    return KeyedTarget("0" * 32, "operator people", header_bytes(header), 2, parallelism, max_parallelism)
+
+
+def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int64()), "value": pa.array(values, pa.string())})
+
+
+def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
+    """The entries that each subtask has written."""
+    order = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
+    parts = dict(by_subtask(pa.concat_tables(blobs).sort_by(order).combine_chunks()))
+    return {subtask: write(subtask, [parts[subtask]] if subtask in parts else [])[1] for subtask in range(parallelism)}
+
+
+def names(staging: Staging) -> list[str]:
+    return [entry.name for entry in staging.storage.list(staging.directory)]
+
+
+def test_a_file_is_gone_after_a_failure(staging: Staging) -> None:
+    def fail() -> None:
+        with new_file(staging, "0" * 32, "keyed", 0) as sink:
+            sink.write(b"half")
+            raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom"):
+        fail()
+    assert names(staging) == ["abcdef12-open"]
+
+
+def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
+    def come_late() -> None:
+        with new_file(staging, "0" * 32, "keyed", 0) as sink:
+            sink.write(b"late")
+            staging.remove_all_but(())
+
+    with pytest.raises(sp.WriteError, match="is over"):
+        come_late()
+    with pytest.raises(sp.WriteError, match="is over"):
+        new_file(staging, "0" * 32, "keyed", 0)
+    assert names(staging) == []
+
+
+def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:
+    with new_file(staging, "0" * 32, "keyed", 0) as one, new_file(staging, "0" * 32, "keyed", 0) as other:
+        assert one.name != other.name
+
+
+@pytest.mark.parametrize("in_files", [True, False])
+def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
+    encode = PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32, in_files)
+    placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), PLACED_BLOBS)
+    assert placed.column("blob").null_count == (len(placed) if in_files else 0)
+    assert sum(write_all([placed], 2, WriteKeyedState(target(), staging)).values()) == 2
+
+
+def test_runs_are_brought_together(staging: Staging) -> None:
+    encode = NotePlaces(PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32))
+    shares = [range(i, 1000, 3) for i in range(3)]
+    runs = [runs_of(encode([batch(list(share), [f"n{i}" for i in share])])) for share in shares]
+    assert [run.subtasks for (run,) in runs] == [(0, 1)] * 3
+    assert runs_of(encode([batch([], [])])) == []
+    written = LocalEngine().write_subtasks(runs, 2, WriteKeyedState(target(), staging))
+    assert sorted(written) == [0, 1]
+    assert sum(entries for _, entries in written.values()) == 1000
+
+
+def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
+    t = target(1)
+    old = PlaceBlobs(EncodeRows(t, (StateColumns(0, COLUMNS),)), staging, t.operator_id)
+    new = PlaceBlobs(EncodeRows(t, (StateColumns(0, COLUMNS, "keys"),)), staging, t.operator_id)
+    carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), PLACED_BLOBS)
+    phases = pa.array([1] * len(carried), pa.int32())
+    carried = carried.set_column(3, PLACED_BLOBS.field("phase"), phases)
+    changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), PLACED_BLOBS)
+    assert write_all([carried, changed], 1, WriteKeyedState(t, staging)) == {0: 1000}
+
+
+def test_small_batches_are_put_together() -> None:
+    batches = [batch([i], ["x"]) for i in range(10)]
+    assert [b.num_rows for b in merged(batches, most_rows=4)] == [4, 4, 2]
+    assert list(merged([batch([], [])])) == []
+
+
+def test_rows_of_another_key_group(staging: Staging) -> None:
+    placed = pa.Table.from_batches(
+        PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32)([batch(list(range(50)), ["x"] * 50)]),
+        PLACED_BLOBS,
+    )
+    foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127 \(state 'name', key \d+\)"
+    with pytest.raises(sp.InvalidRowError, match=foreign):
+        WriteKeyedState(target(), staging)(1, placed.sort_by("key_group").to_batches())
+    assert not [n for n in names(staging) if "keyed" in n]
+
+
+def test_errors_of_tasks_are_told_apart() -> None:
+    text = "Traceback:\n  File x\nstate_processor.serializers.errors.InvalidRowError: key 1: bad\n\tat org.apache.Foo\n"
+    found = translated(text)
+    assert isinstance(found, sp.InvalidRowError)
+    assert str(found) == "key 1: bad"
+    assert translated("java.lang.OutOfMemoryError") is None
+
+
+def test_workers_of_another_python_are_explained() -> None:
+    text = "[PYTHON_DATA_SOURCE_ERROR] Traceback:\n  File x\nModuleNotFoundError: No module named 'state_processor'\n"
+    found = translated(text)
+    assert isinstance(found, sp.OptionError)
+    assert "PYSPARK_PYTHON" in str(found)
+    assert sys.executable in str(found)
