@@ -58,16 +58,19 @@ def _temporary_folder() -> Path | None:
 
 
 def content_stamp(function: Callable[..., Any]) -> str:
-    """Return a digest of all that is compiled into a function: its module, the functions it calls, the constants it reads."""
-    digest = hashlib.sha256(_source(function.__code__.co_filename))
+    """Return a digest of all that is compiled into a function: its module, the functions it calls, the constants it reads.
+
+    Names of modules count as well as their content: stored code finds the functions that it calls by them.
+    """
+    digest = hashlib.sha256(function.__module__.encode() + _source(function.__code__.co_filename))
     for name in sorted(set(_names(function.__code__))):
         value: Any = function.__globals__.get(name)
         if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE):
-            digest.update(_source(str(value.__file__)))
+            digest.update(value.__name__.encode() + _source(str(value.__file__)))
         elif hasattr(value, "kernel_stamp"):
             digest.update(value.kernel_stamp.encode())
         elif isinstance(getattr(value, "_defn", None), Callable):  # type: ignore[arg-type]
-            digest.update(_source(value._defn.__code__.co_filename))  # an intrinsic of Numba
+            digest.update(value._defn.__module__.encode() + _source(value._defn.__code__.co_filename))  # an intrinsic of Numba
         elif isinstance(value, (bool, int, float, str, bytes, tuple)):
             digest.update(f"{name}={value!r}".encode())
     return digest.hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -223,7 +224,7 @@ deep = st.builds(
         | st.builds(EitherValue, st.just(True), pairs)
         | st.builds(EitherValue, st.just(False), st.lists(rows, max_size=3)),
         st.none() | pairs,
-        st.none() | st.lists(st.tuples(longs, st.none() | rows), max_size=3),
+        st.none() | st.lists(st.tuples(longs, st.none() | rows), max_size=3, unique_by=itemgetter(0)),
         st.none() | st.just(()),
     ),
 )
