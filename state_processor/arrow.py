@@ -28,7 +28,8 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
 from state_processor.kryo_inference import kryo_types
-from state_processor.options import SourceOptions, import_serializers, read_options
+from state_processor.options import SourceOptions, read_options
+from state_processor.portable_registrations import import_serializers
 from state_processor.read.projection import Projection, overridden
 from state_processor.read.sources import find_reader
 from state_processor.serializers.base import TypeSerializer

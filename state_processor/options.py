@@ -6,14 +6,12 @@ Spark hands over options as strings under case-insensitive names.
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from importlib import import_module
 from typing import Any, Final, cast
 
 from state_processor.backends.read.read_options import ReadOptions
@@ -25,9 +23,7 @@ from state_processor.serializers.decode_options import Nanos
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.registrations import Registrations, withdraw_applied
 
-_REGISTERED: Final = "registered:"
 _NANOS: Final = ("error", "truncate", "string")
 _UNDESCRIBED: Final = ("error", "bytes")
 _KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR")
@@ -145,45 +141,6 @@ class SourceOptions:
             scratch=values.get("scratch"),
             pushdown=values.get("pushdown"),
         )
-
-    def import_serializers(self) -> None:
-        """Import the user's modules that register serializers; see :func:`import_serializers`."""
-        import_serializers(self.serializers)
-
-
-def portable_registrations() -> tuple[str, ...]:
-    """What was registered in this process by calls, as a member of ``serializers`` that workers understand; none if nothing was.
-
-    It is a pickle, made by the driver for its own tasks as Spark does with functions; no snapshot's bytes go into it.
-    """
-    from pyspark import cloudpickle  # imported here: the Arrow surface does without pyspark
-
-    registrations = Registrations.current()
-    if not registrations:
-        return ()
-    return (_REGISTERED + b64encode(cloudpickle.dumps(registrations)).decode(),)
-
-
-def import_serializers(modules: Sequence[str]) -> None:
-    """Import modules that register serializers of the user's own, and take over :func:`portable_registrations`.
-
-    Raises
-    ------
-    OptionError
-        If one can't be imported.
-    """
-    withdraw_applied()
-    for module in modules:
-        if module.startswith(_REGISTERED):
-            pickle.loads(b64decode(module.removeprefix(_REGISTERED))).apply()
-            continue
-        try:
-            import_module(module)
-        except ImportError as error:
-            raise OptionError(
-                f"serializers={module!r} can't be imported ({error}); it has to be importable on every worker, "
-                "for instance by spark.sparkContext.addPyFile()"
-            ) from error
 
 
 def option_strings(**arguments: Any) -> dict[str, str]:

@@ -20,7 +20,8 @@ from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST
 from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
 from state_processor.kryo_inference import kryo_types
-from state_processor.options import SourceOptions, import_serializers, option_strings, portable_registrations
+from state_processor.options import SourceOptions, option_strings
+from state_processor.portable_registrations import import_serializers, portable_registrations
 from state_processor.read.projection import Projection
 from state_processor.read.sources import find_reader
 from state_processor.serializers.base import TypeSerializer

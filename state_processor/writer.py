@@ -33,7 +33,7 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.kryo_inference import kryo_types
 from state_processor.migration_report import MigrationReport
-from state_processor.options import import_serializers
+from state_processor.portable_registrations import import_serializers
 from state_processor.reader import SavepointReader
 from state_processor.same_keys import check_comparable, identity, quoted
 from state_processor.serializers.base import TypeSerializer

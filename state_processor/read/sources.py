@@ -15,6 +15,7 @@ from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.state_access import StateReader, open_state
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.options import SourceOptions
+from state_processor.portable_registrations import import_serializers
 from state_processor.read.projection import Projection
 from state_processor.serializers.errors import OptionError
 
@@ -23,7 +24,7 @@ TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 
 def open_source(options: SourceOptions) -> Snapshot:
     """The snapshot, after the user's modules with serializers are imported."""
-    options.import_serializers()
+    import_serializers(options.serializers)
     return open_snapshot(options.path, options.path_mapping, scratch=options.scratch)
 
 

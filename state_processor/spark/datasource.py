@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.options import SourceOptions
+from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.versions import HAS_FILTERS, arrow_schema_of, filter_keys, spark_schema
 
@@ -229,7 +230,7 @@ class SavepointStateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition; Spark makes one without content where there are none."""
         if isinstance(partition, StatePartition):
-            self._options.import_serializers()
+            import_serializers(self._options.serializers)
             for split in partition.splits:
                 yield from partition.reader.read(split)
 

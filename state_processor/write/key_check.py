@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_reader import KeyedSplit
 from state_processor.backends.state.hash_inference import HashRule, Misfit, misfits
 from state_processor.backends.write.entry_encoder import KEY
-from state_processor.options import import_serializers
+from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.write.tasks import Batches, message, numbers
 

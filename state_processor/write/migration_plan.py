@@ -22,7 +22,7 @@ from state_processor.backends.write.migration import (
 )
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
-from state_processor.options import portable_registrations
+from state_processor.portable_registrations import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.write.engines import Engine

@@ -25,7 +25,7 @@ from state_processor.backends.write.migration import (
     migrate_operator_state,
 )
 from state_processor.backends.write.pass_through import KeyedCarrier
-from state_processor.options import import_serializers
+from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.resolution import PortableType

@@ -26,7 +26,7 @@ from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.backends.write.migration import converted_broadcast
 from state_processor.backends.write.operator_writer import encode_broadcast
 from state_processor.backends.write.staging import Staging
-from state_processor.options import portable_registrations
+from state_processor.portable_registrations import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError

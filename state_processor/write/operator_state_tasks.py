@@ -18,7 +18,7 @@ from state_processor.backends.state.declared_names import DeclaredNames, with_na
 from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.options import import_serializers
+from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encode.encoder import encode_column

@@ -37,7 +37,7 @@ from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KEY, MAP_K
 from state_processor.backends.write.pass_through import KeyedCarrier
 from state_processor.backends.write.staging import FileSink, Staging
 from state_processor.backends.write.tombstones import MarkedKeys, MarkerEncoder
-from state_processor.options import import_serializers
+from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import OptionError, WriteError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import written_by_flink

@@ -9,7 +9,8 @@ import pytest
 
 from state_processor.durations import duration_ms, duration_text, instant_ms
 from state_processor.errors import OptionError
-from state_processor.options import SourceOptions, import_serializers, option_strings, read_options
+from state_processor.options import SourceOptions, option_strings, read_options
+from state_processor.portable_registrations import import_serializers
 from state_processor.spark.sink import SinkOptions
 
 PATH = {"path": "/savepoints/1"}

@@ -7,7 +7,7 @@ import pickle
 import pytest
 from pyspark.sql import SparkSession
 
-from state_processor.options import import_serializers, portable_registrations
+from state_processor.portable_registrations import import_serializers, portable_registrations
 from state_processor.serializers import registry
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
 from state_processor.serializers.core import pojo
@@ -64,7 +64,7 @@ def test_tasks_know_what_the_driver_registered_and_nothing_else(spark: SparkSess
         def names(batches):  # type: ignore[no-untyped-def]
             import pyarrow as pa
 
-            from state_processor.options import import_serializers
+            from state_processor.portable_registrations import import_serializers
             from state_processor.serializers.registrations import Registrations
 
             import_serializers(members)
