@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.column_types import UndescribedAsBytes
 from state_processor.durations import duration_ms, duration_text, instant_ms
+from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.identifier import OperatorIdentifier
 from state_processor.option_names import check_option_names
 from state_processor.serializers.decode_options import Nanos
@@ -27,8 +28,6 @@ from state_processor.serializers.kryo.types import JavaType
 _NANOS: Final = ("error", "truncate", "string")
 _UNDESCRIBED: Final = ("error", "bytes")
 _KINDS: Final = ("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR")
-_STATE: Final = "flink-savepoint"
-_TABLE: Final = "flink-savepoint-metadata"
 _TABLES: Final = ("operators", "states", "handles")
 _EXAMPLE_KEY: Final = '"a"'
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -107,7 +106,7 @@ class SourceOptions:
     pushdown: bool | None = None
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], source: str = _STATE) -> SourceOptions:
+    def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT) -> SourceOptions:
         """The options that Spark hands over to the format ``source``.
 
         Raises
@@ -254,7 +253,7 @@ class _Option:
     parse: Callable[[str, str], Any]
     format: Callable[[Any], str] = _as_text
     of_reading: bool = False
-    sources: tuple[str, ...] = (_STATE,)
+    sources: tuple[str, ...] = (SAVEPOINT_FORMAT,)
 
 
 _OPTIONS: Final = (
@@ -262,7 +261,7 @@ _OPTIONS: Final = (
     _Option("uidHash", "uid_hash", _text),
     _Option("state", "state", _text),
     _Option("kind", "kind", _one_of(_KINDS)),
-    _Option("table", "table", _one_of(_TABLES), sources=(_TABLE,)),
+    _Option("table", "table", _one_of(_TABLES), sources=(METADATA_FORMAT,)),
     _Option("flatten", "flatten", _boolean, of_reading=True),
     _Option("metadata", "metadata", _boolean, of_reading=True),
     _Option("keys", "keys", _json(list, '["a", "b"]'), _keys_text, of_reading=True),
@@ -272,10 +271,10 @@ _OPTIONS: Final = (
     _Option("asOf", "as_of", lambda _, text: text, lambda value: str(instant_ms(value)), of_reading=True),
     _Option("types", "types", _types, _types_text, of_reading=True),
     _Option("undescribed", "undescribed", _one_of(_UNDESCRIBED), of_reading=True),
-    _Option("pathMapping", "path_mapping", _path_mapping, json.dumps, sources=(_STATE, _TABLE)),
+    _Option("pathMapping", "path_mapping", _path_mapping, json.dumps, sources=(SAVEPOINT_FORMAT, METADATA_FORMAT)),
     _Option("splitSize", "split_size", _size),
-    _Option("serializers", "serializers", _modules, ",".join, sources=(_STATE, _TABLE)),
-    _Option("scratch", "scratch", _text, sources=(_STATE, _TABLE)),
+    _Option("serializers", "serializers", _modules, ",".join, sources=(SAVEPOINT_FORMAT, METADATA_FORMAT)),
+    _Option("scratch", "scratch", _text, sources=(SAVEPOINT_FORMAT, METADATA_FORMAT)),
     _Option("pushdown", "pushdown", _boolean),
 )
 _BY_NAME: Final = {option.name.lower(): option for option in _OPTIONS}

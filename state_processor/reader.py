@@ -18,6 +18,7 @@ from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.declared_types import DeclaredTypes
+from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.identifier import OperatorIdentifier
 from state_processor.kryo_inference import kryo_types
 from state_processor.options import SourceOptions, option_strings
@@ -29,10 +30,9 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.runtime.streaming import TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.spark.datasource import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.spark.registration import register
+from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import our_errors
-from state_processor.spark.versions import arrow_schema_of, spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -42,10 +42,10 @@ from state_processor.serializers.errors import InvalidRowError, NotFoundError, O
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.spark.engine import SparkEngine
+from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import our_errors
 from state_processor.spark.timer_rows import timer_rows
 from state_processor.spark.update_rows import context_columns, entry_columns, has_bytes, key_columns, map_entries, shaped_rows
-from state_processor.spark.versions import arrow_schema_of
 from state_processor.state_specs import StateSpec, as_spec, whole_type, with_type
 from state_processor.write.column_checks import (
     METADATA,

@@ -18,19 +18,18 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from pyspark.sql.types import StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
+from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.options import SourceOptions
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import OptionError
-from state_processor.spark.versions import HAS_FILTERS, arrow_schema_of, filter_keys, spark_schema
+from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.versions import HAS_FILTERS, filter_keys
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from state_processor.backends.read.state_access import StateReader
     from state_processor.read.sources import ProjectedReader
-
-SAVEPOINT_FORMAT: Final = "flink-savepoint"
-METADATA_FORMAT: Final = "flink-savepoint-metadata"
 
 KEY: Final = "key"
 

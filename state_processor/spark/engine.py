@@ -14,8 +14,9 @@ from pyspark.sql.types import StructType
 
 from state_processor.same_keys import quoted
 from state_processor.spark.row_batches import counted_batches
+from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
-from state_processor.spark.versions import REPARTITIONS_BY_ID, spark_schema
+from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.write.engines import Task, Written
 from state_processor.write.shuffle_index import RUNS, GatherBlobs, NotePlaces, Run
 from state_processor.write.tasks import MESSAGES, PLACED_BLOBS, InSubtask, PlaceBlobs, SubtaskWriter

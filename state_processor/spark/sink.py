@@ -28,7 +28,7 @@ from state_processor.option_names import check_option_names
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.spark.versions import arrow_schema_of
+from state_processor.spark.schemas import arrow_schema_of
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
 from state_processor.write.column_checks import METADATA, check_distinct, naming, refuse_others, require

@@ -14,11 +14,9 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import datasource as spark_datasource
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import to_arrow_schema
 
 HAS_FILTERS: Final = hasattr(spark_datasource, "Filter")
 """Whether Spark hands filters to Python data sources."""
@@ -26,19 +24,10 @@ HAS_FILTERS: Final = hasattr(spark_datasource, "Filter")
 REPARTITIONS_BY_ID: Final = hasattr(DataFrame, "repartitionById")
 """Whether rows can be sent to a partition by its number."""
 
-_UTC: Final[dict[str, Any]] = (
+UTC: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
 )
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Return Spark's schema for columns of Arrow; timestamps without a time zone are ``timestamp_ntz``."""
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
-
-
-def arrow_schema_of(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark insists on for a schema of its own."""
-    return to_arrow_schema(schema, **_UTC)
+"""Keyword arguments of ``to_arrow_schema`` for timestamps in UTC."""
 
 
 def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:
