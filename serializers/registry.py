@@ -42,7 +42,6 @@ _FAMILIES: Final = (
     "runtime.scala",
     "table.operator_records",
     "table.python_rows",
-    "table.python_bytes",
 )
 """Modules of this package that register Flink's own snapshot classes."""
 

@@ -14,7 +14,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.encode import ops as encode_ops
-from state_processor.serializers.kernel.encode.map_keys import distinct_values
+from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 
 if TYPE_CHECKING:

@@ -95,3 +95,17 @@ class ColumnTree:
         """The column of a field of the schema."""
         index: int = self.schema.get_field_index(name)
         return self.roots[index]
+
+
+LAST_ACCESS_FIELD: Final = "_last_access"
+"""The field with the time of a value's last access."""
+
+
+def timed(value: pa.DataType) -> pa.DataType:
+    """The type of values with the time of their last access beside each."""
+    return pa.struct([(LAST_ACCESS_FIELD, pa.timestamp("us", tz="UTC")), ("value", value)])
+
+
+def is_timed(type_: pa.DataType) -> bool:
+    """Whether it is one of :func:`timed`."""
+    return bool(pa.types.is_struct(type_)) and [f.name for f in type_] == [LAST_ACCESS_FIELD, "value"]

@@ -38,9 +38,9 @@ from state_processor.serializers.core.templates import (
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
+from state_processor.serializers.kernel.columns import is_timed
 from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.encode import ops as encode_ops
-from state_processor.serializers.kernel.encode.timed import is_timed
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 
 if TYPE_CHECKING:

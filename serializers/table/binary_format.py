@@ -22,7 +22,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.encode import ops as encode_ops
-from state_processor.serializers.kernel.encode.map_keys import Distinct
+from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.table.binary_slots import (
     INT,

@@ -52,6 +52,14 @@ from state_processor.serializers.table.single_values import NumbersSnapshot, Str
 PYTHON: Final = "org.apache.flink.table.runtime.typeutils.serializers.python."
 
 
+class ByteArrayWrapperSerializer(BytesSerializer):
+    """``ByteArrayWrapper``: a count and the bytes. PyFlink wraps arrays because Java's have no equality of content."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snapshot_class = "org.apache.flink.streaming.api.utils.ByteArrayWrapperSerializer$ByteArrayWrapperSerializerSnapshot"
+
+
 class _IntSerializer(SimpleSerializer):
     """An int that stands for something else."""
 
@@ -307,3 +315,4 @@ register_snapshots(
     (f"{PYTHON}MapDataSerializer$BaseMapSerializerSnapshot", f"{PYTHON}BaseMapSerializer$BaseMapSerializerSnapshot"),
     PythonMapDataSerializerSnapshot,
 )
+register_simple(ByteArrayWrapperSerializer())

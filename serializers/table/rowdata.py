@@ -27,6 +27,7 @@ from state_processor.serializers.java.object_input import JavaObject, read_java_
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 from state_processor.serializers.runtime.streaming import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot
+from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
 from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
 from state_processor.serializers.table.logical_types import (
     ArrayType,
@@ -42,8 +43,6 @@ from state_processor.serializers.table.logical_types import (
     TextType,
     TimestampType,
     TimeType,
-    logical_type,
-    type_of_data_type,
     without_name_and_alias,
 )
 from state_processor.serializers.table.single_values import (

@@ -17,21 +17,21 @@ from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
     DATA,
-    VAR,
-    VAR_SIZE,
-    end_text,
     fill_nulls,
     put_bytes,
-    put_instant_text,
-    put_micros,
     put_offset,
-    room,
 )
-from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, TIME_SIZE, civil_from_days, put_date, put_time
+from state_processor.serializers.kernel.decode.sql_values import (
+    put_clock,
+    put_decimal,
+    put_decimal_bytes,
+    put_text,
+    put_timestamp,
+    sized_value,
+)
 from state_processor.serializers.kernel.decode.times import put_day
 from state_processor.serializers.kernel.memory import (
     load_be_i32,
-    load_be_i64,
     load_i16,
     load_i32,
     load_i64,
@@ -44,80 +44,6 @@ _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 _DAY_MS: Final = 86400000
 _ARRAY: Final = 5  # registers of an array: begin, end, count left, index, position
-
-
-@kernel
-def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
-    """Bytes of the UTF-8 sequence at ``pos``; negative for the longest beginning of one that is cut or wrong."""
-    lead = buf[pos]
-    if lead < 0x80:
-        return 1
-    low, high, size = 0x80, 0xBF, 0
-    if 0xC2 <= lead <= 0xDF:
-        size = 2
-    elif 0xE0 <= lead <= 0xEF:
-        size = 3
-        if lead == 0xE0:
-            low = 0xA0
-        elif lead == 0xED:
-            high = 0x9F
-    elif 0xF0 <= lead <= 0xF4:
-        size = 4
-        if lead == 0xF0:
-            low = 0x90
-        elif lead == 0xF4:
-            high = 0x8F
-    for i in range(1, size):
-        if pos + i >= end or buf[pos + i] < low or buf[pos + i] > high:
-            return -i
-        low, high = 0x80, 0xBF
-    return size if size else -1
-
-
-@kernel
-def _put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Text in UTF-8, U+FFFD for what is none, as Java reads it; 0, or the status that stops the run."""
-    end = pos + size
-    at = pos
-    needed = 0
-    while at < end:
-        while at + 8 <= end and not load_i64(buf, at) & _ASCII:
-            at += 8
-            needed += 8
-        if at < end:
-            length = _sequence(buf, at, end)
-            needed += length if length > 0 else 3
-            at += abs(length)
-    if needed == size and at == end:
-        # Wrong sequences of three bytes have the size of their replacement, but not its bytes: they take the long way.
-        at = pos
-        while at < end:
-            while at + 8 <= end and not load_i64(buf, at) & _ASCII:
-                at += 8
-            if at < end:
-                length = _sequence(buf, at, end)
-                if length < 0:
-                    break
-                at += length
-        if at == end:
-            return ops.OK if put_bytes(arena, cols, col, buf, pos, size) else ops.FULL
-    if not room(cols, col, needed):
-        return ops.FULL
-    out = cols[col, VAR] + cols[col, VAR_SIZE]
-    at = pos
-    while at < end:
-        length = _sequence(buf, at, end)
-        if length < 0:
-            arena[out] = 0xEF
-            arena[out + 1] = 0xBF
-            arena[out + 2] = 0xBD
-            out += 3
-        for i in range(length):
-            arena[out] = buf[at + i]
-            out += 1
-        at += abs(length)
-    end_text(arena, cols, col, out)
-    return ops.OK
 
 
 @kernel
@@ -141,85 +67,13 @@ def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
-    """A decimal of 128 bits below a power of ten, in two halves; 0, or the status that stops the run."""
-    over_high, over_low = high, low
-    if high < 0:
-        over_low = ~low
-        over_high = ~high
-        # |x| - 1 for negative numbers: the limit itself is the first too large
-        over_low += 1
-        if over_low == 0:
-            over_high += 1
-    unsigned = np.uint64(over_low)
-    if over_high < 0 or over_high > limit_high or (over_high == limit_high and unsigned >= np.uint64(limit_low)):
-        return ops.OUT_OF_RANGE
-    n = cols[col, COUNT]
-    if n >= cols[col, CAPACITY]:
-        return ops.FULL
-    store_i64(arena, cols[col, DATA] + 16 * n, low)
-    store_i64(arena, cols[col, DATA] + 16 * n + 8, high)
-    cols[col, COUNT] = n + 1
-    return ops.OK
-
-
-@kernel
-def _put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low):  # type: ignore[no-untyped-def]
-    """The same for big-endian bytes in two's complement."""
-    if size < 1 or size > 16:
-        return ops.OUT_OF_RANGE
-    high = np.int64(-1) if buf[pos] & 0x80 else np.int64(0)
-    low = high
-    for i in range(size):
-        high = (high << 8) | ((low >> 56) & 0xFF)
-        low = (low << 8) | np.int64(buf[pos + i])
-    return _put_decimal(arena, cols, col, high, low, limit_high, limit_low)
-
-
-@kernel
-def _put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-untyped-def]
-    """Milliseconds and nanoseconds of the millisecond; 0, or the status that stops the run."""
-    if nano < 0 or nano > 999999:
-        return ops.BAD_TIME
-    seconds = ms // 1000
-    nano += ms % 1000 * 1000000
-    if mode != _TEXT:
-        return put_micros(arena, cols, col, seconds, nano, mode)
-    if zone:
-        return put_instant_text(arena, cols, col, seconds, nano, True)
-    if not room(cols, col, INSTANT_SIZE + TIME_SIZE):
-        return ops.FULL
-    days = seconds // 86400
-    rest = seconds - days * 86400
-    year, month, day = civil_from_days(days)
-    out = put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day)
-    arena[out] = 84
-    end_text(arena, cols, col, put_time(arena, out + 1, rest // 3600, rest // 60 % 60, rest % 60, nano, False))
-    return ops.OK
-
-
-@kernel
-def _put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
-    """Milliseconds of the day; 0, or the status that stops the run."""
-    if ms < 0 or ms >= _DAY_MS:
-        return ops.BAD_TIME
-    if not room(cols, col, TIME_SIZE):
-        return ops.FULL
-    seconds = ms // 1000
-    out = cols[col, VAR] + cols[col, VAR_SIZE]
-    out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, ms % 1000 * 1000000, False)
-    end_text(arena, cols, col, out)
-    return ops.OK
-
-
-@kernel
 def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value from its slot, which lies inside of its region; 0, or the status that stops the run."""
     slot = regs[prog[pc, 3]] + prog[pc, 4]
     if op == ops.SLOT_DATE:
         return put_day(arena, cols, col, load_i32(buf, slot), prog[pc, 6])
     if op == ops.SLOT_TIME:
-        return _put_clock(arena, cols, col, load_i32(buf, slot))
+        return put_clock(arena, cols, col, load_i32(buf, slot))
     begin = regs[prog[pc, 2]]
     end = regs[prog[pc, 2] + 1]
     if op == ops.SLOT_BYTES:
@@ -230,15 +84,15 @@ def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped
     if op == ops.SLOT_DECIMAL:
         if prog[pc, 5]:
             low = load_i64(buf, slot)
-            return _put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
+            return put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
         at, size = _pointed(buf, slot, begin, end)
-        return ops.OUT_OF_BOUNDS if size < 0 else _put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
+        return ops.OUT_OF_BOUNDS if size < 0 else put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
     if prog[pc, 5]:
-        return _put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, 6], prog[pc, 7])
+        return put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, 6], prog[pc, 7])
     offset = load_i32(buf, slot + 4)
     if offset < 0 or offset + 8 > end - begin:
         return ops.OUT_OF_BOUNDS
-    return _put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, 6], prog[pc, 7])
+    return put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, 6], prog[pc, 7])
 
 
 @kernel
@@ -329,38 +183,6 @@ def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignor
 
 
 @kernel
-def _value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """A value outside of binary rows: the new position and 0, or the status that stops the run."""
-    fixed = prog[pc, 5] != 0
-    if op == ops.TIMESTAMP:
-        size = np.int64(8 if fixed else 12)
-        if size > end - pos:
-            return pos, ops.TRUNCATED
-        if col < 0:
-            return pos + size, ops.OK
-        nano = np.int64(0) if fixed else load_be_i32(buf, pos + 8)
-        return pos + size, _put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, 6], prog[pc, 7])
-    if op == ops.DECIMAL and fixed:
-        if pos + 8 > end:
-            return pos, ops.TRUNCATED
-        if col < 0:
-            return pos + 8, ops.OK
-        low = load_be_i64(buf, pos)
-        return pos + 8, _put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
-    if pos + 4 > end:
-        return pos, ops.TRUNCATED
-    size = load_be_i32(buf, pos)
-    if size < 0 or size > end - pos - 4:
-        return pos, ops.BAD_COUNT
-    after = pos + 4 + size
-    if col < 0:
-        return after, ops.OK
-    if op == ops.UTF8:
-        return after, _put_text(buf, pos + 4, size, arena, cols, col)
-    return after, _put_decimal_bytes(buf, pos + 4, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
-
-
-@kernel
 def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     """Where a variant's value and dictionary lie, the position after it, and 0 or the status that stops the run."""
     if op == ops.SLOT_VARIANT:
@@ -424,7 +246,7 @@ def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: 
         elif op == ops.SLOT_TEXT:
             slot = regs[prog[pc, 3]] + prog[pc, 4]
             at, size = _pointed_or_inline(buf, slot, regs[reg], regs[reg + 1])
-            status = ops.OUT_OF_BOUNDS if size < 0 else _put_text(buf, at, size, arena, cols, col)
+            status = ops.OUT_OF_BOUNDS if size < 0 else put_text(buf, at, size, arena, cols, col)
             if status != ops.OK:
                 break
         elif op >= ops.SLOT_BYTES and op <= ops.SLOT_TIME:
@@ -472,7 +294,7 @@ def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: 
                 status = ops.FULL
                 break
         elif op == ops.UTF8 or op == ops.DECIMAL or op == ops.TIMESTAMP:
-            pos, status = _value(op, prog, pc, buf, pos, end, arena, cols, col)
+            pos, status = sized_value(op, prog, pc, buf, pos, end, arena, cols, col)
             if status != ops.OK:
                 break
         elif op == ops.SLOT_VARIANT or op == ops.VARIANT:

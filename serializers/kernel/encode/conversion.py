@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
-from state_processor.serializers.kernel.columns import Column, ColumnTree
+from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
+from state_processor.serializers.kernel.encode.contracts import ValueWriter
 from state_processor.serializers.kernel.encode.conversion_table import (
     REFUSED,
     conversion,
@@ -26,15 +27,13 @@ from state_processor.serializers.kernel.encode.conversion_table import (
     is_castable,
     spark_name,
 )
-from state_processor.serializers.kernel.encode.map_keys import check_distinct_values
+from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
-from state_processor.serializers.kernel.encode.timed import is_timed, timed
 
 Rows = Callable[[int], int]
 """The row that a slot of a column belongs to."""
 Mask = npt.NDArray[np.bool_]
-
 
 
 def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataType:
@@ -256,7 +255,7 @@ def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, rows
     return converted
 
 
-def _prepared(serializer: TypeSerializer, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     written: list[bytes | None] = []
     for slot, value in enumerate(array.to_pylist()):
         if value is None or not reachable[slot]:
@@ -269,7 +268,7 @@ def _prepared(serializer: TypeSerializer, array: pa.Array, path: str, reachable:
     return pa.array(written, pa.binary())
 
 
-def _words(problem: Exception, serializer: TypeSerializer) -> str:
+def _words(problem: Exception, serializer: ValueWriter) -> str:
     return str(problem) if isinstance(problem, StateProcessorError) else f"no value of {serializer} ({problem})"
 
 

@@ -15,8 +15,8 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode import loop as k
 from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.conversion import bind, lower
+from state_processor.serializers.kernel.encode.distinct_keys import check_map_keys
 from state_processor.serializers.kernel.encode.input_arena import InputArena
-from state_processor.serializers.kernel.encode.map_keys import check_map_keys
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 
 _FIRST_BYTES: Final = 64

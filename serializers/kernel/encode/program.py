@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +13,8 @@ import pyarrow as pa
 from state_processor.serializers.kernel.builder import ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode import ops
-
-if TYPE_CHECKING:
-    from state_processor.serializers.base import TypeSerializer
-    from state_processor.serializers.kernel.encode.map_keys import Distinct
-    from state_processor.serializers.table.sql_limits import Limit
+from state_processor.serializers.kernel.encode.contracts import ColumnLimit, ValueWriter
+from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class EncodeOptions:
 class PreparedColumn:
     """A column whose values a serializer writes in Python, and the type that it takes them in."""
 
-    serializer: TypeSerializer
+    serializer: ValueWriter
     type: pa.DataType
 
 
@@ -58,7 +54,7 @@ class EncodeProgram:
     columns: ColumnTree
     paths: tuple[str, ...]
     prepared: dict[int, PreparedColumn]
-    limits: dict[int, tuple[Limit, ...]]
+    limits: dict[int, tuple[ColumnLimit, ...]]
     distinct: dict[int, Distinct]
 
 
@@ -80,7 +76,7 @@ class EncodeBuilder(ProgramBuilder):
         self.options = options or EncodeOptions()
         self.last_access = None if last_access is None else self.columns.root(last_access)
         self._prepared: dict[int, PreparedColumn] = {}
-        self._limits: dict[int, tuple[Limit, ...]] = {}
+        self._limits: dict[int, tuple[ColumnLimit, ...]] = {}
         self._distinct: dict[int, Distinct] = {}
 
     def column(self, name: str) -> Column:
@@ -122,7 +118,7 @@ class EncodeBuilder(ProgramBuilder):
         """Bytes that are the same for each row."""
         self.op(ops.CONST, None, self.constant(data), len(data))
 
-    def prepare(self, serializer: TypeSerializer, column: Column) -> None:
+    def prepare(self, serializer: ValueWriter, column: Column) -> None:
         """Let a serializer write the column's values in Python; the kernel copies what comes out."""
         self._prepared[column.index] = PreparedColumn(serializer, column.type)
         if serializer.writes_null:
@@ -135,7 +131,7 @@ class EncodeBuilder(ProgramBuilder):
         """Let the maps or sets of a column have each key or element once."""
         self._distinct[column.index] = distinct
 
-    def limit(self, column: Column, limits: tuple[Limit, ...]) -> None:
+    def limit(self, column: Column, limits: tuple[ColumnLimit, ...]) -> None:
         """Hold the column's values to limits."""
         if limits:
             self._limits[column.index] = limits

@@ -14,6 +14,7 @@ from state_processor.serializers.errors import OptionError, UnsupportedFormatErr
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
+from state_processor.serializers.table.logical_type_objects import logical_type
 from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
 from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
@@ -22,7 +23,6 @@ from state_processor.serializers.table.logical_types import (
     MapType,
     RowType,
     TimestampType,
-    logical_type,
 )
 from state_processor.serializers.table.rowdata import (
     ArrayDataSerializer,

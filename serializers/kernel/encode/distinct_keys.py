@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,7 @@ import pyarrow.compute as pc
 
 from state_processor.serializers.decode_options import WIDEST
 from state_processor.serializers.errors import InvalidRowError
-
-if TYPE_CHECKING:
-    from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.kernel.encode.contracts import ValueWriter
 
 Rows = Callable[[int], int]
 Mask = npt.NDArray[np.bool_]
@@ -35,7 +33,7 @@ class Distinct:
     of_set: bool = False
 
 
-def distinct_values(serializer: TypeSerializer, *, of_set: bool = False) -> Distinct:
+def distinct_values(serializer: ValueWriter, *, of_set: bool = False) -> Distinct:
     """Return what tells values of a serializer apart that are keys of a map, or elements of a set."""
     return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.accept(value)), of_set)
 

@@ -1,0 +1,128 @@
+"""Strings, numbers of any size and tags of subclasses in the decode kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_null, room
+from state_processor.serializers.kernel.decode.text import decimal_text_size, put_decimal, put_integer, put_units
+from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
+
+
+@allocating_kernel
+def big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """A ``BigInteger`` or ``BigDecimal``: the new position and 0, or the status that stops the run.
+
+    The int before the bytes is 0 for null, 1, 2 and 3 for the constants ZERO, ONE and TEN, else the size plus 4.
+    """
+    if pos + 4 > end:
+        return pos, ops.TRUNCATED
+    head = load_be_i32(buf, pos)
+    pos += 4
+    if head < 0:
+        return pos - 4, ops.BAD_COUNT
+    if head == 0:
+        if col >= 0 and not put_null(arena, cols, col):
+            return pos, ops.FULL
+        return pos, ops.OK
+    size = head - 4 if head >= 4 else 0
+    if pos + size > end or head == 4:
+        return pos - 4, ops.BAD_COUNT
+    start = pos
+    pos += size
+    scale = np.int64(0)
+    if op == ops.BIG_DECIMAL:
+        if pos + 4 > end:
+            return pos, ops.TRUNCATED
+        scale = load_be_i32(buf, pos)
+        pos += 4
+    if col < 0:
+        return pos, ops.OK
+    if not room(cols, col, decimal_text_size(size, scale)):
+        return pos, ops.FULL
+    out = cols[col, VAR] + cols[col, VAR_SIZE]
+    if size == 0:
+        constant = np.zeros(1, np.uint8)
+        constant[0] = 10 if head == 3 else head - 1
+        out = put_decimal(constant, 0, 1, scale, arena, out)
+    elif op == ops.BIG_DECIMAL:
+        out = put_decimal(buf, start, size, scale, arena, out)
+    else:
+        out = put_integer(buf, start, size, arena, out)
+    end_text(arena, cols, col, out)
+    return pos, ops.OK
+
+
+@kernel
+def varint(buf, pos, end):  # type: ignore[no-untyped-def]
+    """An unsigned LEB128 of at most five bytes and the position after it, which is -1 where it is damaged."""
+    value = np.int64(0)
+    shift = 0
+    while pos < end and shift <= 28:
+        byte = np.int64(buf[pos])
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+    return value, -1
+
+
+@kernel
+def java_string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Flink's string: the new position and 0, or the status that stops the run."""
+    units, after = varint(buf, pos, end)
+    if after < 0:
+        return pos, ops.BAD_STRING
+    if nullable:
+        if units == 0:
+            if col >= 0 and not put_null(arena, cols, col):
+                return pos, ops.FULL
+            return after, ops.OK
+        units -= 1
+    if units > end - after:
+        return pos, ops.BAD_STRING
+    if col < 0:
+        for _ in range(units):
+            while after < end and buf[after] >= 0x80:
+                after += 1
+            after += 1
+        return (after, ops.OK) if after <= end else (pos, ops.BAD_STRING)
+    if not room(cols, col, 3 * units):
+        return pos, ops.FULL
+    after, out = put_units(buf, after, end, units, arena, cols[col, VAR] + cols[col, VAR_SIZE])
+    if after < 0:
+        return pos, ops.BAD_STRING
+    end_text(arena, cols, col, out)
+    return after, ops.OK
+
+
+@kernel
+def pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignore[no-untyped-def]
+    """Where the program of a subclass starts and the position of its own flags; -1 for a class not described."""
+    if flags == 8:
+        if pos >= end:
+            return -1, pos
+        tag = np.int64(buf[pos])
+        for r in range(first, first + rows):
+            if aux[r, 0] == 8 and aux[r, 1] == tag:
+                return aux[r, 3], pos + 1
+        return -1, pos
+    if pos + 2 > end:
+        return -1, pos
+    size = load_be_u16(buf, pos)
+    if pos + 2 + size > end:
+        return -1, pos
+    for r in range(first, first + rows):
+        if aux[r, 0] != 4 or aux[r, 2] != size:
+            continue
+        same = True
+        for i in range(size):
+            if buf[pos + 2 + i] != consts[aux[r, 1] + i]:
+                same = False
+                break
+        if same:
+            return aux[r, 3], pos + 2 + size
+    return -1, pos

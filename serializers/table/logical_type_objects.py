@@ -1,0 +1,174 @@
+"""Types of Flink SQL from the Java objects in snapshots of the table serializers; the inverse of ``logical_type_streams``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, elements
+from state_processor.serializers.table.logical_types import (
+    PACKAGE,
+    ArrayType,
+    AtomicType,
+    BytesType,
+    DateType,
+    DecimalType,
+    DistinctType,
+    IntervalType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    RawType,
+    RowField,
+    RowType,
+    StructuredType,
+    TextType,
+    TimestampType,
+    TimeType,
+    escape,
+)
+
+MAX_NESTED: Final = 100_000
+"""Most types that one type may consist of; shared parts count each time, so that a small file can't describe a huge type."""
+
+
+class _Converter:
+    """From Java objects; counts what it makes, and refuses objects that contain themselves."""
+
+    def __init__(self) -> None:
+        self._made = 0
+        self._open: set[int] = set()
+
+    def type(self, content: Any) -> LogicalType:
+        maker = _TYPES.get(class_name(content).removeprefix(PACKAGE)) if isinstance(content, JavaInstance) else None
+        if maker is None:
+            raise UnsupportedFormatError(f"Java class {class_name(content)} is no type of Flink SQL that can be read")
+        self._made += 1
+        if id(content) in self._open or self._made > MAX_NESTED:
+            raise UnsupportedFormatError(f"a type contains itself or more than {MAX_NESTED} others")
+        self._open.add(id(content))
+        result = maker(self, content, content.get("isNullable"))
+        self._open.discard(id(content))
+        return result
+
+    def fields(self, content: Any) -> tuple[RowField, ...]:
+        return tuple(RowField(e.get("name"), self.type(e.get("type")), e.get("description")) for e in elements(content))
+
+
+def _structured(converter: _Converter, content: JavaInstance, nullable: bool) -> LogicalType:
+    inherited = content.get("superType")
+    own = converter.fields(content.get("attributes"))
+    above = converter.type(inherited) if inherited is not None else None
+    fields = (*above.fields, *own) if isinstance(above, RowType) else own
+    return StructuredType(fields, _identifier(content), _implementation(content), nullable=nullable)
+
+
+def _implementation(content: JavaInstance) -> str:
+    """The class: in snapshots of 2.1 and later its name may stand alone, for classes that are not there."""
+    implementation = content.fields.get("implementationClass")
+    if isinstance(implementation, JavaClass):
+        return implementation.name
+    return str(content.fields.get("className") or "")
+
+
+def _identifier(content: JavaInstance) -> str:
+    identifier = content.get("objectIdentifier")
+    if identifier is None:
+        return ""
+    parts = (identifier.fields.get(n) for n in ("catalogName", "databaseName", "objectName"))
+    return ".".join(escape(p) for p in parts if p)
+
+
+def _name_of(content: JavaInstance, name: str) -> str:
+    value = content.get(name)
+    if isinstance(value, JavaEnum):
+        return value.constant
+    return value.name if isinstance(value, JavaClass) else class_name(value)
+
+
+_Maker = Callable[[_Converter, JavaInstance, bool], LogicalType]
+
+
+def _atomic(name: str) -> _Maker:
+    return lambda converter, content, nullable: AtomicType(name, nullable=nullable)
+
+
+def _sized(type_: Callable[..., LogicalType], name: str) -> _Maker:
+    return lambda converter, content, nullable: type_(name, content.get("length"), nullable=nullable)
+
+
+def _timestamp(local_zoned: bool) -> _Maker:
+    return lambda converter, content, nullable: TimestampType(
+        content.get("precision"), local_zoned, _name_of(content, "kind"), nullable=nullable
+    )
+
+
+def _raw(of: str) -> _Maker:
+    return lambda converter, content, nullable: RawType(_name_of(content, of), nullable=nullable)
+
+
+_TYPES: Final[dict[str, _Maker]] = {
+    "BooleanType": _atomic("BOOLEAN"),
+    "TinyIntType": _atomic("TINYINT"),
+    "SmallIntType": _atomic("SMALLINT"),
+    "IntType": _atomic("INT"),
+    "BigIntType": _atomic("BIGINT"),
+    "FloatType": _atomic("FLOAT"),
+    "DoubleType": _atomic("DOUBLE"),
+    "NullType": _atomic("NULL"),
+    "VariantType": _atomic("VARIANT"),
+    "BitmapType": _atomic("BITMAP"),
+    "DateType": lambda converter, content, nullable: DateType(nullable=nullable),
+    "TimeType": lambda converter, content, nullable: TimeType(content.get("precision"), nullable=nullable),
+    "CharType": _sized(TextType, "CHAR"),
+    "VarCharType": _sized(TextType, "VARCHAR"),
+    "BinaryType": _sized(BytesType, "BINARY"),
+    "VarBinaryType": _sized(BytesType, "VARBINARY"),
+    "DecimalType": lambda converter, content, nullable: DecimalType(
+        content.get("precision"), content.get("scale"), nullable=nullable
+    ),
+    "TimestampType": _timestamp(local_zoned=False),
+    "LocalZonedTimestampType": _timestamp(local_zoned=True),
+    "YearMonthIntervalType": lambda converter, content, nullable: IntervalType(
+        _name_of(content, "resolution"), content.get("yearPrecision"), nullable=nullable
+    ),
+    "DayTimeIntervalType": lambda converter, content, nullable: IntervalType(
+        _name_of(content, "resolution"), content.get("dayPrecision"), content.get("fractionalPrecision"), nullable=nullable
+    ),
+    "ArrayType": lambda converter, content, nullable: ArrayType(converter.type(content.get("elementType")), nullable=nullable),
+    "MultisetType": lambda converter, content, nullable: MultisetType(
+        converter.type(content.get("elementType")), nullable=nullable
+    ),
+    "MapType": lambda converter, content, nullable: MapType(
+        converter.type(content.get("keyType")), converter.type(content.get("valueType")), nullable=nullable
+    ),
+    "RowType": lambda converter, content, nullable: RowType(converter.fields(content.get("fields")), nullable=nullable),
+    "StructuredType": _structured,
+    "DistinctType": lambda converter, content, nullable: DistinctType(
+        _identifier(content), converter.type(content.get("sourceType")), nullable=nullable
+    ),
+    "RawType": _raw("clazz"),
+    "AnyType": _raw("clazz"),
+    "TypeInformationRawType": _raw("typeInfo"),
+    "TypeInformationAnyType": _raw("typeInfo"),
+}
+"""Every class of Flink SQL's types that a serializer can have; any other is refused by name."""
+
+
+def logical_type(content: Any) -> LogicalType:
+    """The type that a Java object of ``org.apache.flink.table.types.logical`` is.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the object is of another class; the message names it.
+    """
+    return _Converter().type(content)
+
+
+def type_of_data_type(content: Any) -> LogicalType:
+    """The logical type of a Java object of ``org.apache.flink.table.types.DataType``."""
+    if not isinstance(content, JavaInstance) or "logicalType" not in content.fields:
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is no DataType of Flink SQL")
+    return logical_type(content.get("logicalType"))
