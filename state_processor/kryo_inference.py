@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.kryo_inference import inferred_java_types
+from state_processor.backends.read.java_type_inference import inferred_java_types
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.declared_types import DeclaredTypes, java_types_by_path

@@ -21,10 +21,10 @@ from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE, WINDOW
 from state_processor.backends.state.column_types import declared
-from state_processor.backends.state.declared_names import DeclaredNames, declared_names, named_by, names_in, with_names
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.key_groups import check_parallelism
+from state_processor.backends.state.row_field_names import DeclaredNames, declared_names, named_by, names_in, with_names
 from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.backends.write.staging import Staging

@@ -13,8 +13,8 @@ import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_sources import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.write.migration import entries
 from state_processor.backends.write.pass_through import captured
+from state_processor.backends.write.state_migration import entries
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.kryo import KryoValue
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.codec import (
+from state_processor.backends.connectors.connector import (
     PROCESSED,
     SPLIT_ID,
     UNASSIGNED,

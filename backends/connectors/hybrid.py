@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.codec import SPLIT_ID, Connector, EnumeratorState, Format, Formats, Values, Versioned
+from state_processor.backends.connectors.connector import SPLIT_ID, Connector, EnumeratorState, Format, Formats, Values, Versioned
 from state_processor.serializers.io import DataInput, DataOutput
 
 SOURCE_INDEX: Final = "source_index"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.codec import (
+from state_processor.backends.connectors.connector import (
     ASSIGNED,
     SPLIT_ID,
     UNASSIGNED,

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors.codec import (
+from state_processor.backends.connectors.connector import (
     SPLIT_ID,
     UNASSIGNED,
     Connector,

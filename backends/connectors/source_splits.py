@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.backends.connectors import codec as c
-from state_processor.backends.connectors.codec import Connector, EnumeratedSplit, Values, Versioned
+from state_processor.backends.connectors import connector as c
+from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, Values, Versioned
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from state_processor.backends.connectors import codec as c
-from state_processor.backends.connectors.codec import Connector, EnumeratedSplit, EnumeratorState, Values, Versioned
+from state_processor.backends.connectors import connector as c
+from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, EnumeratorState, Values, Versioned
 from state_processor.backends.connectors.hybrid import HYBRID
 from state_processor.backends.connectors.source_splits import (
     ASSIGNMENT,

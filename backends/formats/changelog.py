@@ -18,7 +18,6 @@ from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import framing
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.entry_parts import RowLayout, suffix_size
 from state_processor.backends.formats.keyed_files import (
     Block,
     CanonicalSource,
@@ -29,6 +28,7 @@ from state_processor.backends.formats.keyed_files import (
     view,
 )
 from state_processor.backends.formats.rocksdb import RocksDbSource
+from state_processor.backends.formats.row_layout import RowLayout, suffix_size
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import evolved

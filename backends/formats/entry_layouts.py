@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.backends.formats.entry_parts import Field, Part, RowLayout
+from state_processor.backends.formats.row_layout import Field, Part, RowLayout
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer, MapStateValue

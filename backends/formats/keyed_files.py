@@ -16,7 +16,7 @@ import pyarrow as pa
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_parts import RowDecoder, RowLayout
+from state_processor.backends.formats.row_layout import RowDecoder, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import RecentReads, StateStream
 from state_processor.backends.state import meta_info as mi
@@ -95,7 +95,7 @@ class KeyedStateSource(Protocol):
 
 
 @dataclass(slots=True)
-class RowSite:
+class EntryLocator:
     """Finds words for the place of an error: file offset, and the key and value of the row where they can be read."""
 
     context: str
@@ -281,7 +281,7 @@ def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, block
     """
     decoder = layout.decoder(options)
     for buffer, base, entries in blocks:
-        yield from decoder.entries(buffer, entries, RowSite(context, layout, buffer, base, entries))
+        yield from decoder.entries(buffer, entries, EntryLocator(context, layout, buffer, base, entries))
     yield from decoder.finish()
 
 
@@ -332,7 +332,7 @@ class HeapSource(_KeyGroupsSource):
         decoder = layout.decoder(request.options)
         context = f"{self.context}, state {request.name!r}, {self.stream.describe()}"
         for section in self.sections(request.name, request.key_groups):
-            site = RowSite(context, layout, section.buffer, section.base)
+            site = EntryLocator(context, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
             if section.count and decoder.position != section.end:
                 raise CorruptSnapshotError(
@@ -386,7 +386,7 @@ class HeapSource(_KeyGroupsSource):
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
         layout, decoder = self._steppers[state_id]
         context = f"{self.context}, state {self.header.states[state_id].name!r}, {self.stream.describe()}"
-        site = RowSite(context, layout, section.buffer, section.base)
+        site = EntryLocator(context, layout, section.buffer, section.base)
         for _ in decoder.rows(section.buffer, section.position, section.count, site):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position

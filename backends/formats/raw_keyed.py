@@ -8,9 +8,9 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
-from state_processor.backends.formats.entry_parts import Field, Part, RowDecoder, RowLayout
-from state_processor.backends.formats.keyed_files import RowSite, ScanRequest, Section, view
+from state_processor.backends.formats.keyed_files import EntryLocator, ScanRequest, Section, view
 from state_processor.backends.formats.raw_timers import RawBlock, RawTimers, block_input, raw_blocks, read_block, timers_header
+from state_processor.backends.formats.row_layout import Field, Part, RowDecoder, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import meta_info as mi
@@ -66,7 +66,7 @@ class RawTimersSource:
         decoder = layout.decoder(request.options)
         context = f"{self.context}, state {request.name!r}, {self._stream.describe()}"
         for section in self.sections(request.name, request.key_groups):
-            site = RowSite(context, layout, section.buffer, section.base)
+            site = EntryLocator(context, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
         yield from decoder.finish()
 
@@ -87,7 +87,7 @@ class RawTimersSource:
             end = timers.position
             if timers.count:
                 layout, decoder = self._stepper(timers.name)
-                for _ in decoder.rows(buffer, timers.position, timers.count, RowSite(context, layout, buffer, block.offset)):
+                for _ in decoder.rows(buffer, timers.position, timers.count, EntryLocator(context, layout, buffer, block.offset)):
                     pass  # batches without columns: only the position after the rows counts
                 end = decoder.position
             ends.append(end)

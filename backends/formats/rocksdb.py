@@ -13,9 +13,9 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
-from state_processor.backends.formats.entry_parts import RowLayout
 from state_processor.backends.formats.keyed_files import Block, ScanRequest, decode_framed, prefix_size
 from state_processor.backends.formats.rocksdb_store import Store, open_store
+from state_processor.backends.formats.row_layout import RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.serializers.errors import UndecodableValueError
 
 LIST_INDEX: Final = "list_index"

@@ -11,8 +11,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from state_processor.backends.metadata import handle_codec as codec
-from state_processor.backends.metadata.handle_codec import HandleInput
+from state_processor.backends.metadata import handle_reader as reader
+from state_processor.backends.metadata import handle_writer as writer
+from state_processor.backends.metadata.handle_input import HandleInput
 from state_processor.backends.metadata.handles import (
     MAX_KEY_GROUPS,
     ByteStreamStateHandle,
@@ -249,7 +250,7 @@ def _read_operator(inp: HandleInput, layout: Layout) -> OperatorState:
 
 
 def _read_coordinator(inp: HandleInput) -> ByteStreamStateHandle | None:
-    handle: StreamStateHandle | None = codec.read_stream(inp)
+    handle: StreamStateHandle | None = reader.read_stream(inp)
     if handle is not None and not isinstance(handle, ByteStreamStateHandle):
         raise inp.corrupt(f"coordinator state must be inline, found a {type(handle).__name__}")
     return handle
@@ -270,12 +271,12 @@ def _read_subtask(inp: HandleInput, layout: Layout, parallelism: int) -> Operato
     managed_operator = raw_operator = None
     if not inp.skip_if(_NO_PAIR):
         managed_operator, raw_operator = _read_optional_operator_state(inp), _read_optional_operator_state(inp)
-    managed_keyed, raw_keyed = codec.read_keyed(inp), codec.read_keyed(inp)
+    managed_keyed, raw_keyed = reader.read_keyed(inp), reader.read_keyed(inp)
     inputs: tuple[InputStateHandle, ...] = ()
     outputs: tuple[OutputStateHandle, ...] = ()
     if layout.channels and not inp.skip_if(_NO_PAIR):
-        inputs = _read_list(inp, codec.read_typed_input if layout.typed_channels else codec.read_input_channel)
-        outputs = _read_list(inp, codec.read_typed_output if layout.typed_channels else codec.read_result_subpartition)
+        inputs = _read_list(inp, reader.read_typed_input if layout.typed_channels else reader.read_input_channel)
+        outputs = _read_list(inp, reader.read_typed_output if layout.typed_channels else reader.read_result_subpartition)
     reference = _read_reference(inp) if layout.reference else None
     return OperatorSubtaskState(
         index, managed_operator, raw_operator, managed_keyed, raw_keyed, inputs, outputs, False, reference, duration
@@ -286,7 +287,7 @@ def _read_optional_operator_state(inp: HandleInput) -> OperatorStateHandle | Non
     (present,) = inp.unpack(_INT)
     if not present:
         return None
-    handle = codec.read_operator(inp) if present == 1 else None
+    handle = reader.read_operator(inp) if present == 1 else None
     if handle is None:
         raise inp.corrupt(f"operator state announced by {present}, but there is none")
     return handle
@@ -347,7 +348,7 @@ def _write_operator(out: DataOutput, operator: OperatorState, layout: Layout, ve
         _inexpressible(operator.coordinator_state is not None, "coordinator state", operator, version)
         out.write_int(operator.chain_length)
     else:
-        codec.write_handle(out, operator.coordinator_state)
+        writer.write_handle(out, operator.coordinator_state)
     if operator.fully_finished:
         _inexpressible(not layout.channels, "a finished operator", operator, version)
         out.write_int(-1)
@@ -370,9 +371,9 @@ def _write_subtask(
     for handle in (subtask.managed_operator, subtask.raw_operator):
         out.write_int(0 if handle is None else 1)
         if handle is not None:
-            codec.write_handle(out, handle)
-    codec.write_handle(out, subtask.managed_keyed)
-    codec.write_handle(out, subtask.raw_keyed)
+            writer.write_handle(out, handle)
+    writer.write_handle(out, subtask.managed_keyed)
+    writer.write_handle(out, subtask.raw_keyed)
     for channels in (subtask.input_channels, subtask.result_subpartitions):
         if layout.channels:
             out.write_int(len(channels))
@@ -380,7 +381,7 @@ def _write_subtask(
             _inexpressible(not layout.channels, "channel state", operator, version)
             merged = isinstance(channel, MergedChannelStateHandle)
             _inexpressible(merged and not layout.typed_channels, "merged channel state", operator, version)
-            codec.write_channel(out, channel, layout.typed_channels)
+            writer.write_channel(out, channel, layout.typed_channels)
     if layout.reference:
         out.write_boolean(subtask.reference_checkpoint_id is not None)
         if subtask.reference_checkpoint_id is not None:

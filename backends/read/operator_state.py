@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.entry_parts import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.formats.framing import ENTRY_FIELDS
-from state_processor.backends.formats.keyed_files import RowSite, decode_framed, view
+from state_processor.backends.formats.keyed_files import EntryLocator, decode_framed, view
+from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state, operator_header, subtask_label
-from state_processor.backends.read.task_state import operator_for_tasks, snapshot_for_tasks, state_for_tasks
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription, describe_operator_state
@@ -164,7 +164,7 @@ class OperatorStateReader:
         for start, end in zip(found.starts, found.ends, strict=True):
             source = DataInput(found.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)
-            site = RowSite(context, layout, found.buffer, found.base)
+            site = EntryLocator(context, layout, found.buffer, found.base)
             yield from decoder.rows(found.buffer[:end], source.position, count, site)
             if count and decoder.position != end:
                 raise source.corrupt(f"{end - decoder.position} bytes are left over behind the last entry", decoder.position)

@@ -16,7 +16,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.state_listing import operator_label, raw_timers_header, subtask_label
-from state_processor.backends.read.task_state import operator_for_tasks, snapshot_for_tasks
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 
 RAW_KEYED: Final = "RAW_KEYED"

@@ -12,7 +12,8 @@ import pyarrow as pa
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_reader import KeyedStateReader, OperatorReader, with_text_namespace
+from state_processor.backends.read.joined_states import JoinedStatesReader
+from state_processor.backends.read.keyed_reader import KeyedStateReader, with_text_namespace
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
@@ -103,7 +104,7 @@ def open_state(
             if not timers:
                 raise NotFoundError(f"{operator_label(operator)} has no timers")
             return UnionReader([KeyedStateReader(snapshot, operator, v, options) for v in timers])
-        return OperatorReader(snapshot, operator, variants, options)
+        return JoinedStatesReader(snapshot, operator, variants, options)
     if state not in variants:
         raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
     found = variants[state]

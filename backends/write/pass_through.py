@@ -1,14 +1,14 @@
-"""Taking over states that nobody changed, as their bytes: values are neither decoded nor understood, only delimited.
+"""Pass-through: entries of states that nobody changed, taken over as bytes. Values are delimited, not decoded.
 
-* A state whose entries have lengths (canonical files, embedded stores) is framed anew, entry by entry.
-* A state of a heap file is stepped through once; the spans of key, namespace, value, list elements and map entries
-  (:class:`Captured`) are put together in the canonical way. So are the timers of raw keyed state, which become those of a
-  queue: canonical savepoints know no others, and Flink restores them wherever it keeps its timers.
-* A stream that stays as it is, is copied (:func:`copy_stream`).
+* Entries that have lengths (canonical files, embedded stores) are framed anew, one by one.
+* Entries without lengths (heap files) are stepped through once; the spans of key, namespace, value, list elements and map
+  entries (:class:`PassThroughSerializer`) are put together in the canonical format. So are the timers of raw keyed state,
+  which become those of a queue: canonical savepoints hold no other timers, and Flink restores them into any backend.
+* A stream that does not change is copied (:func:`copy_stream`).
 
-Entries go the way of new ones: as blobs (:data:`~state_processor.backends.write.entry_encoder.BLOB_SCHEMA`), to the subtask that
-owns their key group. With another parallelism key groups change hands; with another max parallelism each key gets a new key
-group, from its hash.
+Entries become blobs, as new ones do (:data:`~state_processor.backends.write.entry_encoder.BLOB_SCHEMA`), which go to the subtask
+that owns their key group. With another parallelism key groups change hands; with another max parallelism each key gets a new
+key group, from its hash.
 """
 
 from __future__ import annotations
@@ -24,10 +24,17 @@ import pyarrow as pa
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.changelog import ChangelogSource
 from state_processor.backends.formats.entry_framing import frame_entries
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.backends.formats.keyed_files import Block, HeapSource, KeyedStateSource, RowSite, decode_framed, prefix_size
+from state_processor.backends.formats.keyed_files import (
+    Block,
+    EntryLocator,
+    HeapSource,
+    KeyedStateSource,
+    decode_framed,
+    prefix_size,
+)
 from state_processor.backends.formats.raw_keyed import RawTimersSource
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state.descriptions import StateDescription
@@ -60,7 +67,7 @@ class FramedSource(KeyedStateSource, Protocol):
         """A state's entries: their bytes, the offset of those in the file, and lines as the kernels of framing give them."""
 
 
-class Captured(TypeSerializer):
+class PassThroughSerializer(TypeSerializer):
     """The bytes of another serializer's values.
 
     Parameters
@@ -116,18 +123,18 @@ def captured(state: StateDescription) -> StateDescription:
     """The state with bytes in the place of all values."""
 
     def capture(serializer: TypeSerializer | None) -> TypeSerializer | None:
-        return None if serializer is None else Captured(serializer)
+        return None if serializer is None else PassThroughSerializer(serializer)
 
     value = capture(state.value)
     if isinstance(state.value, TimerSerializer):
-        value = TimerSerializer(Captured(state.value.key), Captured(state.value.namespace))
+        value = TimerSerializer(PassThroughSerializer(state.value.key), PassThroughSerializer(state.value.namespace))
     return replace(
         state, key=capture(state.key), namespace=capture(state.namespace), map_key=capture(state.map_key), value=value
     )
 
 
 @dataclass(frozen=True)
-class KeyedCarrier:
+class KeyedPassThrough:
     """Takes over keyed states into an operator.
 
     Parameters
@@ -232,7 +239,7 @@ class KeyedCarrier:
             yield from encoder.encode_in_groups(batch, groups)
 
         for section in source.sections(state.name, key_groups):
-            site = RowSite(context, layout, section.buffer, section.base)
+            site = EntryLocator(context, layout, section.buffer, section.base)
             for batch in decoder.rows(section.buffer, section.position, section.count, site, section.key_group):
                 yield from written(batch)
         for batch in decoder.finish():

@@ -43,7 +43,7 @@ class _AnyNamespace(VoidNamespaceSerializer):
         pass
 
 
-class MarkerEncoder:
+class TombstoneEncoder:
     """Writes the keys of rows as markers: with the namespace where there is a column of it, else for all namespaces.
 
     Of rows with ``map_key`` it is the entries of a map that are marked, which always have a namespace.
@@ -79,7 +79,7 @@ class MarkerEncoder:
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, true], names=[*self._columns, self._value]))
 
 
-class MarkedKeys:
+class Tombstones:
     """The marked keys of one key group and state at a time.
 
     Parameters

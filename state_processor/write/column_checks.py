@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, compile_entries

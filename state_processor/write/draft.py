@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import undescribed_as_bytes
-from state_processor.backends.state.declared_names import DeclaredNames
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.hash_inference import HashRule
-from state_processor.backends.state.new_headers import keyed_header, register
+from state_processor.backends.state.row_field_names import DeclaredNames
+from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import IMPOSSIBLE, StateReport

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
 from state_processor.backends.formats.keyed_files import ScanRequest
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.keyed_reader import KeyedSplit
+from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state.hash_inference import HashRule, Misfit, misfits
 from state_processor.backends.write.entry_encoder import KEY
 from state_processor.portable_registrations import import_serializers

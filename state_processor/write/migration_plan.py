@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from state_processor.backends.read.keyed_reader import plan_splits
+from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit
 from state_processor.backends.read.state_listing import subtask_label
-from state_processor.backends.read.task_state import snapshot_for_tasks
+from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
-from state_processor.backends.write.migration import (
+from state_processor.backends.write.state_migration import (
     KeyedMigration,
     StateMigration,
     Types,

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.read.keyed_reader import KeyedSplit
+from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.state_listing import operator_header
 from state_processor.backends.state.descriptions import BROADCAST, describe_operator_state
-from state_processor.backends.write.migration import (
+from state_processor.backends.write.pass_through import KeyedPassThrough
+from state_processor.backends.write.state_migration import (
     Elements,
-    MigratingCarrier,
+    MigratingPassThrough,
     StateMigration,
     Types,
     converted_broadcast,
@@ -24,7 +25,6 @@ from state_processor.backends.write.migration import (
     migrate_keyed,
     migrate_operator_state,
 )
-from state_processor.backends.write.pass_through import KeyedCarrier
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
@@ -166,11 +166,11 @@ class MigrateEntries(CarryEntries):
 
     types: PortableTypes = field(default_factory=dict)
 
-    def carrier(self) -> KeyedCarrier:
+    def carrier(self) -> KeyedPassThrough:
         """See :class:`CarryEntries`."""
         t = self.target
         sizes = (t.parallelism, t.max_parallelism, self.old_max_parallelism)
-        return MigratingCarrier(*sizes, t.key_hash, restored(self.types))
+        return MigratingPassThrough(*sizes, t.key_hash, restored(self.types))
 
 
 @dataclass(frozen=True)

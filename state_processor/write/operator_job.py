@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
 from state_processor.backends.formats.keyed_files import ScanRequest
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.keyed_reader import plan_splits
+from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.state_listing import subtask_label
-from state_processor.backends.read.task_state import snapshot_for_tasks
-from state_processor.backends.state.declared_names import declared_names
+from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import HashRule, Misfit, learn_hash_rule, misfits, rules_left
-from state_processor.backends.state.new_headers import operator_header, register
+from state_processor.backends.state.row_field_names import declared_names
+from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
-from state_processor.backends.write.migration import converted_broadcast
 from state_processor.backends.write.operator_writer import encode_broadcast
 from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.portable_registrations import portable_registrations
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions

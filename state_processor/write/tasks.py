@@ -23,20 +23,20 @@ from state_processor.backends.files.storage import StoredFile
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
-from state_processor.backends.read.keyed_reader import KeyedSplit
+from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import undescribed_as_bytes
-from state_processor.backends.state.declared_names import DeclaredNames, with_names
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed
-from state_processor.backends.state.drafted import Drafts, with_drafts
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
+from state_processor.backends.state.row_field_names import DeclaredNames, with_names
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.copied_subtasks import copy_subtask
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
-from state_processor.backends.write.pass_through import KeyedCarrier
+from state_processor.backends.write.kryo_updates import Drafts, with_drafts
+from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import FileSink, Staging
-from state_processor.backends.write.tombstones import MarkedKeys, MarkerEncoder
+from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import OptionError, WriteError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -211,7 +211,7 @@ class EncodeRows:
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
             entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
         if state.marks == "keys" or entries is None:
-            markers = MarkerEncoder(description, state.state_id, schema, **options)
+            markers = TombstoneEncoder(description, state.state_id, schema, **options)
 
         def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             if markers is not None:
@@ -287,10 +287,10 @@ class CarryEntries:
                 for blobs in carrier.blobs(source, name, state_id, part.key_groups):
                     yield in_phase(blobs, CARRIED)
 
-    def carrier(self) -> KeyedCarrier:
+    def carrier(self) -> KeyedPassThrough:
         """What takes the entries over."""
         t = self.target
-        return KeyedCarrier(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
+        return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
 
 
 def numbers(batches: Batches) -> Iterator[int]:
@@ -399,7 +399,7 @@ class WriteKeyedState:
         header = t.open_header()
         with new_file(self.staging, t.operator_id, "keyed", subtask) as sink:
             writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
-            marked = MarkedKeys(t.states, t.max_parallelism)
+            marked = Tombstones(t.states, t.max_parallelism)
             drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
             for b in fetched(blobs, self.staging):
                 place = (b.key_group, b.state)

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
 from state_processor.backends.formats.keyed_files import CanonicalSource
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.handles import OperatorStreamStateHandle
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -24,12 +24,12 @@ from state_processor.backends.state.descriptions import BROADCAST, StateDescript
 from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
-from state_processor.backends.state.new_headers import keyed_header, register
+from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
-from state_processor.backends.write.pass_through import KeyedCarrier, copy_stream
+from state_processor.backends.write.pass_through import KeyedPassThrough, copy_stream
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
 
@@ -115,7 +115,7 @@ def _carry_keyed(
         return {}
     metas = {meta.name: meta for _, source in opened for meta in source.header.states}
     header = KeyedHeader(KEYED_VERSION, False, opened[0][1].header.key, tuple(metas.values()))
-    carrier = KeyedCarrier(parallelism, max_parallelism, operator.max_parallelism)
+    carrier = KeyedPassThrough(parallelism, max_parallelism, operator.max_parallelism)
     blobs = [
         blob
         for handle, source in opened
@@ -202,7 +202,7 @@ def _keyed_files(
     new = [old[state.name] if carried(state) else register(state) for state in states]
     rows = {state.name: list(_rows(snapshot, operator, state)) for state in states if not carried(state)}
     key_hash = _key_hash(states[0], [batch for batches in rows.values() for batch in batches], size)
-    carrier = KeyedCarrier(parallelism, size, size)
+    carrier = KeyedPassThrough(parallelism, size, size)
     blobs: list[pa.RecordBatch] = []
     for state_id, state in enumerate(states):
         if carried(state):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from state_processor.backends.connectors.codec import Versioned
+from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.backends.connectors.source_splits import CoordinatorState, SourceState, read_source_splits, source_state
@@ -25,7 +25,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowE
 from state_processor.serializers.io import DataInput
 from tests import corpus
 from tests.backends import state_files as files
-from tests.backends.connectors.test_codec import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT
+from tests.backends.connectors.test_connector import FILE_PENDING, FILE_SPLIT_BEGUN, KAFKA_BOUNDED, KAFKA_ENUMERATORS, KAFKA_SPLIT
 
 SEQUENCES = [
     (case, operator, state)

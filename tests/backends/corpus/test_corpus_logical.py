@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from state_processor import pyflink
-from state_processor.backends.connectors.codec import Versioned
+from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state

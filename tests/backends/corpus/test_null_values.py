@@ -11,7 +11,7 @@ from state_files import string as text
 
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.tombstones import MarkerEncoder
+from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import MapSerializer
 from state_processor.serializers.errors import InvalidRowError
@@ -103,7 +103,7 @@ def test_reading_drops_the_entries_that_flink_drops(options: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("column", ["key", "map_key"])
-@pytest.mark.parametrize("encoder", [KeyedStateEncoder, MarkerEncoder])
+@pytest.mark.parametrize("encoder", [KeyedStateEncoder, TombstoneEncoder])
 def test_keys_are_never_null(encoder: Any, column: str) -> None:
     """Neither where entries are written nor where they are marked to be deleted; a null text has bytes, and would be a key."""
     items = StateDescription("items", "MAP", STRING, VOID, STRING, LONG)

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import INPUTS, KEYED, MERGED_INPUTS, MERGED_OUTPUTS, OPERATOR, OUTPUTS, STREAMS
 
-from state_processor.backends.metadata import handle_codec as codec
+from state_processor.backends.metadata import handle_reader as reader
+from state_processor.backends.metadata import handle_writer as writer
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.handle_input import HandleInput
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataOutput
 
@@ -117,15 +119,15 @@ def cases(read, table, write):
 
 
 def write_typed(out, handle):
-    codec.write_channel(out, handle, typed=True)
+    writer.write_channel(out, handle, typed=True)
 
 
 ALL = [
-    *cases(codec.read_stream, STREAM_BYTES, codec.write_handle),
-    *cases(codec.read_keyed, KEYED_BYTES, codec.write_handle),
-    *cases(codec.read_operator, OPERATOR_BYTES, codec.write_handle),
-    *cases(codec.read_typed_input, INPUT_BYTES, write_typed),
-    *cases(codec.read_typed_output, OUTPUT_BYTES, write_typed),
+    *cases(reader.read_stream, STREAM_BYTES, writer.write_handle),
+    *cases(reader.read_keyed, KEYED_BYTES, writer.write_handle),
+    *cases(reader.read_operator, OPERATOR_BYTES, writer.write_handle),
+    *cases(reader.read_typed_input, INPUT_BYTES, write_typed),
+    *cases(reader.read_typed_output, OUTPUT_BYTES, write_typed),
 ]
 
 
@@ -137,7 +139,7 @@ def written(write, handle) -> bytes:
 
 @pytest.mark.parametrize(("read", "write", "handle", "raw"), ALL)
 def test_bytes_by_hand(read, write, handle, raw):
-    inp = codec.HandleInput(raw, "test")
+    inp = HandleInput(raw, "test")
     assert read(inp) == handle
     assert inp.at_end()
     assert written(write, handle) == raw
@@ -147,37 +149,37 @@ def test_bytes_by_hand(read, write, handle, raw):
 def test_every_prefix_is_an_error(read, write, handle, raw):
     for end in range(len(raw)):
         with pytest.raises(CorruptSnapshotError, match=r"test, offset \d+: "):
-            read(codec.HandleInput(raw[:end], "test"))
+            read(HandleInput(raw[:end], "test"))
 
 
 @pytest.mark.parametrize(
     ("read", "body"),
     [
-        (codec.read_input_channel, h.InputChannelStateHandle),
-        (codec.read_result_subpartition, h.ResultSubpartitionStateHandle),
+        (reader.read_input_channel, h.InputChannelStateHandle),
+        (reader.read_result_subpartition, h.ResultSubpartitionStateHandle),
     ],
 )
 def test_channels_before_version_6_have_no_type(read, body):
     handle = body(1, 2, 3, h.Offsets.of([4, 5]), 600, FILE)
-    assert read(codec.HandleInput(CHANNEL_BODY, "test")) == handle
-    assert written(lambda out, value: codec.write_channel(out, value, typed=False), handle) == CHANNEL_BODY
+    assert read(HandleInput(CHANNEL_BODY, "test")) == handle
+    assert written(lambda out, value: writer.write_channel(out, value, typed=False), handle) == CHANNEL_BODY
 
 
 @pytest.mark.parametrize(
     ("read", "strategy", "write"),
     [
-        pytest.param(codec.read_stream, STREAMS, codec.write_handle, id="stream"),
-        pytest.param(codec.read_keyed, KEYED, codec.write_handle, id="keyed"),
-        pytest.param(codec.read_operator, OPERATOR, codec.write_handle, id="operator"),
-        pytest.param(codec.read_typed_input, INPUTS | MERGED_INPUTS, write_typed, id="input"),
-        pytest.param(codec.read_typed_output, OUTPUTS | MERGED_OUTPUTS, write_typed, id="output"),
+        pytest.param(reader.read_stream, STREAMS, writer.write_handle, id="stream"),
+        pytest.param(reader.read_keyed, KEYED, writer.write_handle, id="keyed"),
+        pytest.param(reader.read_operator, OPERATOR, writer.write_handle, id="operator"),
+        pytest.param(reader.read_typed_input, INPUTS | MERGED_INPUTS, write_typed, id="input"),
+        pytest.param(reader.read_typed_output, OUTPUTS | MERGED_OUTPUTS, write_typed, id="output"),
     ],
 )
 @given(data=st.data())
 def test_round_trip(data, read, strategy, write):
     handle = data.draw(strategy)
     raw = written(write, handle)
-    inp = codec.HandleInput(raw, "test")
+    inp = HandleInput(raw, "test")
     assert read(inp) == handle
     assert inp.at_end()
 
@@ -185,30 +187,30 @@ def test_round_trip(data, read, strategy, write):
 @pytest.mark.parametrize(
     ("read", "raw", "message"),
     [
-        pytest.param(codec.read_stream, byte(99), "offset 0: 99 is no code of a stream handle", id="stream code"),
-        pytest.param(codec.read_stream, byte(17), "17 is no code of a stream handle", id="operator code as stream"),
-        pytest.param(codec.read_keyed, byte(4), "4 is no code of a keyed state handle", id="keyed code"),
-        pytest.param(codec.read_operator, byte(7), "7 is no code of a operator state handle", id="operator code"),
-        pytest.param(codec.read_typed_input, byte(2), "2 is no code of a input channel handle", id="output as input"),
-        pytest.param(codec.read_typed_output, byte(3), "3 is no code of a result subpartition handle", id="input as output"),
-        pytest.param(codec.read_keyed, byte(7) + i(0, 2**31 - 1), "2147483647 key groups from 0", id="too many key groups"),
-        pytest.param(codec.read_keyed, byte(7) + i(0, -1), "-1 key groups", id="negative key groups"),
-        pytest.param(codec.read_keyed, byte(7) + i(-1, 1), "key groups from -1", id="negative start"),
-        pytest.param(codec.read_keyed, byte(7) + i(32000, 1000), "at most 32768", id="past the last key group"),
-        pytest.param(codec.read_keyed, byte(7) + i(0, 1) + q(0) + byte(0), "null where a stream handle", id="no stream"),
-        pytest.param(codec.read_operator, byte(4) + i(2**31 - 1), "2147483647 operator states", id="too many states"),
+        pytest.param(reader.read_stream, byte(99), "offset 0: 99 is no code of a stream handle", id="stream code"),
+        pytest.param(reader.read_stream, byte(17), "17 is no code of a stream handle", id="operator code as stream"),
+        pytest.param(reader.read_keyed, byte(4), "4 is no code of a keyed state handle", id="keyed code"),
+        pytest.param(reader.read_operator, byte(7), "7 is no code of a operator state handle", id="operator code"),
+        pytest.param(reader.read_typed_input, byte(2), "2 is no code of a input channel handle", id="output as input"),
+        pytest.param(reader.read_typed_output, byte(3), "3 is no code of a result subpartition handle", id="input as output"),
+        pytest.param(reader.read_keyed, byte(7) + i(0, 2**31 - 1), "2147483647 key groups from 0", id="too many key groups"),
+        pytest.param(reader.read_keyed, byte(7) + i(0, -1), "-1 key groups", id="negative key groups"),
+        pytest.param(reader.read_keyed, byte(7) + i(-1, 1), "key groups from -1", id="negative start"),
+        pytest.param(reader.read_keyed, byte(7) + i(32000, 1000), "at most 32768", id="past the last key group"),
+        pytest.param(reader.read_keyed, byte(7) + i(0, 1) + q(0) + byte(0), "null where a stream handle", id="no stream"),
+        pytest.param(reader.read_operator, byte(4) + i(2**31 - 1), "2147483647 operator states", id="too many states"),
         pytest.param(
-            codec.read_operator, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is no mode", id="mode"
+            reader.read_operator, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is no mode", id="mode"
         ),
         pytest.param(
-            codec.read_operator, byte(4) + i(1) + utf("s") + byte(0) + i(2**28) + INLINE_BYTES, "offsets", id="too many offsets"
+            reader.read_operator, byte(4) + i(1) + utf("s") + byte(0) + i(2**28) + INLINE_BYTES, "offsets", id="too many offsets"
         ),
-        pytest.param(codec.read_stream, byte(1) + utf("n") + i(-5), "inline state of -5 bytes", id="negative length"),
-        pytest.param(codec.read_stream, byte(2) + q(-1) + utf("f"), "negative length -1", id="negative file length"),
-        pytest.param(codec.read_stream, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is no scope", id="scope"),
-        pytest.param(codec.read_stream, byte(1) + b"\0\1\xff" + i(0), "not modified UTF-8", id="string"),
+        pytest.param(reader.read_stream, byte(1) + utf("n") + i(-5), "inline state of -5 bytes", id="negative length"),
+        pytest.param(reader.read_stream, byte(2) + q(-1) + utf("f"), "negative length -1", id="negative file length"),
+        pytest.param(reader.read_stream, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is no scope", id="scope"),
+        pytest.param(reader.read_stream, byte(1) + b"\0\1\xff" + i(0), "not modified UTF-8", id="string"),
         pytest.param(
-            codec.read_keyed,
+            reader.read_keyed,
             byte(14) + i(0, 1) + q(0) + i(0) + i(1) + byte(7) + KEY_GROUPS_BODY,
             "7 is no code of a changelog handle",
             id="key groups as change",
@@ -217,11 +219,11 @@ def test_round_trip(data, read, strategy, write):
 )
 def test_damage(read, raw, message):
     with pytest.raises(CorruptSnapshotError, match=message):
-        read(codec.HandleInput(raw, "test"))
+        read(HandleInput(raw, "test"))
 
 
 def test_null_among_materialized_handles_is_dropped_as_flink_does():
     raw = byte(14) + i(64, 3) + q(5) + i(2) + byte(0) + CHANGE_BYTES + i(0) + q(2, 3) + utf("c")
-    handle = codec.read_keyed(codec.HandleInput(raw, "test"))
+    handle = reader.read_keyed(HandleInput(raw, "test"))
     assert isinstance(handle, h.ChangelogStateBackendHandle)
     assert handle.materialized == (CHANGE,)

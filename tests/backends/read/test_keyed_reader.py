@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.formats import entry_parts as rows
+from state_processor.backends.formats import row_layout as rows
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.read import keyed_reader
-from state_processor.backends.read.keyed_reader import plan_splits
+from state_processor.backends.read import joined_states
 from state_processor.backends.read.keyed_sources import KeyedHandle
+from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.serializers.base import TypeSerializer
@@ -610,7 +610,7 @@ def test_splits_cover_every_key_group_once() -> None:
 
 
 def test_splits_read_what_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keyed_reader, "_CHUNK_BYTES", 50)
+    monkeypatch.setattr(joined_states, "_CHUNK_BYTES", 50)
     entries = {g: {0: [void(long(g), long(g))], 1: [void(long(g), long(-g))]} for g in range(0, 128, 3)}
     found = one(CANONICAL, LONG, [keyed("a", LONG), keyed("b", LONG)], entries)
     expected = [{"key": g, "a": g, "b": -g} for g in range(0, 128, 3)]

@@ -18,7 +18,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.new_headers import keyed_header, register
+from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, write_blobs

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.backends.state.new_headers import keyed_header, register
+from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.engines import LocalEngine

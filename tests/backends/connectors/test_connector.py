@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from state_processor.backends.connectors import file as connectors_file
 from state_processor.backends.connectors import kafka as connectors_kafka
-from state_processor.backends.connectors.codec import Connector, EnumeratorState, Versioned
+from state_processor.backends.connectors.connector import Connector, EnumeratorState, Versioned
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.hybrid import HYBRID
 from state_processor.backends.connectors.kafka import KAFKA

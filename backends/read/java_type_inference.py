@@ -9,8 +9,8 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_sources import keyed_handles
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.migration import entries
-from state_processor.backends.write.pass_through import Captured
+from state_processor.backends.write.pass_through import PassThroughSerializer
+from state_processor.backends.write.state_migration import entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
 from state_processor.serializers.kryo import KryoSerializer
@@ -46,7 +46,7 @@ def _observing(state: StateDescription, found: dict[str, Found]) -> StateDescrip
             observers[id(part)] = ObservingSerializer(part, seen)
 
     def bare(serializer: TypeSerializer | None) -> TypeSerializer | None:
-        return None if serializer is None else Captured(replaced(serializer, observers))
+        return None if serializer is None else PassThroughSerializer(replaced(serializer, observers))
 
     return replace(
         state, key=bare(state.key), namespace=bare(state.namespace), map_key=bare(state.map_key), value=bare(state.value)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.drafted import Drafts, with_drafts
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.kryo_updates import Drafts, with_drafts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo import KryoSerializer

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.formats.entry_parts import (
+from state_processor.backends.formats.keyed_files import CanonicalSource, EntryLocator, HeapSource, ScanRequest
+from state_processor.backends.formats.row_layout import (
     KEY_BYTES_COLUMN,
     KEY_GROUP_COLUMN,
     Field,
@@ -19,7 +20,6 @@ from state_processor.backends.formats.entry_parts import (
     RowLayout,
     suffix_size,
 )
-from state_processor.backends.formats.keyed_files import CanonicalSource, HeapSource, RowSite, ScanRequest
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_sources import keyed_handles
 from state_processor.serializers.base import TypeSerializer
@@ -159,7 +159,7 @@ def test_the_reference_names_the_row_only_when_it_fails(value: bytes, error: typ
     layout = exotic_layout()
     buffer = np.frombuffer(string("good") + b"\0\0\0\1" + string("bad") + value, dtype=np.uint8)
     asked: list[int] = []
-    find = RowSite("context", layout, buffer, 100)
+    find = EntryLocator("context", layout, buffer, 100)
 
     def where(position: int, entry: int, row_start: int) -> str:
         asked.append(row_start)
@@ -178,23 +178,23 @@ def test_the_words_for_a_place_survive_any_damage() -> None:
 
     layout = exotic_layout(Explosive())
     buffer = np.frombuffer(bytes(8), dtype=np.uint8)
-    assert RowSite("context", layout, buffer, 0)(3, -1, 0) == "context, offset 3"
+    assert EntryLocator("context", layout, buffer, 0)(3, -1, 0) == "context, offset 3"
     with pytest.raises(CorruptSnapshotError, match="context, offset 0: RecursionError: deep"):
-        list(layout.decoder(DecodeOptions()).rows(buffer, 0, 1, RowSite("context", layout, buffer, 0)))
+        list(layout.decoder(DecodeOptions()).rows(buffer, 0, 1, EntryLocator("context", layout, buffer, 0)))
 
 
 def test_rows_of_no_file_are_named_by_their_bytes() -> None:
     layout = RowLayout((Part(0, (Field("key", STRING),)), Part(1, (Field("value", LONG),))), frozenset({"key", "value"}))
     buffer, entries = framed((string("k"), long(1)[:-1], 0))
     with pytest.raises(CorruptSnapshotError, match=r"^context, entry '026b', key 'k': the bytes end inside a value"):
-        list(layout.decoder(DecodeOptions()).entries(buffer, entries, RowSite("context", layout, buffer, None, entries)))
+        list(layout.decoder(DecodeOptions()).entries(buffer, entries, EntryLocator("context", layout, buffer, None, entries)))
 
 
 def test_long_values_are_shortened_in_messages() -> None:
     layout = RowLayout((Part(0, (Field("key", STRING),)), Part(1, (Field("value", LONG),))), frozenset({"key", "value"}))
     buffer, entries = framed((string("k" * 5000), b"", 0))
     with pytest.raises(CorruptSnapshotError) as caught:
-        list(layout.decoder(DecodeOptions()).entries(buffer, entries, RowSite("context", layout, buffer, 0, entries)))
+        list(layout.decoder(DecodeOptions()).entries(buffer, entries, EntryLocator("context", layout, buffer, 0, entries)))
     assert len(str(caught.value)) < 300
 
 
@@ -241,10 +241,10 @@ def compare(source: CanonicalSource | HeapSource, name: str, key_groups: Any, op
     found = []
     if isinstance(source, CanonicalSource):
         for buffer, base, entries in source.blocks(name, key_groups):
-            found += reference.entries(buffer, entries, RowSite("", layout, buffer, base, entries))
+            found += reference.entries(buffer, entries, EntryLocator("", layout, buffer, base, entries))
     else:
         for s in source.sections(name, key_groups):
-            found += reference.rows(s.buffer, s.position, s.count, RowSite("", layout, s.buffer, s.base), s.key_group)
+            found += reference.rows(s.buffer, s.position, s.count, EntryLocator("", layout, s.buffer, s.base), s.key_group)
     plain = table([*found, *reference.finish()], layout, options)
     assert kernel == plain, name
     return len(kernel)

@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.changelog import ChangelogSource
-from state_processor.backends.formats.entry_parts import KEY_GROUP_COLUMN
-from state_processor.backends.formats.keyed_files import Block, HeapSource, KeyedStateSource, RowSite, decode_framed
+from state_processor.backends.formats.keyed_files import Block, EntryLocator, HeapSource, KeyedStateSource, decode_framed
 from state_processor.backends.formats.raw_keyed import RawTimersSource
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription, describe_keyed, describe_operator_state
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.pass_through import Captured, FramedSource, KeyedCarrier, decode_bytes
+from state_processor.backends.write.pass_through import FramedSource, KeyedPassThrough, PassThroughSerializer, decode_bytes
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
 from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
 from state_processor.serializers.decode_options import DecodeOptions
@@ -186,7 +186,7 @@ def _migrated_value(meta: mi.StateMetaInfo, migration: TypeMigration) -> Migrate
 # Entries
 
 
-class ConvertedBytes(Captured):
+class ConvertedBytes(PassThroughSerializer):
     """The bytes that one serializer writes for the values that another reads.
 
     Parameters
@@ -213,11 +213,11 @@ class ConvertedBytes(Captured):
 def _converted(reading: TypeSerializer | None, writing: TypeSerializer | None, *, write: bool) -> TypeSerializer | None:
     if reading is None or writing is None:
         return None
-    return Captured(reading) if reading == writing else ConvertedBytes(reading, writing, write=write)
+    return PassThroughSerializer(reading) if reading == writing else ConvertedBytes(reading, writing, write=write)
 
 
 @dataclass(frozen=True)
-class MigratingCarrier(KeyedCarrier):
+class MigratingPassThrough(KeyedPassThrough):
     """Takes over keyed states whose bytes change.
 
     Parameters
@@ -229,7 +229,7 @@ class MigratingCarrier(KeyedCarrier):
     types: Types = field(default_factory=dict)
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
-        """See :meth:`KeyedCarrier.blobs`.
+        """See :meth:`KeyedPassThrough.blobs`.
 
         Raises
         ------
@@ -276,7 +276,7 @@ def entries(source: KeyedStateSource, bare: StateDescription, key_groups: h.KeyG
         layout = source.layout(bare, _COLUMNS)
         decoder = layout.decoder(_LOSSLESS)
         for section in source.sections(bare.name, key_groups):
-            site = RowSite(context, layout, section.buffer, section.base)
+            site = EntryLocator(context, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
         yield from decoder.finish()
     elif isinstance(source, ChangelogSource):

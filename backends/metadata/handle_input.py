@@ -1,0 +1,81 @@
+"""Input of state handles: several numbers in one read."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from state_processor.backends.metadata import handles as h
+from state_processor.serializers.io import DataInput, decode_modified_utf8
+
+_USHORT: Final = struct.Struct(">H")
+_INT: Final = struct.Struct(">i")
+
+
+class HandleInput(DataInput):
+    """A :class:`DataInput` with fused reads: a ``_metadata`` may hold hundreds of thousands of handles."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, data: bytes, source: str) -> None:
+        super().__init__(data, source)
+        self.raw = data
+
+    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Several numbers in one read."""
+        start = self.position
+        if start + layout.size > self.end:
+            raise self.corrupt(f"{layout.size} bytes expected, {self.remaining} left")
+        self.position = start + layout.size
+        return layout.unpack_from(self.raw, start)
+
+    def skip_if(self, expected: bytes) -> bool:
+        """Step over ``expected`` if it comes next."""
+        if not self.raw.startswith(expected, self.position):
+            return False
+        self.position += len(expected)
+        return True
+
+    def read_code(self) -> int:
+        """The code that starts a handle."""
+        start = self.position
+        if start >= self.end:
+            raise self.corrupt("state handle expected, nothing left")
+        self.position = start + 1
+        return self.raw[start]
+
+    def read_utf(self) -> str:
+        """Java's modified UTF-8 with a 16-bit length."""
+        start = self.position
+        (size,) = self.unpack(_USHORT)
+        raw = self.take(size, "string")
+        try:
+            return raw.decode("ascii")
+        except UnicodeDecodeError:
+            pass
+        try:
+            return decode_modified_utf8(raw)
+        except UnicodeDecodeError as e:
+            raise self.corrupt(f"not modified UTF-8: {e.reason}", start) from None
+
+    def take(self, size: int, what: str) -> bytes:
+        """Exactly ``size`` bytes."""
+        start = self.position
+        if size < 0 or start + size > self.end:
+            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
+        self.position = start + size
+        return self.raw[start : start + size]
+
+    def read_data(self, what: str) -> bytes:
+        """Bytes preceded by their length."""
+        return self.take(self.unpack(_INT)[0], what)
+
+    def read_offsets(self, count: int) -> h.Offsets:
+        """``count`` longs."""
+        return h.Offsets(self.take(8 * count, "offsets"))
+
+    def key_group_range(self, start: int, count: int) -> h.KeyGroupRange:
+        """The range of ``count`` key groups from ``start``, which must be one that Flink can have."""
+        if start < 0 or count < 0 or start + count > h.MAX_KEY_GROUPS:
+            raise self.corrupt(f"{count} key groups from {start} announced, there are at most {h.MAX_KEY_GROUPS}")
+        return h.KeyGroupRange(start, start + count - 1)

@@ -1,0 +1,164 @@
+"""All keyed states of an operator side by side: one row per key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property, reduce
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.keyed_files import KeyedStateSource
+from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.key_lookup import with_keys_of
+from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.keyed_rows import read_state
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import naming_state, operator_label
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.backends.state.column_types import UndescribedAsBytes, WantedTypes, evolved
+from state_processor.backends.state.descriptions import TIMERS, StateDescription
+from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.kryo.types import JavaType
+
+_CHUNK_BYTES: Final = 8 << 20
+
+
+class JoinedStatesReader:
+    """Reads all keyed states of an operator side by side: one row per key, one column per state.
+
+    States in a namespace and timers have no place there; read them by name.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, operator: OperatorState, variants: dict[str, list[StateDescription]], options: ReadOptions
+    ) -> None:
+        self._snapshot = snapshot
+        self._operator = operator
+        self._options = replace(options, flatten=False, metadata=False)
+        self._metadata = options.metadata
+        beside = {n: v for n, v in variants.items() if v[0].is_keyed and v[0].kind not in TIMERS and v[0].in_void_namespace}
+        if not beside:
+            raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
+        self._columns = _column_names(beside)
+        self._types = self._types_of_states(options)
+        self._readers = {
+            n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
+        }
+
+    def _types_of_states(self, options: ReadOptions) -> dict[str, WantedTypes]:
+        """The wanted types of each state: a column here is the value there."""
+        types: dict[str, list[tuple[str, PortableType | JavaType | UndescribedAsBytes]]] = {n: [] for n in self._columns}
+        known = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
+        for path, given in options.types:
+            if isinstance(given, UndescribedAsBytes):
+                for found in types.values():
+                    found.append((path, given))
+                continue
+            column = next((c for c in known if path == c or path.startswith(f"{c}.")), None)
+            if column is None:
+                raise OptionError(f"a type is given for the column {path!r}, which is not there: {', '.join(sorted(known))}")
+            for name in known[column]:
+                own = path if column == layouts.KEY else layouts.VALUE + path[len(column) :]
+                types[name].append((own, given))
+        return {name: tuple(given) for name, given in types.items()}
+
+    def __getstate__(self) -> dict[str, Any]:
+        slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
+        return vars(self) | slim | {"schema": self.schema}
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """``key``, a column per state, and the metadata columns where they are asked for."""
+        keys = (r.schema.field(layouts.KEY).type for r in self._readers.values())
+        fields = [pa.field(layouts.KEY, reduce(shapes.wider, keys))]
+        fields += [pa.field(self._columns[n], r.schema.field(layouts.VALUE).type) for n, r in self._readers.items()]
+        if self._metadata:
+            fields += shapes.METADATA
+        return pa.schema(fields)
+
+    def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
+        """What to read, in parts that tasks can take."""
+        return next(iter(self._readers.values())).splits(split_bytes)
+
+    def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
+        """The rows of one split, a few key groups at a time: a key lies in one key group in every state."""
+        source = split.handle.open(self._snapshot)
+        for chunk in _chunks(split):
+            yield from self._join(source, split.handle.subtask, chunk)
+
+    def _join(self, source: KeyedStateSource, subtask: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
+        tables: dict[str, pa.Table] = {}
+        for name in self._readers:
+            state = source.describe(name)
+            if state is None:
+                continue
+            options = replace(self._options, metadata=self._metadata, types=self._types[name])
+            state = evolved(state, options.types)
+            options = with_keys_of(state, options, key_groups, self._operator.max_parallelism)
+            with naming_state(name, self._operator):
+                batches = list(read_state(source, state, options, key_groups, key_bytes=True))
+            if batches:
+                tables[name] = pa.Table.from_batches(batches).combine_chunks()
+        if not tables:
+            return
+        all_keys = pa.chunked_array([t.column(KEY_BYTES_COLUMN).combine_chunks() for t in tables.values()]).combine_chunks()
+        unique = pc.unique(all_keys)
+        first = pa.array(_first_positions(all_keys, unique))
+        arrays = {layouts.KEY: _taken(tables, layouts.KEY, first, self.schema.field(layouts.KEY).type)}
+        for name, column in self._columns.items():
+            wanted = self.schema.field(column).type
+            if name in tables:
+                at = pc.index_in(unique, value_set=tables[name].column(KEY_BYTES_COLUMN).combine_chunks())
+                arrays[column] = shapes.conform(tables[name].column(layouts.VALUE).combine_chunks().take(at), wanted)
+            else:
+                arrays[column] = pa.nulls(len(unique), wanted)
+        if self._metadata:
+            arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
+            arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
+            arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
+        yield pa.RecordBatch.from_arrays([arrays[f.name] for f in self.schema], schema=self.schema)
+
+
+def _column_names(states: Iterable[str]) -> dict[str, str]:
+    """A column for each state: its name, unless that is taken."""
+    names = list(states)
+    taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
+    columns: dict[str, str] = {}
+    for name in names:
+        column = name
+        while column in taken or (column != name and column in names):
+            column += "_state"
+        columns[name] = column
+    return columns
+
+
+def _first_positions(values: pa.Array, unique: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    codes = pc.index_in(values, value_set=unique).to_numpy()
+    first = np.empty(len(unique), dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return first
+
+
+def _taken(tables: dict[str, pa.Table], column: str, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
+    chunks = [shapes.conform(t.column(column).combine_chunks(), wanted) for t in tables.values()]
+    return pa.concat_arrays(chunks).take(rows)
+
+
+def _chunks(split: KeyedSplit) -> Iterator[h.KeyGroupRange]:
+    """Ranges of key groups small enough to hold all states of in memory; a single key group at least."""
+    groups = split.key_groups
+    per_group = split.handle.handle.state_size / max(1, len(split.handle.key_groups))
+    step = max(1, int(_CHUNK_BYTES / max(per_group, 1.0)))
+    for start in range(groups.start, groups.end_inclusive + 1, step):
+        yield h.KeyGroupRange(start, min(start + step - 1, groups.end_inclusive))

@@ -1,0 +1,139 @@
+"""Entries of a keyed state in the shape that read options ask for: flattened or nested, of some keys, without expired values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.keyed_files import KeyedStateSource, ScanRequest
+from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.read.key_lookup import serialized_keys
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+
+
+def read_state(
+    source: KeyedStateSource,
+    state: StateDescription,
+    options: ReadOptions,
+    key_groups: h.KeyGroupRange,
+    *,
+    key_bytes: bool = False,
+) -> Iterator[pa.RecordBatch]:
+    """Entries of one state of one source in the shape that ``options`` ask for.
+
+    With ``key_bytes`` each row also has its serialized key, by which rows of several states can be matched.
+    """
+    nested = state.kind in (LIST, MAP) and not options.flatten
+    columns = {layouts.KEY, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.TIMESTAMP}
+    if not state.in_void_namespace:
+        columns.add(layouts.NAMESPACE)
+    if options.metadata:
+        columns.add(KEY_GROUP_COLUMN)
+    if key_bytes or options.keys is not None or (nested and state.kind == MAP):
+        columns.add(KEY_BYTES_COLUMN)
+    keys = serialized_keys(state, options.keys) if options.keys is not None else None
+    decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
+    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, keys, options.types)
+    batches = _filter_keys(source.scan(request), keys)
+    if state.kind == LIST:
+        batches = (_shape_list(b, state, options) for b in batches)
+    elif state.kind == MAP:
+        batches = _shape_map(batches, state, options)
+    elif state.has_ttl and options.decode.ttl:
+        batches = (_expire(shapes.split_ttl(b, layouts.VALUE), options) for b in batches)
+    return (b for b in batches if b.num_rows)
+
+
+def _filter_keys(batches: Iterator[pa.RecordBatch], keys: tuple[bytes, ...] | None) -> Iterator[pa.RecordBatch]:
+    """Rows of the wanted keys. Framed formats have done so already, and their bytes go on behind the key."""
+    if keys is None:
+        yield from batches
+        return
+    for batch in batches:
+        column = batch.column(KEY_BYTES_COLUMN)
+        mask = np.zeros(batch.num_rows, dtype=bool)
+        for key in keys:
+            mask |= pc.starts_with(column, pattern=key).to_numpy(zero_copy_only=False)
+        yield batch.filter(pa.array(mask))
+
+
+def _expire(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
+    oldest = options.oldest_micros
+    if oldest is None:
+        return batch
+    return batch.filter(_alive(batch.column(shapes.LAST_ACCESS), oldest))
+
+
+def _alive(access: pa.Array, oldest: int) -> pa.Array:
+    """Which times of last access are late enough. What has none never expires (Flink: ``TtlUtils.expired``)."""
+    return pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
+
+
+def _shape_list(batch: pa.RecordBatch, state: StateDescription, options: ReadOptions) -> pa.RecordBatch:
+    with_ttl = state.has_ttl and options.decode.ttl
+    if options.flatten:
+        batch = shapes.explode_list(batch, layouts.VALUE)
+        return _expire(shapes.split_ttl(batch, shapes.LIST_VALUE), options) if with_ttl else batch
+    return _expire_nested(batch, options) if with_ttl else batch
+
+
+def _shape_map(batches: Iterator[pa.RecordBatch], state: StateDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Maps as asked for. Entries with TTL always come with their times: what has none is null itself, and Flink drops it."""
+    if state.has_ttl:
+        batches = (_without_dropped(b) for b in batches)
+    if not options.flatten:
+        batches = _nest(batches)
+        yield from (_expire_nested(b, options) if state.has_ttl else b for b in batches)
+        return
+    for batch in batches:
+        if layouts.VALUE in batch.schema.names:  # the heap has whole maps
+            batch = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
+        yield _expire(shapes.split_ttl(batch, layouts.MAP_VALUE), options) if state.has_ttl else batch
+
+
+def _without_dropped(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Entries of a map with TTL but for those without a value and its time, which the heap's own format can't have."""
+    if layouts.MAP_VALUE not in batch.schema.names:
+        return batch
+    values = batch.column(layouts.MAP_VALUE)
+    return batch.filter(pc.is_valid(values)) if values.null_count else batch
+
+
+def _nest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    first = next(batches, None)
+    if first is None:
+        return
+    rest = (b for part in ((first,), batches) for b in part)
+    if layouts.VALUE in first.schema.names:
+        yield from rest
+    else:
+        yield from shapes.collect_map(rest, KEY_BYTES_COLUMN, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.VALUE)
+
+
+def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
+    """Lists and maps of values with TTL: the times of last access in a list of their own, expired elements left out."""
+    column = batch.column(layouts.VALUE)
+    offsets = column.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    is_map = pa.types.is_map(column.type)
+    elements = (column.items if is_map else column.values).slice(first, last - first)
+    keys = column.keys.slice(first, last - first) if is_map else None
+    offsets = offsets - first
+    access, values = pc.struct_field(elements, 0), pc.struct_field(elements, 1)
+    if options.oldest_micros is not None:
+        alive = _alive(access, options.oldest_micros)
+        offsets = np.concatenate(([0], np.cumsum(alive.to_numpy(zero_copy_only=False))))[offsets]
+        access, values = access.filter(alive), values.filter(alive)
+        keys = keys.filter(alive) if keys is not None else None
+    bounds = pa.array(offsets, pa.int32())
+    nested = pa.ListArray.from_arrays(bounds, values) if keys is None else pa.MapArray.from_arrays(bounds, keys, values)
+    batch = shapes.with_columns(batch, {layouts.VALUE: nested, shapes.LAST_ACCESS: pa.ListArray.from_arrays(bounds, access)})
+    return batch.filter(pa.array(np.diff(offsets) > 0)) if options.oldest_micros is not None else batch
