@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializerSnapshot
-from state_processor.serializers.core.pojo import PojoSerializerSnapshot, SubclassSnapshot
+from state_processor.serializers.core.pojo import PojoSerializerSnapshot
+from state_processor.serializers.core.pojo_entries import SubclassSnapshot
 
 Joined = TypeSerializerSnapshot | None
 

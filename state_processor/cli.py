@@ -18,7 +18,7 @@ from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.errors import OptionError, StateProcessorError
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 BAD_INPUT: Final = 2
 

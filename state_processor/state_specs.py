@@ -11,7 +11,9 @@ from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 
 EVENT_TIME: Final = "event_time"
 PROCESSING_TIME: Final = "processing_time"

@@ -11,10 +11,10 @@ from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers import kryo
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import arrays, basic, collections, composite, pojo, temporal
+from state_processor.serializers.core import arrays, basic, collections, either, enums, nullable, pojo, rows, temporal, tuples
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
-from state_processor.serializers.runtime import streaming
+from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
 from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
 
@@ -212,12 +212,12 @@ class Types:
     def TUPLE(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
         """``Tuple1`` to ``Tuple25``."""
         _check_size("TUPLE", field_types, 25)
-        return composite.TupleSerializer(field_types)
+        return tuples.TupleSerializer(field_types)
 
     @staticmethod
     def ROW(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
         """``Row`` with fields by position."""
-        return composite.RowSerializer(field_types)
+        return rows.RowSerializer(field_types)
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeSerializer]) -> TypeSerializer:
@@ -230,29 +230,29 @@ class Types:
         """
         if len(field_names) != len(field_types):
             raise OptionError(f"Types.ROW_NAMED: {len(field_names)} names for {len(field_types)} types")
-        return composite.RowSerializer(field_types, field_names)
+        return rows.RowSerializer(field_types, field_names)
 
     @staticmethod
     def EITHER(left_type: TypeSerializer, right_type: TypeSerializer) -> TypeSerializer:
         """Flink's ``Either``."""
-        return composite.EitherSerializer(left_type, right_type)
+        return either.EitherSerializer(left_type, right_type)
 
     @staticmethod
     def NULLABLE(inner_type: TypeSerializer) -> TypeSerializer:
         """A type whose serializer does not know null, wrapped in Flink's ``NullableSerializer``."""
-        return composite.NullableSerializer(inner_type)
+        return nullable.NullableSerializer(inner_type)
 
     # Namespaces of window state
 
     @staticmethod
     def TIME_WINDOW() -> TypeSerializer:
         """Flink's ``TimeWindow``: the namespace of time and session windows."""
-        return streaming.TimeWindowSerializer()
+        return namespaces.TimeWindowSerializer()
 
     @staticmethod
     def GLOBAL_WINDOW() -> TypeSerializer:
         """Flink's ``GlobalWindow``."""
-        return streaming.GlobalWindowSerializer()
+        return namespaces.GlobalWindowSerializer()
 
     # Flink SQL
 
@@ -308,7 +308,7 @@ class Types:
     @staticmethod
     def ENUM(class_name: str, names: Sequence[str]) -> TypeSerializer:
         """A Java enum with its constants in the order of declaration."""
-        return composite.EnumSerializer(class_name, names)
+        return enums.EnumSerializer(class_name, names)
 
     @staticmethod
     def POJO(
@@ -413,7 +413,7 @@ def _java_class(element: TypeSerializer) -> str:
         name = getattr(element, attribute, None)
         if name:
             return str(name)
-    if isinstance(element, composite.RowSerializer):
+    if isinstance(element, rows.RowSerializer):
         return "org.apache.flink.types.Row"
     java = kryo.java_type_of(element).name
     return _BOXED.get(java.upper(), java)

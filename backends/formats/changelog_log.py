@@ -20,7 +20,8 @@ from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.runtime.streaming import TimerSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 CLEAR: Final = 0
 SET: Final = 1

@@ -11,7 +11,7 @@ from state_processor.serializers.core.collections import JoinedListSerializer, L
 from state_processor.serializers.core.opaque import filling
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.runtime.streaming import TimerSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 KEY: Final = "key"
 NAMESPACE: Final = "namespace"

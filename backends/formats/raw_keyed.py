@@ -18,7 +18,7 @@ from state_processor.backends.state.descriptions import StateDescription, descri
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
-from state_processor.serializers.runtime.streaming import TimerSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 BACKEND: Final = "raw"
 

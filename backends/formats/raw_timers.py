@@ -18,7 +18,8 @@ from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.runtime.streaming import TimerSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 _MAGIC: Final = b"\xf1\xcd\x85\x9f"
 _VERSION: Final = 2

@@ -22,7 +22,7 @@ from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks, state_for_tasks
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
-from state_processor.serializers.runtime.streaming import GlobalWindowSerializer, TimeWindowSerializer
+from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 
 WINDOW: Final = "window"
 DOMAIN: Final = "domain"

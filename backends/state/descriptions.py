@@ -15,12 +15,10 @@ from state_processor.serializers.errors import (
     UnknownSerializerError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.runtime.streaming import (
-    TimerSerializer,
-    TtlSerializer,
-    VoidNamespaceSerializer,
-    WrappingSerializer,
-)
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"

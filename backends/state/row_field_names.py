@@ -11,7 +11,7 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
 
 DeclaredNames = Mapping[str, RowNames]

@@ -52,7 +52,7 @@ from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, describe_row
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.runtime.streaming import TtlMapStateValue
+from state_processor.serializers.runtime.ttl import TtlMapStateValue
 
 BLOB_SCHEMA: Final = pa.schema(
     [

@@ -49,7 +49,7 @@ from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.runtime.streaming import TimerSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column

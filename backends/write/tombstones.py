@@ -25,7 +25,7 @@ from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.memory import load_be_i32
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 _TIMESTAMP_SIZE: Final = 8
 _FIRST_SLOTS: Final = 1 << 10

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.avro.types import AvroBytes, AvroType
+from state_processor.serializers.avro.scalars import AvroBytes, AvroType
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.temporal import (
+from state_processor.serializers.core.temporal import present_date, present_time
+from state_processor.serializers.core.time_values import (
     Instant,
     LocalDate,
     LocalDateTime,
     LocalTime,
-    present_date,
-    present_time,
     to_instant,
     to_local_date,
     to_local_date_time,

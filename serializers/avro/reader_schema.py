@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from state_processor.serializers.avro.containers import AvroBranch
 from state_processor.serializers.avro.schema import AvroSchema
-from state_processor.serializers.avro.types import AvroBranch
 from state_processor.serializers.errors import StateMigrationError
 
 _PROMOTIONS: Final = {

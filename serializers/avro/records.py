@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from state_processor.serializers.avro.containers import AvroReference
 from state_processor.serializers.avro.logical import AvroLogical
 from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.schema import AvroSchema
-from state_processor.serializers.avro.types import AvroReference
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import StringSerializer

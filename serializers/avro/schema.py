@@ -8,20 +8,9 @@ from typing import Any, Final
 
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
+from state_processor.serializers.avro.containers import AvroArray, AvroMap, AvroRecord, AvroReference, AvroUnion
 from state_processor.serializers.avro.logical import AvroDecimal, AvroLogical
-from state_processor.serializers.avro.types import (
-    AvroArray,
-    AvroBytes,
-    AvroEnum,
-    AvroFixed,
-    AvroMap,
-    AvroNull,
-    AvroNumber,
-    AvroRecord,
-    AvroReference,
-    AvroString,
-    AvroUnion,
-)
+from state_processor.serializers.avro.scalars import AvroBytes, AvroEnum, AvroFixed, AvroNull, AvroNumber, AvroString
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError
 

@@ -16,10 +16,11 @@ from state_processor.serializers.base import (
     register_simple,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.basic import BASE, CharSerializer, NumberSerializer, StringSerializer
+from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, NullFlagged
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.decode import ops

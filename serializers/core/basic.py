@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.decode_options import NUMBER, WHOLE, DecodeOptions
+from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.decode import ops
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
-
-BASE: Final = "org.apache.flink.api.common.typeutils.base."
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,17 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import NullFlagged
-from state_processor.serializers.core.optional_map import (
-    OptionalEntry,
-    iterate_optional_map,
-    read_framed_snapshot,
-    snapshot_frame,
-    write_optional_map,
+from state_processor.serializers.core.optional_map import write_optional_map
+from state_processor.serializers.core.pojo_entries import (
+    PojoFieldSnapshot,
+    SubclassSnapshot,
+    field_verdicts,
+    read_fields,
+    read_subclasses,
+    subclass_verdicts,
 )
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import OptionError, StateProcessorError, UndescribedClassError, UnsupportedFormatError
+from state_processor.serializers.errors import OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.encode import ops as encode_ops
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 POJO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
 CLASS_FIELD: Final = "_class"
 """The field that names the class of a value where a POJO has subclasses."""
-
 _NULL: Final = 1
 _EXACT: Final = 2
 _BY_NAME: Final = 4
@@ -481,44 +482,6 @@ def _snapshots_of(serializers: Mapping[str, TypeSerializer | None]) -> list[Subc
     return [SubclassSnapshot(name, True, s.snapshot() if s else None) for name, s in serializers.items()]
 
 
-@dataclass(frozen=True)
-class PojoFieldSnapshot:
-    """A field as the snapshot has it; no declaring class where the key's frame is missing."""
-
-    name: str
-    declaring_class: str | None
-    snapshot: TypeSerializerSnapshot | None
-    declared_name: str | None = None
-
-    def to_entry(self) -> OptionalEntry:
-        """The entry of the optional map."""
-        key = None
-        if self.declaring_class is not None:
-            target = DataOutput()
-            target.write_utf(self.declaring_class)
-            target.write_utf(self.name if self.declared_name is None else self.declared_name)
-            key = target.to_bytes()
-        return OptionalEntry(self.name, key, snapshot_frame(self.snapshot))
-
-
-@dataclass(frozen=True)
-class SubclassSnapshot:
-    """A subclass as the snapshot has it: whether the class was there, and how it was serialized."""
-
-    class_name: str
-    present: bool
-    snapshot: TypeSerializerSnapshot | None
-
-    @property
-    def is_absent(self) -> bool:
-        """Whether Flink could not load class or serializer when it wrote the snapshot."""
-        return not self.present or self.snapshot is None
-
-    def to_entry(self) -> OptionalEntry:
-        """The entry of the optional map."""
-        return OptionalEntry(self.class_name, b"" if self.present else None, snapshot_frame(self.snapshot))
-
-
 class PojoSerializerSnapshot(TypeSerializerSnapshot):
     """Of :class:`PojoSerializer`: class, fields and subclasses, each with its snapshot (Flink: ``PojoSerializerSnapshot``)."""
 
@@ -544,7 +507,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
         if version != cls.current_version:
             raise source.corrupt(f"version {cls.current_version} of {class_name} expected, found {version}")
         pojo_class = source.read_utf()
-        return cls(class_name, pojo_class, _read_fields(source), _read_subclasses(source), _read_subclasses(source), version)
+        return cls(class_name, pojo_class, read_fields(source), read_subclasses(source), read_subclasses(source), version)
 
     def write(self, target: DataOutput) -> None:
         target.write_utf(self.pojo_class)
@@ -575,41 +538,10 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
         absent = [s.class_name for s in (*self.registered, *self.unregistered) if s.is_absent]
         if absent:
             return SchemaCompatibility.incompatible(f"{self.pojo_class}: the written snapshot lacks the subclass {absent[0]}")
-        return SchemaCompatibility.worst(*self._field_verdicts(new), *self._subclass_verdicts(new))
-
-    def _field_verdicts(self, new: PojoSerializerSnapshot) -> Iterator[SchemaCompatibility]:
-        written = {f.name: f.snapshot for f in self.fields if f.declaring_class is not None and f.snapshot is not None}
-        wanted = {f.name: f.snapshot for f in new.fields if f.snapshot is not None}
-        if len(written) < len(self.fields) or written.keys() != wanted.keys():
-            yield SchemaCompatibility.compatible_after_migration()
-        for name in written.keys() & wanted.keys():
-            yield _nested_verdict(f"field {name!r} of {self.pojo_class}", written[name], wanted[name])
-
-    def _subclass_verdicts(self, new: PojoSerializerSnapshot) -> Iterator[SchemaCompatibility]:
-        order = [s.class_name for s in new.registered]
-        wanted = {s.class_name: s.snapshot for s in new.registered}
-        if [s.class_name for s in self.registered] != order[: len(self.registered)] or self.unregistered:
-            yield SchemaCompatibility.compatible_with_reconfigured_serializer()
-        for subclass in self.registered:
-            other = wanted.get(subclass.class_name)
-            if other is not None and subclass.snapshot is not None:
-                yield _nested_verdict(f"registered subclass {subclass.class_name}", subclass.snapshot, other)
-
-
-def _nested_verdict(what: str, written: TypeSerializerSnapshot, wanted: TypeSerializerSnapshot) -> SchemaCompatibility:
-    verdict = written.resolve_schema_compatibility(wanted)
-    if verdict.is_incompatible:
-        names = f"{_type_name(written)} was written, {_type_name(wanted)} is wanted"
-        inside = f" ({verdict.reason})" if written.class_name == wanted.class_name else ""
-        return SchemaCompatibility.incompatible(f"{what}: {names}{inside}")
-    return verdict
-
-
-def _type_name(snapshot: TypeSerializerSnapshot) -> str:
-    try:
-        return str(snapshot.restore_serializer())
-    except StateProcessorError:
-        return snapshot.class_name
+        return SchemaCompatibility.worst(
+            *field_verdicts(self.pojo_class, self.fields, new.fields),
+            *subclass_verdicts(self.registered, self.unregistered, new.registered),
+        )
 
 
 def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:
@@ -620,30 +552,6 @@ def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:
         return subclass.snapshot.restore_serializer()
     except UnsupportedFormatError:
         return None
-
-
-def _read_fields(source: DataInput) -> list[PojoFieldSnapshot]:
-    fields = []
-    for name, key, value in iterate_optional_map(source):
-        declaring_class = declared_name = None
-        if key is not None:
-            declaring_class, declared_name = key.read_utf(), key.read_utf()
-        fields.append(
-            PojoFieldSnapshot(
-                name,
-                declaring_class,
-                None if value is None else read_framed_snapshot(value),
-                None if declared_name == name else declared_name,
-            )
-        )
-    return fields
-
-
-def _read_subclasses(source: DataInput) -> list[SubclassSnapshot]:
-    return [
-        SubclassSnapshot(name, key is not None, None if value is None else read_framed_snapshot(value))
-        for name, key, value in iterate_optional_map(source)
-    ]
 
 
 register_snapshot(POJO_SNAPSHOT, PojoSerializerSnapshot)

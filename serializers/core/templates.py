@@ -17,7 +17,8 @@ from state_processor.serializers.base import (
     TypeSerializerSnapshot,
 )
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.core.temporal import Instant, exact_millis, present_time, to_instant
+from state_processor.serializers.core.temporal import present_time
+from state_processor.serializers.core.time_values import Instant, exact_millis, to_instant
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput

@@ -1,24 +1,36 @@
-"""Dates and times of ``java.util``, ``java.sql`` and ``java.time`` (Flink: ``org.apache.flink.api.common.typeutils.base``).
-
-Python's own ``datetime`` holds neither nanoseconds nor years outside 1 to 9999, so that decoded values are small tuples of
-Java's fields; ``str`` of them is what Java's ``toString`` prints. All points in time are in UTC.
-"""
+"""Serializers of dates and times of ``java.util``, ``java.sql`` and ``java.time``."""
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers import text_grammar
 from state_processor.serializers.base import SimpleSerializer, register_simple
-from state_processor.serializers.core.basic import BASE
+from state_processor.serializers.core.time_values import (
+    EPOCH,
+    INSTANT_MAX,
+    INSTANT_MIN,
+    MILLIS_OF_DAY,
+    NANOS_OF_SECOND,
+    SECONDS_OF_DAY,
+    Instant,
+    LocalDate,
+    LocalDateTime,
+    LocalTime,
+    SqlTimestamp,
+    exact_millis,
+    to_instant,
+    to_local_date,
+    to_local_date_time,
+    to_local_time,
+)
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.decode import ops
@@ -29,126 +41,14 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
-_DAY: Final = 86_400
-_DAY_MS: Final = _DAY * 1000
-_NANOS: Final = 1_000_000_000
 _NULL_LONG: Final = -(1 << 63)
 _NULL_INT: Final = -(1 << 31)
 _NULL_SHORT: Final = -(1 << 15)
 _NULL_BYTE: Final = -(1 << 7)
-_EPOCH: Final = datetime(1970, 1, 1)
-_EPOCH_DAY: Final = _EPOCH.toordinal()
 _FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
-_INSTANT_MIN: Final = -31_557_014_167_219_200
-_INSTANT_MAX: Final = 31_556_889_864_403_199
 _UTC_TYPE: Final = pa.timestamp("us", tz="UTC")
 _LOCAL_TYPE: Final = pa.timestamp("us")
-
-
-class LocalDate(NamedTuple):
-    """``java.time.LocalDate``: a day of the proleptic Gregorian calendar, of any year."""
-
-    year: int
-    month: int
-    day: int
-
-    def __str__(self) -> str:
-        sign = "-" if self.year < 0 else "+" if self.year > 9999 else ""
-        return f"{sign}{abs(self.year):04}-{self.month:02}-{self.day:02}"
-
-    @property
-    def epoch_day(self) -> int:
-        """Days since 1970-01-01."""
-        cycles, year = divmod(self.year - 1, 400)
-        return date(year + 1, self.month, self.day).toordinal() + cycles * 146_097 - _EPOCH_DAY
-
-    @classmethod
-    def of_epoch_day(cls, day: int) -> LocalDate:
-        """The inverse of :attr:`epoch_day`."""
-        cycles, of_cycle = divmod(day + _EPOCH_DAY - 1, 146_097)
-        found = date.fromordinal(of_cycle + 1)
-        return cls(found.year + 400 * cycles, found.month, found.day)
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether Java would accept the fields."""
-        return (
-            -999_999_999 <= self.year <= 999_999_999
-            and 1 <= self.month <= 12
-            and 1 <= self.day <= calendar.monthrange((self.year - 1) % 400 + 1, self.month)[1]
-        )
-
-
-class LocalTime(NamedTuple):
-    """``java.time.LocalTime``: a time of day in nanoseconds."""
-
-    hour: int
-    minute: int
-    second: int
-    nano: int
-
-    def __str__(self) -> str:
-        text = f"{self.hour:02}:{self.minute:02}"
-        return text + f":{self.second:02}{_fraction(self.nano)}" if self.second or self.nano else text
-
-    @property
-    def nano_of_day(self) -> int:
-        """Nanoseconds since midnight."""
-        return (self.hour * 3600 + self.minute * 60 + self.second) * _NANOS + self.nano
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether Java would accept the fields."""
-        return 0 <= self.hour < 24 and 0 <= self.minute < 60 and 0 <= self.second < 60 and 0 <= self.nano < _NANOS
-
-
-class LocalDateTime(NamedTuple):
-    """``java.time.LocalDateTime``: date and time without a zone."""
-
-    date: LocalDate
-    time: LocalTime
-
-    def __str__(self) -> str:
-        return f"{self.date}T{self.time}"
-
-
-class Instant(NamedTuple):
-    """``java.time.Instant``: seconds since 1970-01-01T00:00:00Z and nanoseconds of the second."""
-
-    seconds: int
-    nano: int
-
-    def __str__(self) -> str:
-        day, second = divmod(self.seconds, _DAY)
-        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
-        return f"{LocalDate.of_epoch_day(day)}T{clock}{_fraction(self.nano)}Z"
-
-
-class SqlTimestamp(NamedTuple):
-    """``java.sql.Timestamp``: milliseconds since 1970-01-01T00:00:00Z and nanoseconds of the second (not of the millisecond)."""
-
-    millis: int
-    nano: int
-
-    @property
-    def instant(self) -> Instant:
-        """The point in time; its fraction is ``nano`` alone, as ``Timestamp.setNanos`` has it."""
-        return Instant(self.millis // 1000, self.nano)
-
-    def __str__(self) -> str:
-        return str(self.instant)
-
-
-def _fraction(nano: int) -> str:
-    """Three, six or nine digits, or none."""
-    if not nano:
-        return ""
-    digits = f"{nano:09}"
-    for end in (3, 6):
-        if not int(digits[end:]):
-            return f".{digits[:end]}"
-    return f".{digits}"
 
 
 def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo | None) -> datetime:
@@ -163,7 +63,7 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
         raise UndecodableValueError(f"{Instant(seconds, nano)}: {ops.MESSAGES[ops.LOST_NANOS]}")
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
         raise UndecodableValueError(f"{Instant(seconds, nano)}: {ops.MESSAGES[ops.OUT_OF_RANGE]}")
-    return (_EPOCH + timedelta(seconds=seconds, microseconds=nano // 1000)).replace(tzinfo=zone)
+    return (EPOCH + timedelta(seconds=seconds, microseconds=nano // 1000)).replace(tzinfo=zone)
 
 
 def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
@@ -203,116 +103,8 @@ def _of_millis(millis: int) -> Instant:
 
 def _clock(millis: int) -> str:
     """``java.sql.Time`` as text: seconds always, milliseconds where there are any."""
-    text = str(_of_millis(millis % _DAY_MS))
+    text = str(_of_millis(millis % MILLIS_OF_DAY))
     return text[text.index("T") + 1 : -1]
-
-
-def _date_of(text: Any) -> LocalDate:
-    match = text_grammar.DATE.fullmatch(text) if isinstance(text, str) else None
-    if match is None:
-        raise ValueError(f"{text!r} is no date like 2024-02-29")
-    return LocalDate(*map(int, match.groups()))
-
-
-def to_local_date(value: Any) -> LocalDate:
-    """A day from what a column, JSON or a user may hold it as: a date, or its ISO text.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, LocalDate):
-        found = value
-    elif isinstance(value, date) and not isinstance(value, datetime):
-        found = LocalDate(value.year, value.month, value.day)
-    else:
-        found = _date_of(value)
-    if not found.is_valid:
-        raise ValueError(f"there is no day {found}")
-    return found
-
-
-def to_local_time(value: Any) -> LocalTime:
-    """A time of day from a time or its ISO text.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, LocalTime):
-        found = value
-    elif isinstance(value, time) and value.tzinfo is None:
-        found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
-    else:
-        match = text_grammar.CLOCK.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            raise ValueError(f"{value!r} is no time of day like 08:30:00.5")
-        hour, minute, second, fraction = match.groups("0")
-        found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
-    if not found.is_valid:
-        raise ValueError(f"there is no time of day {found}")
-    return found
-
-
-def to_local_date_time(value: Any) -> LocalDateTime:
-    """A date and time without zone from a ``datetime`` without one, or from ISO text.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, LocalDateTime):
-        return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
-    match = text_grammar.LOCAL.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError(f"{value!r} is no date and time without a zone, like 2024-02-29T08:30:00.5")
-    return LocalDateTime(to_local_date(match["date"]), to_local_time(match["clock"] or "00:00"))
-
-
-def to_instant(value: Any) -> Instant:
-    """A point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if isinstance(value, Instant):
-        found = value
-    elif isinstance(value, datetime) and value.tzinfo is not None:
-        delta = value.astimezone(UTC).replace(tzinfo=None) - _EPOCH
-        found = Instant(delta.days * _DAY + delta.seconds, delta.microseconds * 1000)
-    elif isinstance(value, str) and (match := text_grammar.INSTANT.fullmatch(value)):
-        day, clock = match["date"], match["clock"]
-        date_of = _date_of(day)  # an instant may be in years that a local date does not reach
-        if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
-            raise ValueError(f"there is no day {day}")
-        second, nano = divmod(to_local_time(clock).nano_of_day, _NANOS)
-        found = Instant(date_of.epoch_day * _DAY + second, nano)
-    else:
-        raise ValueError(f"{value!r} is no point in time like 2024-02-29T08:30:00Z")
-    if not (_INSTANT_MIN <= found.seconds <= _INSTANT_MAX and 0 <= found.nano < _NANOS):
-        raise ValueError(f"there is no instant {tuple(found)}")
-    return found
-
-
-def exact_millis(value: Instant) -> int:
-    """Milliseconds since 1970.
-
-    Raises
-    ------
-    ValueError
-        If the point in time has smaller digits.
-    """
-    millis, rest = divmod(value.nano, 1_000_000)
-    if rest:
-        raise ValueError(f"{value} has more digits than milliseconds hold")
-    return value.seconds * 1000 + millis
 
 
 class TemporalSerializer(SimpleSerializer):
@@ -367,8 +159,8 @@ _MILLIS: Final = {
             ops.SQL_DATE,
             encode_ops.SQL_DATE,
             _date_type,
-            lambda v, o: present_date(LocalDate.of_epoch_day(v // _DAY_MS), o),
-            lambda v: to_local_date(v).epoch_day * _DAY_MS,
+            lambda v, o: present_date(LocalDate.of_epoch_day(v // MILLIS_OF_DAY), o),
+            lambda v: to_local_date(v).epoch_day * MILLIS_OF_DAY,
         ),
         _Millis(
             "SQL_TIME",
@@ -377,7 +169,7 @@ _MILLIS: Final = {
             encode_ops.SQL_TIME,
             _text_type,
             lambda v, o: _clock(v),
-            lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, _NANOS))),
+            lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, NANOS_OF_SECOND))),
         ),
     )
 }
@@ -448,7 +240,7 @@ class SqlTimestampSerializer(TemporalSerializer):
         value = SqlTimestamp(source.read_long(), source.read_int())
         if value.millis == _NULL_LONG:
             return None
-        if not 0 <= value.nano < _NANOS:
+        if not 0 <= value.nano < NANOS_OF_SECOND:
             raise source.corrupt(f"{value.nano} are no nanoseconds of a second", start)
         return value
 
@@ -489,7 +281,7 @@ class InstantSerializer(TemporalSerializer):
         value = Instant(source.read_long(), source.read_int())
         if value == (_NULL_LONG, _NULL_INT):
             return None
-        if not (0 <= value.nano < _NANOS and _INSTANT_MIN <= value.seconds <= _INSTANT_MAX):
+        if not (0 <= value.nano < NANOS_OF_SECOND and INSTANT_MIN <= value.seconds <= INSTANT_MAX):
             raise source.corrupt(f"{value.seconds} seconds and {value.nano} nanoseconds are no instant", start)
         return value
 
@@ -629,8 +421,8 @@ class LocalDateTimeSerializer(TemporalSerializer):
             return None
         if options.as_text:
             return str(value)
-        second, nano = divmod(value.time.nano_of_day, _NANOS)
-        return present_time(value.date.epoch_day * _DAY + second, nano, options, None)
+        second, nano = divmod(value.time.nano_of_day, NANOS_OF_SECOND)
+        return present_time(value.date.epoch_day * SECONDS_OF_DAY + second, nano, options, None)
 
     def accept(self, value: Any) -> LocalDateTime | None:
         return None if value is None else to_local_date_time(value)

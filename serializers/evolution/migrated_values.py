@@ -15,8 +15,10 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core import arrays, basic, temporal
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.composite import EnumSerializer, NullableSerializer
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer, PojoValue
+from state_processor.serializers.core.time_values import Instant, SqlTimestamp
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
@@ -220,7 +222,7 @@ class _Scalar:
     take: Callable[[Any], Any] = lambda content: content
 
 
-def _millis(moment: temporal.Instant) -> int:
+def _millis(moment: Instant) -> int:
     return moment.seconds * 1000 + moment.nano // 1_000_000
 
 
@@ -236,7 +238,7 @@ _SCALARS: Final = {
     "java.util.Date": _Scalar(temporal.MillisSerializer("DATE"), _millis),
     "java.sql.Date": _Scalar(temporal.MillisSerializer("SQL_DATE")),
     "java.sql.Time": _Scalar(temporal.MillisSerializer("SQL_TIME")),
-    "java.sql.Timestamp": _Scalar(temporal.SqlTimestampSerializer(), lambda v: temporal.SqlTimestamp(_millis(v), v.nano)),
+    "java.sql.Timestamp": _Scalar(temporal.SqlTimestampSerializer(), lambda v: SqlTimestamp(_millis(v), v.nano)),
     "java.time.Instant": _Scalar(temporal.InstantSerializer()),
 }
 """Classes that Flink has serializers for; the value may be null where the serializer knows it."""

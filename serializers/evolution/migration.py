@@ -36,20 +36,19 @@ from state_processor.serializers.core.collections import (
     SetSerializer,
     SetSerializerSnapshot,
 )
-from state_processor.serializers.core.composite import (
-    EitherSerializerSnapshot,
-    NullableSerializerSnapshot,
-    RowSerializerSnapshot,
-    TupleSerializerSnapshot,
-)
+from state_processor.serializers.core.either import EitherSerializerSnapshot
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
+from state_processor.serializers.core.nullable import NullableSerializerSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
-from state_processor.serializers.core.pojo import PojoSerializerSnapshot, SubclassSnapshot, described_classes
+from state_processor.serializers.core.pojo import PojoSerializerSnapshot, described_classes
+from state_processor.serializers.core.pojo_entries import SubclassSnapshot
+from state_processor.serializers.core.rows import RowSerializerSnapshot
+from state_processor.serializers.core.tuples import TupleSerializerSnapshot
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
-from state_processor.serializers.runtime.streaming import TTL_SNAPSHOTS
+from state_processor.serializers.runtime.ttl import TTL_SNAPSHOTS
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 
 FLINK_2: Final = 2

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from state_processor.serializers.core import arrays, composite
-from state_processor.serializers.runtime import streaming
+from state_processor.serializers.core import arrays, either
+from state_processor.serializers.runtime import two_phase_commit
 from state_processor.serializers.runtime.cep import NFA, OldSharedBufferNodeSerializer
 from state_processor.serializers.runtime.scala import SCALA
 
 RENAMED: Final = {
-    streaming.OLD_TWO_PHASE_COMMIT_SNAPSHOT: streaming.TWO_PHASE_COMMIT_SNAPSHOT,
-    composite.LEGACY_EITHER_SNAPSHOT: composite.EITHER_SNAPSHOT,
+    two_phase_commit.OLD_TWO_PHASE_COMMIT_SNAPSHOT: two_phase_commit.TWO_PHASE_COMMIT_SNAPSHOT,
+    either.LEGACY_EITHER_SNAPSHOT: either.EITHER_SNAPSHOT,
     arrays.GENERIC_ARRAY_CONFIG_SNAPSHOT: arrays.GENERIC_ARRAY_SNAPSHOT,
 }
 """The present names of classes whose values are what they were."""

@@ -25,15 +25,19 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.arrays import GenericArraySerializer
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.composite import EitherSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.core.either import EitherSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.templates import NestedSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import StateMigrationError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.runtime.streaming import TtlSerializer, WrappingSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
 

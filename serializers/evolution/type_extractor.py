@@ -18,8 +18,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import temporal
 from state_processor.serializers.core.arrays import GenericArraySerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.composite import EitherSerializer, NullableSerializer, TupleSerializer
+from state_processor.serializers.core.either import EitherSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo import KryoSerializer
 from state_processor.serializers.kryo.declared import java_type_of

@@ -12,15 +12,11 @@ import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.composite import (
-    ROW_KIND_FIELD,
-    ROW_KINDS,
-    EnumSerializer,
-    NullableSerializer,
-    RowSerializer,
-    TupleSerializer,
-)
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.encode.conversion import conform
@@ -30,7 +26,7 @@ from state_processor.serializers.kernel.encode.text import code_point, utf8_size
 from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.keys.encoded_hashes import Hashes, fold_long, hashes_of_encoded
 from state_processor.serializers.kryo import KryoSerializer
-from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer
 from state_processor.serializers.traversal import nested

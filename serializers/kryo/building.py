@@ -10,7 +10,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from state_processor.serializers.core.temporal import Instant, LocalDate, LocalDateTime, LocalTime
+from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime
 from state_processor.serializers.kryo import containers, contents, jdk, times
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape

@@ -9,7 +9,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from state_processor.serializers.core.basic import unscaled_and_scale
-from state_processor.serializers.core.temporal import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
+from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
 from state_processor.serializers.io import encode_modified_utf8
 from state_processor.serializers.java.object_input import read_java_object
 from state_processor.serializers.kryo import times

@@ -22,7 +22,7 @@ def java_type_of(serializer: TypeSerializer) -> JavaType:
 
 
 def _java_name(serializer: TypeSerializer) -> JavaType | None:
-    from state_processor.serializers.core import arrays, collections, composite, pojo
+    from state_processor.serializers.core import arrays, collections, enums, pojo
     from state_processor.serializers.kryo.serializer import KryoSerializer
 
     match serializer:
@@ -40,7 +40,7 @@ def _java_name(serializer: TypeSerializer) -> JavaType | None:
         case arrays.SimpleArraySerializer():
             element = java_type_of(serializer.element).name
             return JavaType.parse(f"{element}[]")
-        case composite.EnumSerializer():
+        case enums.EnumSerializer():
             if user_class(serializer.enum_class) is None:
                 register_kryo_class(serializer.enum_class, serializer.names)
             return JavaType(serializer.enum_class)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
-from state_processor.serializers.core.temporal import (
+from state_processor.serializers.core.time_values import (
     Instant,
     LocalDate,
     LocalDateTime,

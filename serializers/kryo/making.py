@@ -10,7 +10,14 @@ from operator import index
 from typing import Any, Final
 from uuid import UUID
 
-from state_processor.serializers.core.temporal import Instant, LocalDate, exact_millis, to_instant, to_local_date, to_local_time
+from state_processor.serializers.core.time_values import (
+    Instant,
+    LocalDate,
+    exact_millis,
+    to_instant,
+    to_local_date,
+    to_local_time,
+)
 from state_processor.serializers.kryo.values import BigInteger
 from state_processor.serializers.text_grammar import to_number
 

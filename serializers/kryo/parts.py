@@ -15,13 +15,16 @@ from state_processor.serializers.core.collections import (
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.core.composite import EitherSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.core.either import EitherSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
 
 Parts = Iterator[tuple[str, TypeSerializer]]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from state_processor.serializers.core.temporal import LocalDate, LocalDateTime, LocalTime, to_local_date_time, to_local_time
+from state_processor.serializers.core.time_values import LocalDate, LocalDateTime, LocalTime, to_local_date_time, to_local_time
 
 _SECOND: Final = 1_000_000_000
 _OFFSET: Final = r"Z|[+-][0-9][0-9]:[0-9][0-9](?::[0-9][0-9])?"

@@ -22,7 +22,7 @@ from state_processor.serializers.base import (
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
 from state_processor.serializers.core.collections import ListSerializer, NullFlagged
-from state_processor.serializers.core.composite import EitherValue, fields_text
+from state_processor.serializers.core.either import EitherValue
 from state_processor.serializers.core.templates import (
     ChoiceSerializer,
     DelegatingSerializer,
@@ -30,6 +30,7 @@ from state_processor.serializers.core.templates import (
     NestedSerializer,
     register_nested,
 )
+from state_processor.serializers.core.tuples import fields_text
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput

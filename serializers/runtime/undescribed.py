@@ -12,7 +12,7 @@ from state_processor.serializers.core.pojo import CLASS_FIELD, PojoSerializer, P
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 
 if TYPE_CHECKING:
     pass

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from state_processor.serializers.core.composite import ROW_KIND_FIELD, ROW_KINDS
+from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS
 from state_processor.serializers.decode_options import WIDEST, DecodeOptions
 from state_processor.serializers.errors import (
     CorruptSnapshotError,

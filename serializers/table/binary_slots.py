@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.core.temporal import LocalDate, present_date
+from state_processor.serializers.core.temporal import present_date
+from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.kernel.decode import ops

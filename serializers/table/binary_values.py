@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from typing import Any, Final, NamedTuple
 
-from state_processor.serializers.core.temporal import (
+from state_processor.serializers.core.temporal import present_time
+from state_processor.serializers.core.time_values import (
     Instant,
     LocalDate,
     LocalDateTime,
     LocalTime,
-    present_time,
     to_instant,
     to_local_date,
     to_local_date_time,
@@ -47,12 +47,12 @@ class Variant(NamedTuple):
 
 
 def to_epoch_day(value: Any) -> int:
-    """Days since 1970: a number as it is, or what :func:`~state_processor.serializers.core.temporal.to_local_date` takes."""
+    """Days since 1970: a number as it is, or what :func:`~state_processor.serializers.core.time_values.to_local_date` takes."""
     return value if isinstance(value, int) else to_local_date(value).epoch_day
 
 
 def to_millis_of_day(value: Any) -> int:
-    """Milliseconds of the day: a number as it is, or what :func:`~state_processor.serializers.core.temporal.to_local_time` takes.
+    """Milliseconds of the day: a number as it is, or what ``to_local_time`` of ``core.time_values`` takes.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from state_processor.serializers.base import (
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import MapSerializer, NullFlagged
-from state_processor.serializers.core.composite import NullableSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.templates import (
     FieldsSerializer,
     NestedDelegatingSerializer,
@@ -36,7 +36,7 @@ from state_processor.serializers.java.object_input import JavaInstance, JavaObje
 from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.registry import register_snapshot
-from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import worst_of_nested
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
 

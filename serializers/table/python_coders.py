@@ -23,7 +23,7 @@ from state_processor.serializers.core.basic import (
     StringSerializer,
 )
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
-from state_processor.serializers.core.composite import RowSerializer, TupleSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
@@ -32,6 +32,7 @@ from state_processor.serializers.core.temporal import (
     MillisSerializer,
     SqlTimestampSerializer,
 )
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.table.python_rows import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
 from state_processor.serializers.table.single_values import StringDataSerializer, TimestampDataSerializer

@@ -17,8 +17,9 @@ from state_processor.serializers.base import SimpleSerializer, TypeSerializer, T
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
-from state_processor.serializers.core.composite import RowSerializer
-from state_processor.serializers.core.temporal import LocalDate, present_date
+from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.temporal import present_date
+from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput

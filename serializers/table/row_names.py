@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.composite import RowSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.binary_format import RowSlot
 from state_processor.serializers.table.rowdata import RowDataSerializer

@@ -18,14 +18,14 @@ from state_processor.serializers.base import (
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.core.composite import ROW_KINDS
+from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.murmur import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
 from state_processor.serializers.registry import register_snapshot, register_snapshots
-from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
 from state_processor.serializers.table.logical_type_streams import serializer_object, type_object

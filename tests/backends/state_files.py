@@ -20,7 +20,8 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.runtime.streaming import TimerSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 LONG = NumberSerializer("LONG")
 INT = NumberSerializer("INT")

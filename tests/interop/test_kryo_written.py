@@ -26,7 +26,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.types import Types
 
 pytestmark = pytest.mark.interop

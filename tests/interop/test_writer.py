@@ -17,10 +17,12 @@ from state_processor.backends.write.assembly import NewOperator, SubtaskHandles,
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.composite import TupleSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 ADDRESS = "io.stateprocessor.interop.Address"

@@ -15,7 +15,7 @@ from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility, Verdict
-from state_processor.serializers.runtime.streaming import TtlAwareSerializerSnapshot
+from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot
 
 GOLDEN = Path(__file__).parent.parent / "fixtures" / "compatibility"
 VERSIONS = ("1.18.1", "1.20.5", "2.3.0")

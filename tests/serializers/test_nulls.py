@@ -9,7 +9,7 @@ from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.basic import StringValueSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types import Types
 
 WITH_NULL = [

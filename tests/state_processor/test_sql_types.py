@@ -13,7 +13,9 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.row_field_names import declared_names, with_names
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.sql_types import row_type, sql_type
 

@@ -25,7 +25,8 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.runtime.streaming import Timer, TimerSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import Timer, TimerSerializer
 from tests.corpus import FIXTURES
 
 BASES = ("orders-hashmap-native", "orders-hashmap-canonical", "orders-rocksdb-native", "orders-rocksdb-incremental")

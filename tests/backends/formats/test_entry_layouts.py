@@ -5,9 +5,10 @@ import pytest
 from state_processor.backends.formats.entry_layouts import framed_layout, heap_layout
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.composite import TupleSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.runtime.streaming import TimerSerializer, TimeWindowSerializer
+from state_processor.serializers.runtime.namespaces import TimeWindowSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 from tests.backends.state_files import INT, LONG, STRING, VOID
 
 WINDOW = TimeWindowSerializer()

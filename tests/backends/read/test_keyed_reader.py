@@ -24,9 +24,9 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.composite import TupleSerializer
 from state_processor.serializers.core.pojo import PojoField, PojoSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     NotFoundError,
@@ -34,7 +34,8 @@ from state_processor.serializers.errors import (
     StateProcessorError,
     UndecodableValueError,
 )
-from state_processor.serializers.runtime.streaming import GlobalWindowSerializer, TimeWindowSerializer, TtlSerializer
+from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from tests.backends.state_files import (
     INT,
     LONG,

@@ -14,7 +14,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.serializers.core.pojo import PojoField, PojoSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
-from state_processor.serializers.runtime.streaming import JavaSerializer
+from state_processor.serializers.runtime.java_objects import JavaSerializer
 from tests.backends.state_files import (
     INT,
     LONG,

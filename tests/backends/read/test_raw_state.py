@@ -19,7 +19,7 @@ from state_processor.backends.read.state_listing import operator_states
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from tests.corpus import FIXTURES
 
 KEY, VOID, LONG = StringSerializer(), VoidNamespaceSerializer(), NumberSerializer("LONG")

@@ -17,7 +17,7 @@ from state_processor.serializers.core.basic import NumberSerializer, StringSeria
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 FORMATS = ["hashmap-canonical", "rocksdb-canonical", "rocksdb-native", "hashmap-native", "rocksdb-incremental"]

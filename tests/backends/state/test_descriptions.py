@@ -15,7 +15,8 @@ from state_processor.backends.state.descriptions import describe_keyed, describe
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.runtime.streaming import TtlSerializer, WrappingSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from tests.backends import state_files as f
 from tests.backends.state_files import INT, LONG, STRING
 

@@ -18,9 +18,12 @@ from state_processor.backends.state.hash_inference import learn_hash_rule, misfi
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.core.arrays import BytesSerializer, PrimitiveArraySerializer
 from state_processor.serializers.core.basic import BigDecimalSerializer, CharSerializer, NumberSerializer, StringSerializer
-from state_processor.serializers.core.composite import EnumSerializer, NullableSerializer, RowSerializer, TupleSerializer
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import LocalDateSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.java import hashing

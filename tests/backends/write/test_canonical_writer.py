@@ -25,10 +25,11 @@ from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedState
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.core.composite import TupleSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
-from state_processor.serializers.runtime.streaming import TimeWindowSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import TimeWindowSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 
 LONG, INT, STRING, VOID = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription("total", "VALUE", LONG, VOID, value=LONG)

@@ -28,7 +28,7 @@ from state_processor.backends.write.entry_encoder import KeyedStateEncoder, writ
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError, WriteError
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 LONG = NumberSerializer("LONG")
 TOTAL = StateDescription("total", "VALUE", LONG, VoidNamespaceSerializer(), value=LONG)

@@ -21,7 +21,9 @@ from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.runtime.streaming import TimerSerializer, TtlSerializer, VoidNamespaceSerializer
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types import Types
 
 LOSSLESS = DecodeOptions(nanos="string", row_kind=True)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot
+from state_processor.serializers.avro.containers import AvroBranch
 from state_processor.serializers.avro.records import AVRO_SNAPSHOT, AvroSerializer, AvroSerializerSnapshot
-from state_processor.serializers.avro.types import AvroBranch
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     StateMigrationError,

@@ -16,7 +16,6 @@ from state_processor.serializers import DecodeOptions, TypeSerializer, read_seri
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import (
-    BASE,
     BigDecimalSerializer,
     BigIntegerSerializer,
     CharSerializer,
@@ -28,6 +27,7 @@ from state_processor.serializers.core.basic import (
     VoidSerializer,
 )
 from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.flink_packages import BASE
 
 PLAIN = DecodeOptions()
 BOOLEAN, BYTE, SHORT, INT = (NumberSerializer(n) for n in ("BOOLEAN", "BYTE", "SHORT", "INT"))

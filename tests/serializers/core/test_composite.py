@@ -37,26 +37,19 @@ from state_processor.serializers.core.arrays import (
     PrimitiveArraySerializer,
     string_array,
 )
-from state_processor.serializers.core.basic import BASE, NumberSerializer, StringSerializer
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.composite import (
-    LEGACY_EITHER_SNAPSHOT,
-    ROW_KINDS,
-    RUNTIME,
-    EitherSerializer,
-    EitherValue,
-    EnumSerializer,
-    GenericTypeSerializerSnapshot,
-    NullableSerializer,
-    RowSerializer,
-    RowValue,
-    Tuple0Serializer,
-    TupleSerializer,
-    UserCodeSerializer,
-)
+from state_processor.serializers.core.either import LEGACY_EITHER_SNAPSHOT, EitherSerializer, EitherValue
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.opaque import reason_end_unknown
-from state_processor.serializers.core.temporal import LocalDate, LocalDateSerializer
+from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
+from state_processor.serializers.core.temporal import LocalDateSerializer
+from state_processor.serializers.core.time_values import LocalDate
+from state_processor.serializers.core.tuples import Tuple0Serializer, TupleSerializer
+from state_processor.serializers.core.user_code import GenericTypeSerializerSnapshot, UserCodeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.flink_packages import BASE, RUNTIME
 from state_processor.serializers.registry import _REGISTERED
 
 PLAIN, WITH_KIND = DecodeOptions(), DecodeOptions(row_kind=True)

@@ -13,18 +13,14 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.core.temporal import (
-    Instant,
     InstantSerializer,
-    LocalDate,
     LocalDateSerializer,
-    LocalDateTime,
     LocalDateTimeSerializer,
-    LocalTime,
     LocalTimeSerializer,
     MillisSerializer,
-    SqlTimestamp,
     SqlTimestampSerializer,
 )
+from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, SqlTimestamp
 from state_processor.serializers.errors import CorruptSnapshotError, UndecodableValueError
 
 ERROR, TEXT, CUT = DecodeOptions(), DecodeOptions(nanos="string"), DecodeOptions(nanos="truncate")

@@ -11,7 +11,7 @@ import state_processor as sp
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, read_versioned_snapshot
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.composite import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
+from state_processor.serializers.core.either import EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT, EitherSerializerSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
@@ -22,10 +22,10 @@ from state_processor.serializers.evolution.type_extractor import inferred_by_fli
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
 from state_processor.serializers.runtime.scala import OptionSerializer
-from state_processor.serializers.runtime.streaming import (
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.runtime.two_phase_commit import (
     OLD_TWO_PHASE_COMMIT_SNAPSHOT,
     TWO_PHASE_COMMIT_SNAPSHOT,
-    TtlSerializer,
     TwoPhaseCommitStateSerializer,
 )
 

@@ -17,20 +17,19 @@ from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.composite import (
-    EitherSerializer,
-    EnumSerializer,
-    NullableSerializer,
-    RowSerializer,
-    TupleSerializer,
-)
+from state_processor.serializers.core.either import EitherSerializer
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer, PojoValue
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError
 from state_processor.serializers.evolution.resolution import PortableType, resolve
+from state_processor.serializers.runtime.namespaces import TimeWindowSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
-from state_processor.serializers.runtime.streaming import TimeWindowSerializer, TtlSerializer, TtlValue
+from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
 
 INT, LONG, BOOLEAN, DOUBLE = (NumberSerializer(n) for n in ("INT", "LONG", "BOOLEAN", "DOUBLE"))
 STRING = StringSerializer()

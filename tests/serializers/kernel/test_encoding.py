@@ -27,7 +27,7 @@ from state_processor.serializers.core.temporal import (
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.keys.hash_codes import column_hashes, hash_codes
-from state_processor.serializers.runtime.streaming import WrappingSerializer
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_values import TimestampData
 from state_processor.serializers.table.logical_types import (
     ArrayType,

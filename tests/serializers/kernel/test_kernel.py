@@ -34,13 +34,10 @@ from state_processor.serializers.core.collections import (
     NullFlagged,
     SetSerializer,
 )
-from state_processor.serializers.core.composite import (
-    EitherSerializer,
-    EnumSerializer,
-    NullableSerializer,
-    RowSerializer,
-    TupleSerializer,
-)
+from state_processor.serializers.core.either import EitherSerializer
+from state_processor.serializers.core.enums import EnumSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
@@ -49,6 +46,7 @@ from state_processor.serializers.core.temporal import (
     MillisSerializer,
     SqlTimestampSerializer,
 )
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode import ops

@@ -15,7 +15,7 @@ from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.scala import CaseClassSerializer
-from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.types import Types
 

@@ -8,7 +8,8 @@ import pytest
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapStateValue
-from state_processor.serializers.core.composite import NullableSerializer, TupleSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo import KryoSerializer, KryoValue

@@ -21,34 +21,39 @@ from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
-from state_processor.serializers.core.composite import TupleSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
-from state_processor.serializers.runtime.streaming import (
-    OLD_TWO_PHASE_COMMIT_SNAPSHOT,
-    TTL_SNAPSHOTS,
-    BufferEntry,
-    BufferEntrySerializer,
+from state_processor.serializers.runtime.java_objects import JavaSerializer
+from state_processor.serializers.runtime.namespaces import (
     CountWindowSerializer,
     GlobalWindowSerializer,
-    JavaSerializer,
-    SingleThreadAccessCheckingSnapshot,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+)
+from state_processor.serializers.runtime.stream_records import (
+    BufferEntry,
+    BufferEntrySerializer,
     StreamElement,
     StreamElementSerializer,
     TaggedUnion,
-    Timer,
-    TimerSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    Transaction,
+    UnionSerializer,
+)
+from state_processor.serializers.runtime.timers import Timer, TimerSerializer
+from state_processor.serializers.runtime.ttl import (
+    TTL_SNAPSHOTS,
     TtlAwareSerializerSnapshot,
     TtlSerializer,
     TtlValue,
-    TwoPhaseCommitState,
-    TwoPhaseCommitStateSerializer,
-    UnionSerializer,
-    VoidNamespaceSerializer,
     is_ttl_snapshot,
 )
+from state_processor.serializers.runtime.two_phase_commit import (
+    OLD_TWO_PHASE_COMMIT_SNAPSHOT,
+    Transaction,
+    TwoPhaseCommitState,
+    TwoPhaseCommitStateSerializer,
+)
+from state_processor.serializers.runtime.wrapping import SingleThreadAccessCheckingSnapshot
 
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
 VOID = VoidNamespaceSerializer()

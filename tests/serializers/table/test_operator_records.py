@@ -16,7 +16,7 @@ from state_processor.serializers.base import write_nested_snapshots
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.composite import RowValue
+from state_processor.serializers.core.rows import RowValue
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.table.logical_types import ArrayType, AtomicType, MapType, RowType, TextType, TimeType

@@ -16,7 +16,7 @@ from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer
 from state_processor.serializers.base import COMPOSITE_MAGIC, write_nested_snapshots
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.core.composite import ROW_KINDS
+from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     InvalidRowError,

@@ -13,7 +13,7 @@ from state_processor.backends.read.state_listing import find_operator, operator_
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.runtime.streaming import TtlSerializer
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types import Types
 from tests.corpus import FIXTURES, Case, all_cases, cases
 

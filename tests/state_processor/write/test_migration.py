@@ -25,7 +25,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.core.pojo import PojoValue
-from state_processor.serializers.core.temporal import LocalDate
+from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo import KryoValue, classes
 from state_processor.serializers.runtime.cep import (
@@ -35,8 +35,8 @@ from state_processor.serializers.runtime.cep import (
     OldSharedBufferNodeSerializer,
     SharedBufferEdgeSerializer,
 )
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
-from state_processor.serializers.runtime.streaming import VoidNamespaceSerializer
 from state_processor.write.engines import LocalEngine
 
 if TYPE_CHECKING:

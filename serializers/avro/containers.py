@@ -1,23 +1,19 @@
-"""Avro's types in Flink's own encoding of Avro data (Flink: ``DataOutputEncoder``, ``DataInputDecoder``).
-
-It is not Avro's binary encoding: numbers have a fixed width and are big-endian, text and bytes have an int length, a union's
-branch and an enum's constant are ints; arrays and maps come in blocks whose counts are varints.
+"""Avro's types that hold others: arrays, maps, unions and records.
 
 In Python a record is a dict, a map a list of pairs, and a value of a union with more than one branch beside null an
-:class:`AvroBranch`. Logical types keep their base values.
+:class:`AvroBranch`.
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
+from state_processor.serializers.avro.scalars import AvroNull, AvroString, AvroType
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -36,161 +32,6 @@ class AvroBranch(NamedTuple):
 
     branch: int
     value: Any
-
-
-class AvroType(TypeSerializer):
-    """A node of a schema. It is a part of a serializer, so it has no snapshot."""
-
-    smallest = 0
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer and has no snapshot of its own")
-
-
-class AvroNull(VoidSerializer):
-    """No bytes."""
-
-    length = smallest = 0
-
-    def __str__(self) -> str:
-        return "null"
-
-
-class AvroNumber(NumberSerializer):
-    """``boolean``, ``int``, ``long``, ``float``, ``double``."""
-
-    def __str__(self) -> str:
-        return self._number.name.lower()
-
-
-class AvroBytes(AvroType):
-    """``bytes``: an int length and the bytes."""
-
-    name = "bytes"
-    smallest = 4
-
-    def read(self, source: DataInput) -> Any:
-        return source.read_bytes(source.read_count("bytes"))
-
-    def write(self, value: Any, target: DataOutput) -> None:
-        target.write_int(len(value))
-        target.write_bytes(value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.binary()
-
-    def accept(self, value: Any) -> bytes:
-        return bytes.fromhex(value) if isinstance(value, str) else value
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BYTES, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BYTES, column)
-
-
-class AvroString(AvroType):
-    """``string``: an int length and UTF-8."""
-
-    name = "string"
-    smallest = 4
-
-    def read(self, source: DataInput) -> str:
-        start = source.position
-        try:
-            return source.read_bytes(source.read_count("bytes of text")).decode()
-        except UnicodeDecodeError as problem:
-            raise source.corrupt(f"not UTF-8: {problem.reason}", start) from None
-
-    def write(self, value: str, target: DataOutput) -> None:
-        data = value.encode()
-        target.write_int(len(data))
-        target.write_bytes(data)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string()
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.UTF8, column)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.UTF8, column)
-
-    def hash_code(self, value: str) -> int:
-        return hashing.of_units(struct.unpack(f"{len(value.encode())}b", value.encode()))
-
-
-class AvroFixed(AvroType):
-    """``fixed``: as many bytes as the schema says."""
-
-    def __init__(self, name: str, size: int) -> None:
-        self.name = name
-        self.length = self.smallest = size
-
-    def read(self, source: DataInput) -> bytes:
-        return source.read_bytes(self.length)
-
-    def write(self, value: bytes, target: DataOutput) -> None:
-        if len(value) != self.length:
-            raise ValueError(f"{len(value)} bytes for the fixed type {self.name} of {self.length}")
-        target.write_bytes(value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.binary()
-
-    def accept(self, value: Any) -> bytes:
-        return bytes.fromhex(value) if isinstance(value, str) else value
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.FIXED_BYTES, column, self.length)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.FIXED_BYTES, column, self.length)
-
-    def hash_code(self, value: bytes) -> int:
-        return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
-
-
-class AvroEnum(AvroType):
-    """``enum``: the index of a symbol. Python holds the symbol."""
-
-    length = smallest = 4
-
-    def __init__(self, name: str, symbols: Sequence[str]) -> None:
-        self.name = name
-        self.symbols = tuple(symbols)
-
-    def read(self, source: DataInput) -> str:
-        start = source.position
-        index = source.read_int()
-        if not 0 <= index < len(self.symbols):
-            raise source.corrupt(f"symbol {index} of {self.name}, whose schema has {len(self.symbols)}", start)
-        return self.symbols[index]
-
-    def write(self, value: str, target: DataOutput) -> None:
-        if value not in self.symbols:
-            raise ValueError(f"{value!r} is no symbol of {self.name}: it has {', '.join(self.symbols)}")
-        target.write_int(self.symbols.index(value))
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.string()
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        symbols = [s.encode() for s in self.symbols]
-        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
-        builder.op(ops.ENUM, column, first, len(symbols))
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        symbols = [s.encode() for s in self.symbols]
-        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
-        builder.op(encode_ops.ENUM, column, first, len(symbols))
-
-    def hash_code(self, value: str) -> int:
-        return self.symbols.index(value)
 
 
 class AvroArray(AvroType):

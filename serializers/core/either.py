@@ -1,0 +1,139 @@
+"""A value of one of two types (Flink: ``EitherSerializer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.flink_packages import RUNTIME
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.registry import register_snapshots
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+EITHER_SNAPSHOT: Final = f"{RUNTIME}JavaEitherSerializerSnapshot"
+LEGACY_EITHER_SNAPSHOT: Final = f"{RUNTIME}EitherSerializerSnapshot"
+
+
+class EitherValue(NamedTuple):
+    """``Either``: which side it is, and the value there."""
+
+    is_left: bool
+    value: Any
+
+
+class EitherSerializer(TypeSerializer):
+    """``Either``: a byte, 1 for left, and the value of that side.
+
+    Parameters
+    ----------
+    left, right
+        The serializers of both sides.
+    snapshot_class, version
+        How the snapshot was written, where that was not by a current Flink.
+    """
+
+    def __init__(
+        self, left: TypeSerializer, right: TypeSerializer, snapshot_class: str = EITHER_SNAPSHOT, version: int | None = None
+    ) -> None:
+        self.left = left
+        self.right = right
+        self._snapshot_class = snapshot_class
+        self._version = version
+        self.smallest = 1 + min(left.smallest, right.smallest)
+
+    def __str__(self) -> str:
+        return f"EITHER<{self.left},{self.right}>"
+
+    def read(self, source: DataInput) -> EitherValue:
+        is_left = source.read_boolean()
+        return EitherValue(is_left, (self.left if is_left else self.right).read(source))
+
+    def skip(self, source: DataInput) -> None:
+        (self.left if source.read_boolean() else self.right).skip(source)
+
+    def write(self, value: EitherValue, target: DataOutput) -> None:
+        is_left, inner = value
+        target.write_boolean(is_left)
+        (self.left if is_left else self.right).write(inner, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([("left", self.left.arrow_type(options)), ("right", self.right.arrow_type(options))])
+
+    def present(self, value: EitherValue, options: DecodeOptions) -> dict[str, Any]:
+        if value.is_left:
+            return {"left": self.left.present(value.value, options), "right": None}
+        return {"left": None, "right": self.right.present(value.value, options)}
+
+    def accept(self, value: Any) -> EitherValue:
+        if not isinstance(value, EitherValue):
+            left, right = value.get("left"), value.get("right")
+            if (left is None) == (right is None):
+                raise ValueError("exactly one of left and right must be there")
+            value = EitherValue(right is None, right if left is None else left)
+        return EitherValue(value.is_left, (self.left if value.is_left else self.right).accept(value.value))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        left, right = column.child(0), column.child(1)
+        builder.op(ops.VALID, column)
+        branch = builder.op(ops.BRANCH_ZERO)
+        with builder.field("left"):
+            self.left.emit(builder, left)
+        builder.fill_nulls(right)
+        end = builder.op(ops.JUMP)
+        builder.patch(branch, 0, builder.here)
+        with builder.field("right"):
+            self.right.emit(builder, right)
+        builder.fill_nulls(left)
+        builder.patch(end, 0, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        left, right = column.child(0), column.child(1)
+        with builder.unless(encode_ops.EITHER, column, left.index, right.index, 0, 0, 1, 0):
+            with builder.field("left"):
+                self.left.emit_encode(builder, left)
+            end = builder.op(encode_ops.JUMP)
+        with builder.field("right"):
+            self.right.emit_encode(builder, right)
+        builder.patch(end, 0, builder.here)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return EitherSerializerSnapshot(self._snapshot_class, [self.left.snapshot(), self.right.snapshot()], self._version)
+
+    def hash_code(self, value: EitherValue) -> int:
+        return (self.left if value.is_left else self.right).hash_code(value.value)
+
+
+class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`EitherSerializer`, under its present name and the one of Flink 1.7 (version 2)."""
+
+    def __init__(self, class_name: str, nested: Sequence[TypeSerializerSnapshot], version: int | None = None) -> None:
+        super().__init__(class_name, nested, version, version if version == 2 else None)
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
+        if version < 2:
+            raise UnsupportedFormatError(
+                f"{source.source}, offset {source.position}: version {version} of {class_name} holds Java objects of Flink 1.6 "
+                "and before; restore the snapshot with Flink 1.16 and take a new savepoint"
+            )
+        return super().read(class_name, version, source)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return EitherSerializer(nested[0], nested[1], self.class_name, self.version)
+
+    def continues_as(self, new: TypeSerializerSnapshot) -> bool:
+        return new.class_name in (self.class_name, EITHER_SNAPSHOT)
+
+
+register_snapshots((EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT), EitherSerializerSnapshot)

@@ -1,0 +1,115 @@
+"""Values that may be null, of serializers that write no null (Flink: ``NullableSerializer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import VARIABLE, CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flink_packages import RUNTIME
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import register_snapshot
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+NULLABLE_SNAPSHOT: Final = f"{RUNTIME}NullableSerializer$NullableSerializerSnapshot"
+
+
+class NullableSerializer(TypeSerializer):
+    """A byte, 1 for null, then the value, or as many bytes as pad a null to the length of a value.
+
+    Parameters
+    ----------
+    inner
+        The serializer of a value that is not null.
+    padding
+        Bytes after the flag of a null; 0 where nulls are not padded.
+    """
+
+    def __init__(self, inner: TypeSerializer, padding: int = 0) -> None:
+        self.inner = inner
+        self.padding = padding
+        self.length = 1 + padding if padding else VARIABLE
+        self.smallest = 1 + min(padding, inner.smallest)
+
+    def __str__(self) -> str:
+        return f"NULLABLE<{self.inner}>"
+
+    def read(self, source: DataInput) -> Any:
+        if source.read_boolean():
+            source.skip(self.padding, "padding of a null")
+            return None
+        return self.inner.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        if source.read_boolean():
+            source.skip(self.padding, "padding of a null")
+        else:
+            self.inner.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        target.write_boolean(value is None)
+        if value is None:
+            target.write_bytes(bytes(self.padding))
+        else:
+            self.inner.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.inner.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.inner.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return None if value is None else self.inner.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=True, padding=self.padding):
+            self.inner.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        with builder.null_flag(column, null_when=True, padding=self.padding):
+            self.inner.emit_encode(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return NullableSerializerSnapshot(self.padding, self.inner.snapshot())
+
+    def hash_code(self, value: Any) -> int:
+        return 0 if value is None else self.inner.hash_code(value)
+
+
+class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`NullableSerializer`."""
+
+    current_outer_version = 2
+
+    def __init__(self, padding: int, inner: TypeSerializerSnapshot) -> None:
+        super().__init__(NULLABLE_SNAPSHOT, [inner])
+        self.padding = padding
+
+    def read_outer(self, source: DataInput) -> None:
+        start = source.position
+        self.padding = source.read_int()
+        if self.padding < 0:
+            raise source.corrupt(f"a null can't be padded to {self.padding} bytes", start)
+
+    def write_outer(self, target: DataOutput) -> None:
+        target.write_int(self.padding)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return NullableSerializer(nested[0], self.padding)
+
+    def resolve_outer(self, new: NullableSerializerSnapshot) -> SchemaCompatibility:
+        if self.padding == new.padding:
+            return SchemaCompatibility.compatible_as_is()
+        return SchemaCompatibility.incompatible(f"nulls were padded to {self.padding} bytes, {new.padding} are wanted")
+
+
+register_snapshot(NULLABLE_SNAPSHOT, NullableSerializerSnapshot)

@@ -1,0 +1,219 @@
+"""Rows with kinds and nullable fields (Flink: ``RowSerializer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.arrays import (
+    BytesSerializer,
+    GenericArraySerializer,
+    PrimitiveArraySerializer,
+    SimpleArraySerializer,
+)
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
+from state_processor.serializers.core.nullable import NullableSerializer
+from state_processor.serializers.core.tuples import fields_text
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flink_packages import RUNTIME
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.registry import register_snapshot
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+ROW_SNAPSHOT: Final = f"{RUNTIME}RowSerializer$RowSerializerSnapshot"
+ROW_KINDS: Final = ("+I", "-U", "+U", "-D")
+"""Flink's short names of ``RowKind``, in the order of its byte values."""
+ROW_KIND_FIELD: Final = "row_kind"
+
+
+class RowValue(NamedTuple):
+    """``Row``: its kind (one of :data:`ROW_KINDS`) and its fields."""
+
+    kind: str
+    fields: tuple[Any, ...]
+
+
+class RowSerializer(TypeSerializer):
+    """``Row``: a bit mask of the kind and of null fields, then the fields that are there.
+
+    Parameters
+    ----------
+    fields
+        The serializers of the fields.
+    names
+        Names of the fields; snapshots do not hold them, and columns are then called ``f0``, ``f1``, ….
+    supports_row_kind
+        Whether the mask begins with two bits for the kind (Flink 1.11 and later).
+    outer_version
+        Version of the snapshot, where an older Flink wrote it.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[TypeSerializer],
+        names: Sequence[str] | None = None,
+        *,
+        supports_row_kind: bool = True,
+        outer_version: int | None = None,
+    ) -> None:
+        self.fields = tuple(fields)
+        self.names = None if names is None else tuple(names)
+        self.supports_row_kind = supports_row_kind
+        self._outer_version = outer_version
+        self._kind_bits = 2 if supports_row_kind else 0
+        self._bits = self._kind_bits + len(self.fields)
+        self._mask_size = (self._bits + 7) // 8
+        self.smallest = self._mask_size
+
+    def __str__(self) -> str:
+        return f"ROW<{fields_text(self.fields, self.names)}>"
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.names or tuple(f"f{i}" for i in range(len(self.fields)))
+
+    def _mask(self, source: DataInput) -> tuple[str, list[bool]]:
+        mask = source.read_bytes(self._mask_size, "bit mask of a row")
+        bits = [bool(mask[i >> 3] & 0x80 >> (i & 7)) for i in range(self._bits)]
+        if not self.supports_row_kind:
+            return ROW_KINDS[0], bits
+        return ROW_KINDS[bits[0] + 2 * bits[1]], bits[2:]
+
+    def read(self, source: DataInput) -> RowValue:
+        kind, nulls = self._mask(source)
+        return RowValue(kind, tuple(None if n else f.read(source) for f, n in zip(self.fields, nulls, strict=True)))
+
+    def skip(self, source: DataInput) -> None:
+        for f, null in zip(self.fields, self._mask(source)[1], strict=True):
+            if not null:
+                f.skip(source)
+
+    def write(self, value: RowValue, target: DataOutput) -> None:
+        kind, fields = value
+        index = ROW_KINDS.index(kind)
+        bits = [bool(index & 1), bool(index & 2)][: self._kind_bits] + [v is None for v in fields]
+        mask = bytearray(self._mask_size)
+        for i, bit in enumerate(bits):
+            mask[i >> 3] |= bit * (0x80 >> (i & 7))
+        target.write_bytes(mask)
+        for f, v in zip(self.fields, fields, strict=True):
+            if v is not None:
+                f.write(v, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        kind = [(ROW_KIND_FIELD, pa.string())] if options.row_kind else []
+        return pa.struct(kind + [(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
+
+    def present(self, value: RowValue, options: DecodeOptions) -> dict[str, Any]:
+        row: dict[str, Any] = {ROW_KIND_FIELD: value.kind} if options.row_kind else {}
+        for n, f, v in zip(self.field_names, self.fields, value.fields, strict=True):
+            row[n] = None if v is None else f.present(v, options)
+        return row
+
+    def accept(self, value: Any) -> RowValue:
+        kind, fields = ROW_KINDS[0], value
+        if isinstance(value, RowValue):
+            kind, fields = value
+        elif isinstance(value, Mapping):
+            kind = value.get(ROW_KIND_FIELD) or kind
+            _, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
+        return RowValue(kind, tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, fields, strict=True)))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        mask = builder.register()
+        builder.op(ops.MASK, column, mask, self._bits)
+        builder.op(ops.VALID, column)
+        first = int(builder.options.row_kind)
+        if first and self.supports_row_kind:
+            builder.op(ops.ROW_KIND, column.child(0), mask, builder.constant("".join(ROW_KINDS).encode()))
+        elif first:
+            builder.text(column.child(0), ROW_KINDS[0])
+        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
+            child = column.child(first + i)
+            with builder.field(name):
+                test = builder.op(ops.MASK_NULL, child, mask, *builder.null_range(child), 0, self._kind_bits + i)
+                f.emit(builder, child)
+                builder.patch(test, 3, builder.here)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        kind = column.find(ROW_KIND_FIELD)
+        children = column.children[0 if kind is None else 1 :]
+        names = builder.constant("".join(ROW_KINDS).encode())
+        first = builder.aux([(c.index, 0, 0, 0) for c in children])
+        kind_index = -1 if kind is None else kind.index
+        builder.op(encode_ops.MASK, column, first, len(children), self._kind_bits, 0, kind_index, names)
+        for name, f, child in zip(self.field_names, self.fields, children, strict=True):
+            with builder.field(name), builder.unless(encode_ops.SKIP_NULL, child):
+                f.emit_encode(builder, child)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        nested = [f.snapshot() for f in self.fields]
+        return RowSerializerSnapshot(nested, supports_row_kind=self.supports_row_kind, outer_version=self._outer_version)
+
+    def hash_code(self, value: RowValue) -> int:
+        """``Row.hashCode`` since Flink 1.11, of a row whose fields have positions."""
+        fields = (_row_field_hash(f, v) for f, v in zip(self.fields, value.fields, strict=True))
+        return hashing.wrap(31 * ROW_KINDS.index(value.kind) + hashing.of_units(fields, start=1))
+
+
+def _row_field_hash(serializer: TypeSerializer, value: Any) -> int:
+    """The hash of a field of a row: that of Java's deep array hash, which lists and maps follow as well."""
+    if value is None:
+        return 0
+    match serializer:
+        case NullableSerializer():
+            return _row_field_hash(serializer.inner, value)
+        case MapSerializer():
+            entries = (_row_field_hash(serializer.key, k) ^ _row_field_hash(serializer.value.inner, v) for k, v in value)
+            return hashing.wrap(1 + sum(entries))
+        case PrimitiveArraySerializer() | BytesSerializer():
+            return hashing.wrap(31 + serializer.content_hash(value))
+        case SimpleArraySerializer() | GenericArraySerializer():
+            return hashing.of_units((_row_field_hash(serializer.element, v) for v in value), start=1)
+        case ListSerializer() if not isinstance(serializer, SetSerializer):
+            return hashing.of_units((_row_field_hash(serializer.element, v) for v in value), start=1)
+    return hashing.wrap(31 + serializer.hash_code(value))
+
+
+class RowSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`RowSerializer`; its outer version says, or says where it stands, whether rows have kinds."""
+
+    current_outer_version = 4
+
+    def __init__(
+        self, nested: Sequence[TypeSerializerSnapshot], *, supports_row_kind: bool = True, outer_version: int | None = None
+    ) -> None:
+        super().__init__(ROW_SNAPSHOT, nested, outer_version=outer_version)
+        self.supports_row_kind = supports_row_kind
+
+    def read_outer(self, source: DataInput) -> None:
+        self.supports_row_kind = source.read_boolean() if self.outer_version >= 4 else self.outer_version == 3
+
+    def write_outer(self, target: DataOutput) -> None:
+        if self.outer_version >= 4:
+            target.write_boolean(self.supports_row_kind)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return RowSerializer(nested, supports_row_kind=self.supports_row_kind, outer_version=self.outer_version)
+
+    def resolve_outer(self, new: RowSerializerSnapshot) -> SchemaCompatibility:
+        if self.supports_row_kind == new.supports_row_kind:
+            return SchemaCompatibility.compatible_as_is()
+        return SchemaCompatibility.compatible_after_migration()
+
+
+register_snapshot(ROW_SNAPSHOT, RowSerializerSnapshot)

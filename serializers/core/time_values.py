@@ -1,0 +1,234 @@
+"""Values of dates and times, and their ISO texts.
+
+Python's own ``datetime`` holds neither nanoseconds nor years outside 1 to 9999, so that decoded values are small tuples of
+Java's fields; ``str`` of them is what Java's ``toString`` prints. All points in time are in UTC.
+"""
+
+from __future__ import annotations
+
+import calendar
+from datetime import UTC, date, datetime, time
+from typing import Any, Final, NamedTuple
+
+from state_processor.serializers import text_grammar
+
+SECONDS_OF_DAY: Final = 86_400
+MILLIS_OF_DAY: Final = SECONDS_OF_DAY * 1000
+NANOS_OF_SECOND: Final = 1_000_000_000
+EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_DAY: Final = EPOCH.toordinal()
+INSTANT_MIN: Final = -31_557_014_167_219_200
+INSTANT_MAX: Final = 31_556_889_864_403_199
+
+
+class LocalDate(NamedTuple):
+    """``java.time.LocalDate``: a day of the proleptic Gregorian calendar, of any year."""
+
+    year: int
+    month: int
+    day: int
+
+    def __str__(self) -> str:
+        sign = "-" if self.year < 0 else "+" if self.year > 9999 else ""
+        return f"{sign}{abs(self.year):04}-{self.month:02}-{self.day:02}"
+
+    @property
+    def epoch_day(self) -> int:
+        """Days since 1970-01-01."""
+        cycles, year = divmod(self.year - 1, 400)
+        return date(year + 1, self.month, self.day).toordinal() + cycles * 146_097 - _EPOCH_DAY
+
+    @classmethod
+    def of_epoch_day(cls, day: int) -> LocalDate:
+        """The inverse of :attr:`epoch_day`."""
+        cycles, of_cycle = divmod(day + _EPOCH_DAY - 1, 146_097)
+        found = date.fromordinal(of_cycle + 1)
+        return cls(found.year + 400 * cycles, found.month, found.day)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether Java would accept the fields."""
+        return (
+            -999_999_999 <= self.year <= 999_999_999
+            and 1 <= self.month <= 12
+            and 1 <= self.day <= calendar.monthrange((self.year - 1) % 400 + 1, self.month)[1]
+        )
+
+
+class LocalTime(NamedTuple):
+    """``java.time.LocalTime``: a time of day in nanoseconds."""
+
+    hour: int
+    minute: int
+    second: int
+    nano: int
+
+    def __str__(self) -> str:
+        text = f"{self.hour:02}:{self.minute:02}"
+        return text + f":{self.second:02}{_fraction(self.nano)}" if self.second or self.nano else text
+
+    @property
+    def nano_of_day(self) -> int:
+        """Nanoseconds since midnight."""
+        return (self.hour * 3600 + self.minute * 60 + self.second) * NANOS_OF_SECOND + self.nano
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether Java would accept the fields."""
+        return 0 <= self.hour < 24 and 0 <= self.minute < 60 and 0 <= self.second < 60 and 0 <= self.nano < NANOS_OF_SECOND
+
+
+class LocalDateTime(NamedTuple):
+    """``java.time.LocalDateTime``: date and time without a zone."""
+
+    date: LocalDate
+    time: LocalTime
+
+    def __str__(self) -> str:
+        return f"{self.date}T{self.time}"
+
+
+class Instant(NamedTuple):
+    """``java.time.Instant``: seconds since 1970-01-01T00:00:00Z and nanoseconds of the second."""
+
+    seconds: int
+    nano: int
+
+    def __str__(self) -> str:
+        day, second = divmod(self.seconds, SECONDS_OF_DAY)
+        clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+        return f"{LocalDate.of_epoch_day(day)}T{clock}{_fraction(self.nano)}Z"
+
+
+class SqlTimestamp(NamedTuple):
+    """``java.sql.Timestamp``: milliseconds since 1970-01-01T00:00:00Z and nanoseconds of the second (not of the millisecond)."""
+
+    millis: int
+    nano: int
+
+    @property
+    def instant(self) -> Instant:
+        """The point in time; its fraction is ``nano`` alone, as ``Timestamp.setNanos`` has it."""
+        return Instant(self.millis // 1000, self.nano)
+
+    def __str__(self) -> str:
+        return str(self.instant)
+
+
+def _fraction(nano: int) -> str:
+    """Three, six or nine digits, or none."""
+    if not nano:
+        return ""
+    digits = f"{nano:09}"
+    for end in (3, 6):
+        if not int(digits[end:]):
+            return f".{digits[:end]}"
+    return f".{digits}"
+
+
+def _date_of(text: Any) -> LocalDate:
+    match = text_grammar.DATE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{text!r} is no date like 2024-02-29")
+    return LocalDate(*map(int, match.groups()))
+
+
+def to_local_date(value: Any) -> LocalDate:
+    """A day from what a column, JSON or a user may hold it as: a date, or its ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalDate):
+        found = value
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        found = LocalDate(value.year, value.month, value.day)
+    else:
+        found = _date_of(value)
+    if not found.is_valid:
+        raise ValueError(f"there is no day {found}")
+    return found
+
+
+def to_local_time(value: Any) -> LocalTime:
+    """A time of day from a time or its ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalTime):
+        found = value
+    elif isinstance(value, time) and value.tzinfo is None:
+        found = LocalTime(value.hour, value.minute, value.second, value.microsecond * 1000)
+    else:
+        match = text_grammar.CLOCK.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise ValueError(f"{value!r} is no time of day like 08:30:00.5")
+        hour, minute, second, fraction = match.groups("0")
+        found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
+    if not found.is_valid:
+        raise ValueError(f"there is no time of day {found}")
+    return found
+
+
+def to_local_date_time(value: Any) -> LocalDateTime:
+    """A date and time without zone from a ``datetime`` without one, or from ISO text.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, LocalDateTime):
+        return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
+    match = text_grammar.LOCAL.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is no date and time without a zone, like 2024-02-29T08:30:00.5")
+    return LocalDateTime(to_local_date(match["date"]), to_local_time(match["clock"] or "00:00"))
+
+
+def to_instant(value: Any) -> Instant:
+    """A point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if isinstance(value, Instant):
+        found = value
+    elif isinstance(value, datetime) and value.tzinfo is not None:
+        delta = value.astimezone(UTC).replace(tzinfo=None) - EPOCH
+        found = Instant(delta.days * SECONDS_OF_DAY + delta.seconds, delta.microseconds * 1000)
+    elif isinstance(value, str) and (match := text_grammar.INSTANT.fullmatch(value)):
+        day, clock = match["date"], match["clock"]
+        date_of = _date_of(day)  # an instant may be in years that a local date does not reach
+        if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
+            raise ValueError(f"there is no day {day}")
+        second, nano = divmod(to_local_time(clock).nano_of_day, NANOS_OF_SECOND)
+        found = Instant(date_of.epoch_day * SECONDS_OF_DAY + second, nano)
+    else:
+        raise ValueError(f"{value!r} is no point in time like 2024-02-29T08:30:00Z")
+    if not (INSTANT_MIN <= found.seconds <= INSTANT_MAX and 0 <= found.nano < NANOS_OF_SECOND):
+        raise ValueError(f"there is no instant {tuple(found)}")
+    return found
+
+
+def exact_millis(value: Instant) -> int:
+    """Milliseconds since 1970.
+
+    Raises
+    ------
+    ValueError
+        If the point in time has smaller digits.
+    """
+    millis, rest = divmod(value.nano, 1_000_000)
+    if rest:
+        raise ValueError(f"{value} has more digits than milliseconds hold")
+    return value.seconds * 1000 + millis

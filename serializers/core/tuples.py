@@ -1,0 +1,165 @@
+"""Tuples (Flink: ``TupleSerializer``, ``Tuple0Serializer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    VARIABLE,
+    CompositeTypeSerializerSnapshot,
+    SimpleSerializer,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    register_simple,
+)
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flink_packages import RUNTIME
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java import hashing
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.registry import register_snapshot
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+TUPLE: Final = "org.apache.flink.api.java.tuple.Tuple"
+TUPLE_SNAPSHOT: Final = f"{RUNTIME}TupleSerializerSnapshot"
+TUPLE0_SNAPSHOT: Final = f"{RUNTIME}Tuple0SerializerSnapshot"
+
+
+def fields_text(serializers: Sequence[TypeSerializer], names: Sequence[str] | None = None) -> str:
+    """``STRING,INT``, or ``a:STRING,b:INT`` with names."""
+    if names is None:
+        return ",".join(map(str, serializers))
+    return ",".join(f"{n}:{s}" for n, s in zip(names, serializers, strict=True))
+
+
+class TupleSerializer(TypeSerializer):
+    """``Tuple1`` to ``Tuple25``: the fields one after the other, without nulls of its own.
+
+    Parameters
+    ----------
+    fields
+        The serializers of the fields.
+    tuple_class
+        The Java class, where it is not the ``TupleN`` of that many fields but a subclass.
+    """
+
+    def __init__(self, fields: Sequence[TypeSerializer], tuple_class: str = "") -> None:
+        self.fields = tuple(fields)
+        self.tuple_class = tuple_class or f"{TUPLE}{len(self.fields)}"
+        lengths = [f.length for f in self.fields]
+        self.length = sum(lengths) if all(n > 0 for n in lengths) else VARIABLE
+        self.smallest = sum(f.smallest for f in self.fields)
+
+    def __str__(self) -> str:
+        return f"TUPLE<{fields_text(self.fields)}>"
+
+    def read(self, source: DataInput) -> tuple[Any, ...]:
+        return tuple(f.read(source) for f in self.fields)
+
+    def skip(self, source: DataInput) -> None:
+        for f in self.fields:
+            f.skip(source)
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        for f, v in zip(self.fields, value, strict=True):
+            f.write(v, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([(f"f{i}", f.arrow_type(options)) for i, f in enumerate(self.fields)])
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
+        return {f"f{i}": f.present(v, options) for i, (f, v) in enumerate(zip(self.fields, value, strict=True))}
+
+    def accept(self, value: Any) -> tuple[Any, ...]:
+        names = [f"f{i}" for i in range(len(self.fields))]
+        parts = fields_in_order(value, names, "a value") if isinstance(value, Mapping) else value
+        return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.VALID, column)
+        for i, f in enumerate(self.fields):
+            with builder.field(f"f{i}"):
+                f.emit(builder, column.child(i))
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(encode_ops.REQUIRE, column)
+        for i, f in enumerate(self.fields):
+            with builder.field(f"f{i}"):
+                f.emit_encode(builder, column.child(i))
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return TupleSerializerSnapshot(self.tuple_class, [f.snapshot() for f in self.fields])
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return hashing.of_units(0 if v is None else f.hash_code(v) for f, v in zip(self.fields, value, strict=True))
+
+
+class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot):
+    """Of :class:`TupleSerializer`. The tuple class takes no part in compatibility, as in Flink."""
+
+    current_outer_version = 2
+
+    def __init__(self, tuple_class: str, nested: Sequence[TypeSerializerSnapshot], class_name: str = TUPLE_SNAPSHOT) -> None:
+        super().__init__(class_name, nested)
+        self.tuple_class = tuple_class
+
+    def read_outer(self, source: DataInput) -> None:
+        self.tuple_class = source.read_utf()
+
+    def write_outer(self, target: DataOutput) -> None:
+        target.write_utf(self.tuple_class)
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return TupleSerializer(nested, self.tuple_class)
+
+
+class Tuple0Serializer(SimpleSerializer):
+    """``Tuple0``: one byte, 42."""
+
+    snapshot_class = TUPLE0_SNAPSHOT
+    length = smallest = 1
+    _byte = 42
+
+    def __str__(self) -> str:
+        return "TUPLE<>"
+
+    def read(self, source: DataInput) -> tuple[()]:
+        byte = source.read_unsigned_byte()
+        if byte != self._byte:
+            raise source.corrupt(f"byte {self._byte} of a Tuple0 expected, found {byte}", source.position - 1)
+        return ()
+
+    def write(self, value: Sequence[Any], target: DataOutput) -> None:
+        target.write_byte(self._byte)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([])
+
+    def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
+        return {}
+
+    def accept(self, value: Any) -> tuple[()]:
+        return ()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.EXPECT, column, self._byte)
+        builder.op(ops.VALID, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(bytes([self._byte]))
+
+    def hash_code(self, value: Sequence[Any]) -> int:
+        return 0
+
+
+register_snapshot(TUPLE_SNAPSHOT, TupleSerializerSnapshot)
+register_simple(Tuple0Serializer())

@@ -1,0 +1,106 @@
+"""Values of classes that write themselves (Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.flink_packages import RUNTIME
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.registry import register_snapshots
+
+
+class _UserCode(NamedTuple):
+    """What tells one serializer of values that write themselves from another."""
+
+    name: str
+    method: str
+
+
+_USER_CODE: Final = {
+    f"{RUNTIME}ValueSerializer$ValueSerializerSnapshot": _UserCode("VALUE", "Value.write"),
+    f"{RUNTIME}CopyableValueSerializer$CopyableValueSerializerSnapshot": _UserCode("COPYABLE_VALUE", "Value.write"),
+    f"{RUNTIME}WritableSerializer$WritableSerializerSnapshot": _UserCode("WRITABLE", "Writable.write"),
+}
+
+
+class UserCodeSerializer(TypeSerializer):
+    """Of a class that writes itself (Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``).
+
+    What the bytes mean stands in the user's class alone, so that a value can neither be decoded nor stepped over. Users who
+    know it register a reader for the snapshot class that restores a serializer of their own.
+
+    Parameters
+    ----------
+    type_class
+        The user's Java class.
+    snapshot_class
+        Which of the three serializers it is.
+    """
+
+    smallest = 0
+    can_find_end = False
+
+    def __init__(self, type_class: str, snapshot_class: str) -> None:
+        self.type_class = type_class
+        self._snapshot_class = snapshot_class
+
+    def __str__(self) -> str:
+        return f"{_USER_CODE[self._snapshot_class].name}<{self.type_class}>"
+
+    @property
+    def reason(self) -> str:
+        """Why values can't be decoded, and what to do."""
+        return (
+            f"how {self.type_class} is written stands in its own method {_USER_CODE[self._snapshot_class].method}; "
+            f"register_snapshot({self._snapshot_class!r}, …) with a reader whose serializer knows it"
+        )
+
+    def _refuse(self) -> NoReturn:
+        raise UnsupportedFormatError(f"{self}: {self.reason}")
+
+    def read(self, source: DataInput) -> Any:
+        self._refuse()
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self._refuse()
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return GenericTypeSerializerSnapshot(self._snapshot_class, self.type_class)
+
+
+class GenericTypeSerializerSnapshot(TypeSerializerSnapshot):
+    """Of a serializer that is configured by one class (Flink: ``GenericTypeSerializerSnapshot``)."""
+
+    current_version = 2
+
+    def __init__(self, class_name: str, type_class: str, version: int | None = None) -> None:
+        super().__init__(class_name, version)
+        self.type_class = type_class
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> GenericTypeSerializerSnapshot:
+        return cls(class_name, source.read_utf(), version)
+
+    def write(self, target: DataOutput) -> None:
+        target.write_utf(self.type_class)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return UserCodeSerializer(self.type_class, self.class_name)
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, GenericTypeSerializerSnapshot)
+        if self.type_class == new.type_class:
+            return SchemaCompatibility.compatible_as_is()
+        return SchemaCompatibility.incompatible(f"values of {self.type_class} were written, {new.type_class} is wanted")
+
+
+register_snapshots(_USER_CODE, GenericTypeSerializerSnapshot)

@@ -1,0 +1,107 @@
+"""Namespaces of keyed state: ``VoidNamespace`` and windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer, register_simple
+from state_processor.serializers.core.basic import NumberSerializer, VoidSerializer
+from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsSerializer, SimpleDelegatingSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flink_packages import STATE, TABLE_WINDOWS, WINDOWS
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.decode import ops
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+class VoidNamespaceSerializer(VoidSerializer):
+    """``VoidNamespace``: one byte, although Flink says that it has none.
+
+    The length of 0 decides that no length is appended to a key before it, so that it has to stay.
+    """
+
+    snapshot_class = f"{STATE}VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
+    length = 0
+    smallest = 1
+
+    def __str__(self) -> str:
+        return "VOID_NAMESPACE"
+
+    def read(self, source: DataInput) -> None:
+        source.skip(1, "void namespace")
+
+    def skip(self, source: DataInput) -> None:
+        source.skip(1, "void namespace")
+
+    def write(self, value: None, target: DataOutput) -> None:
+        target.write_byte(0)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.SKIP, column, 1)
+        builder.fill_nulls(column)
+
+
+class TimeWindow(NamedTuple):
+    """``TimeWindow``: first millisecond, and the one after the last."""
+
+    start: int
+    end: int
+
+
+class TimeWindowSerializer(SimpleDelegatingSerializer):
+    """``TimeWindow`` of the DataStream and the Table API: start and end as longs."""
+
+    snapshot_class = f"{WINDOWS}TimeWindow$Serializer$TimeWindowSerializerSnapshot"
+    content = FieldsSerializer(TimeWindow, {"start": EpochMillisSerializer(), "end": EpochMillisSerializer()})
+
+    def __str__(self) -> str:
+        return "TIME_WINDOW"
+
+
+class GlobalWindowSerializer(SimpleSerializer):
+    """``GlobalWindow``: one byte. A column is of windows, all null."""
+
+    snapshot_class = f"{WINDOWS}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot"
+    length = smallest = 1
+
+    def __str__(self) -> str:
+        return "GLOBAL_WINDOW"
+
+    def read(self, source: DataInput) -> None:
+        source.skip(1, "global window")
+
+    def write(self, value: None, target: DataOutput) -> None:
+        target.write_byte(0)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return TimeWindowSerializer().arrow_type(options)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.op(ops.SKIP, column, 1)
+        builder.fill_nulls(column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(self.serialize(None))
+
+
+class CountWindowSerializer(NumberSerializer):
+    """``CountWindow`` of the Table API: its number, a long."""
+
+    def __init__(self) -> None:
+        super().__init__("LONG", f"{TABLE_WINDOWS}CountWindow$Serializer$CountWindowSerializerSnapshot")
+
+    def __str__(self) -> str:
+        return "COUNT_WINDOW"
+
+
+register_simple(VoidNamespaceSerializer())
+for _home in (WINDOWS, TABLE_WINDOWS):
+    register_simple(TimeWindowSerializer(f"{_home}TimeWindow$Serializer$TimeWindowSerializerSnapshot"))
+    register_simple(GlobalWindowSerializer(f"{_home}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot"))
+register_simple(CountWindowSerializer())

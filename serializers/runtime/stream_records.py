@@ -1,0 +1,202 @@
+"""Records that operators of the DataStream API keep: of joins, of windows with an evictor, of asynchronous operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import VARIABLE, TypeSerializer
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.templates import (
+    ChoiceSerializer,
+    FieldsSerializer,
+    NestedDelegatingSerializer,
+    NestedSerializer,
+    emit_choice,
+    register_nested,
+)
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flink_packages import STREAMING
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.decode import ops
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+
+
+class BufferEntry(NamedTuple):
+    """A record that an interval join keeps, and whether it has found a partner."""
+
+    has_been_joined: bool
+    element: Any
+
+
+class BufferEntrySerializer(NestedDelegatingSerializer):
+    """A record of an interval join (Flink: ``IntervalJoinOperator.BufferEntrySerializer``)."""
+
+    snapshot_class = f"{STREAMING}api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot"
+
+    def __init__(self, element: TypeSerializer) -> None:
+        fields = {"has_been_joined": NumberSerializer("BOOLEAN"), "element": element}
+        super().__init__(FieldsSerializer(BufferEntry, fields), element)
+        self.element = element
+        self.length = VARIABLE
+
+    def __str__(self) -> str:
+        return f"BUFFER_ENTRY<{self.element}>"
+
+
+class TaggedUnion(NamedTuple):
+    """A record of one of two inputs: 1 or 2, and the record."""
+
+    tag: int
+    value: Any
+
+
+class UnionSerializer(ChoiceSerializer):
+    """A record of one of two inputs (Flink: ``CoGroupedStreams.UnionSerializer``): a byte 1 or 2, and the record."""
+
+    snapshot_class = f"{STREAMING}api.datastream.CoGroupedStreams$UnionSerializerSnapshot"
+    outer_version = 2
+    names = ("one", "two")
+    markers = (1, 2)
+    value_class = TaggedUnion
+
+    def __str__(self) -> str:
+        return f"UNION<{self.nested[0]},{self.nested[1]}>"
+
+
+class StreamElement(NamedTuple):
+    """A record or an event of a stream.
+
+    Parameters
+    ----------
+    tag
+        What it is, a key of :data:`STREAM_ELEMENTS`.
+    timestamp
+        Its time in milliseconds, where it has one.
+    record
+        The record.
+    rest
+        The bytes of its other fields.
+    """
+
+    tag: int
+    timestamp: int | None = None
+    record: Any = None
+    rest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamElementKind:
+    """The layout of a stream element after its tag: bytes, time, bytes, record."""
+
+    name: str
+    before: int = 0
+    has_timestamp: bool = False
+    after: int = 0
+    has_record: bool = False
+
+
+STREAM_ELEMENTS: Final = {
+    0: _StreamElementKind("record", has_timestamp=True, has_record=True),
+    1: _StreamElementKind("record", has_record=True),
+    2: _StreamElementKind("watermark", has_timestamp=True),
+    3: _StreamElementKind("latency_marker", has_timestamp=True, after=20),  # operator id, subtask
+    4: _StreamElementKind("watermark_status", after=4),
+    5: _StreamElementKind("record_attributes", after=1),
+    6: _StreamElementKind("internal_watermark", before=4, has_timestamp=True),  # subpartition
+}
+"""Stream elements by tag."""
+
+
+class StreamElementSerializer(NestedSerializer):
+    """A record with or without time, a watermark, or another event (Flink: ``StreamElementSerializer``).
+
+    Windows with an evictor and asynchronous operators keep them. A column is a struct of ``kind``, ``timestamp``
+    (milliseconds) and ``record``.
+    """
+
+    snapshot_class = f"{STREAMING}runtime.streamrecord.StreamElementSerializer$StreamElementSerializerSnapshot"
+    outer_version = 2
+    smallest = 2
+
+    def __init__(self, record: TypeSerializer) -> None:
+        super().__init__(record)
+        self.record = record
+        self.smallest = 1 + min(record.smallest, 1)
+
+    def __str__(self) -> str:
+        return f"STREAM_RECORD<{self.record}>"
+
+    def _kind(self, source: DataInput) -> tuple[int, _StreamElementKind]:
+        tag = source.read_unsigned_byte()
+        kind = STREAM_ELEMENTS.get(tag)
+        if kind is None:
+            raise source.corrupt(f"{tag} is no known tag of a stream element", source.position - 1)
+        return tag, kind
+
+    def read(self, source: DataInput) -> StreamElement:
+        tag, kind = self._kind(source)
+        before = source.read_bytes(kind.before)
+        timestamp = source.read_long() if kind.has_timestamp else None
+        after = source.read_bytes(kind.after)
+        return StreamElement(tag, timestamp, self.record.read(source) if kind.has_record else None, before + after)
+
+    def skip(self, source: DataInput) -> None:
+        _, kind = self._kind(source)
+        source.skip(kind.before + 8 * kind.has_timestamp + kind.after)
+        if kind.has_record:
+            self.record.skip(source)
+
+    def write(self, value: StreamElement, target: DataOutput) -> None:
+        tag, timestamp, record, rest = value
+        kind = STREAM_ELEMENTS[tag]
+        target.write_byte(tag)
+        target.write_bytes(rest[: kind.before])
+        if timestamp is not None:
+            target.write_long(timestamp)
+        target.write_bytes(rest[kind.before :])
+        if kind.has_record:
+            self.record.write(record, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.struct([("kind", pa.string()), ("timestamp", pa.int64()), ("record", self.record.arrow_type(options))])
+
+    def present(self, value: StreamElement, options: DecodeOptions) -> dict[str, Any]:
+        kind = STREAM_ELEMENTS[value.tag]
+        record = self.record.present(value.record, options) if kind.has_record else None
+        return {"kind": kind.name, "timestamp": value.timestamp, "record": record}
+
+    def accept(self, value: Any) -> StreamElement:
+        """See :meth:`TypeSerializer.accept`; columns do not hold all of an event, so that only records come back."""
+        if isinstance(value, StreamElement):
+            kind = STREAM_ELEMENTS[value.tag]
+            return value._replace(record=self.record.accept(value.record)) if kind.has_record else value
+        if value["kind"] != STREAM_ELEMENTS[0].name:
+            raise ValueError(f"a {value['kind']} can't be made from a column; records alone can")
+        tag = 1 if value["timestamp"] is None else 0
+        return StreamElement(tag, value["timestamp"], self.record.accept(value["record"]))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        def element(kind: _StreamElementKind) -> None:
+            builder.op(ops.VALID, column)
+            builder.text(column.named("kind"), kind.name)
+            builder.op(ops.SKIP, column, kind.before)
+            if kind.has_timestamp:
+                builder.op(ops.INT64, column.named("timestamp"))
+            builder.op(ops.SKIP, column, kind.after)
+            if kind.has_record:
+                self.record.emit(builder, column.named("record"))
+            absent = {"timestamp": kind.has_timestamp, "record": kind.has_record}
+            builder.fill_nulls(*(column.named(name) for name, there in absent.items() if not there))
+
+        emit_choice(builder, column, [partial(element, STREAM_ELEMENTS[tag]) for tag in sorted(STREAM_ELEMENTS)])
+
+
+for _serializer in (BufferEntrySerializer, UnionSerializer, StreamElementSerializer):
+    register_nested(_serializer)

@@ -1,0 +1,201 @@
+"""Values with time-to-live (Flink: ``TtlStateFactory.TtlSerializer``, ``TtlAwareSerializerSnapshot``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from state_processor.serializers.base import (
+    CompositeTypeSerializerSnapshot,
+    TypeSerializer,
+    TypeSerializerSnapshot,
+    read_versioned_snapshot,
+    write_versioned_snapshot,
+)
+from state_processor.serializers.compatibility import SchemaCompatibility
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.core.collections import MapStateValue
+from state_processor.serializers.core.templates import EpochMillisSerializer, NestedSerializer, register_nested, total_length
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.flink_packages import STATE
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.columns import is_timed
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.runtime.wrapping import WrappingSerializer
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+LAST_ACCESS_FIELD: Final = "_last_access"
+"""The field that holds when a value with TTL was last used, with ``DecodeOptions.ttl``."""
+_MILLIS: Final = EpochMillisSerializer()
+_AS_TIMESTAMP: Final = DecodeOptions()
+"""Times of last use fit microseconds and the clock's range, so that they are timestamps whatever the options say."""
+
+
+class TtlValue(NamedTuple):
+    """A value of a state with time-to-live: when it was last used (milliseconds since 1970), and the value."""
+
+    last_access: int
+    value: Any
+
+
+class TtlSerializer(NestedSerializer):
+    """A value with time-to-live: time of last use as a long, then the value (Flink: ``TtlStateFactory.TtlSerializer``).
+
+    A column is of the values alone, or with ``DecodeOptions.ttl`` a struct of ``_last_access`` and ``value``.
+
+    Parameters
+    ----------
+    timestamp
+        The serializer of the time, always a ``Long``.
+    value
+        The serializer of the value.
+    """
+
+    snapshot_class = f"{STATE}ttl.TtlStateFactory$TtlSerializerSnapshot"
+    outer_version = 2
+    nested_count = 2
+
+    def __init__(self, timestamp: TypeSerializer, value: TypeSerializer) -> None:
+        super().__init__(timestamp, value)
+        self.value = value
+        self.length = total_length(timestamp, value)
+        self.smallest = _MILLIS.smallest + value.smallest
+
+    @classmethod
+    def of(cls, value: TypeSerializer) -> TtlSerializer:
+        """The serializer that Flink makes for a state with such values."""
+        return cls(NumberSerializer("LONG"), value)
+
+    def __str__(self) -> str:
+        return f"TTL<{self.value}>"
+
+    def read(self, source: DataInput) -> TtlValue:
+        return TtlValue(source.read_long(), self.value.read(source))
+
+    def skip(self, source: DataInput) -> None:
+        _MILLIS.skip(source)
+        self.value.skip(source)
+
+    def write(self, value: TtlValue, target: DataOutput) -> None:
+        last_access, inner = value
+        target.write_long(last_access)
+        self.value.write(inner, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        inner = self.value.arrow_type(options)
+        return pa.struct([(LAST_ACCESS_FIELD, _MILLIS.arrow_type(_AS_TIMESTAMP)), ("value", inner)]) if options.ttl else inner
+
+    def present(self, value: TtlValue, options: DecodeOptions) -> Any:
+        inner = self.value.present(value.value, options)
+        return {LAST_ACCESS_FIELD: _MILLIS.present(value.last_access, _AS_TIMESTAMP), "value": inner} if options.ttl else inner
+
+    def accept(self, value: Any) -> TtlValue:
+        """See :meth:`TypeSerializer.accept`; a value without its time was last used in 1970."""
+        if isinstance(value, TtlValue):
+            return TtlValue(value.last_access, self.value.accept(value.value))
+        if isinstance(value, Mapping) and value.keys() == {LAST_ACCESS_FIELD, "value"}:
+            return TtlValue(_MILLIS.accept(value[LAST_ACCESS_FIELD]), self.value.accept(value["value"]))
+        return TtlValue(0, self.value.accept(value))
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        if builder.options.ttl:
+            builder.op(ops.VALID, column)
+            builder.op(ops.MILLIS, column.child(0), _AS_TIMESTAMP.time_mode)
+            self.value.emit(builder, column.child(1))
+        else:
+            builder.op(ops.SKIP, column, _MILLIS.length)
+            self.value.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        default = _MILLIS.serialize(builder.options.last_access)
+        access = column.find(LAST_ACCESS_FIELD) if is_timed(column.type) else builder.last_access
+        if access is None:
+            builder.bytes(default)
+        else:
+            builder.op(encode_ops.MILLIS, access, builder.constant(default))
+        self.value.emit_encode(builder, column.named("value") if is_timed(column.type) else column)
+
+
+class TtlMapStateValue(MapStateValue):
+    """The value of an entry of a map state with time-to-live, outside the heap.
+
+    It is never null itself: of a null that a job puts, Flink keeps the time as of any other value (``TtlMapState``). An entry
+    that is null all the same it drops when it comes upon it.
+    """
+
+    def accept(self, value: Any) -> Any:
+        return self.inner.accept(value)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(bytes(1))
+        self.inner.emit_encode(builder, column)
+
+
+TTL_AWARE_SNAPSHOT: Final = f"{STATE}ttl.TtlAwareSerializerSnapshot"
+
+
+class TtlAwareSerializerSnapshot(TypeSerializerSnapshot):
+    """Of a serializer that may or may not be of a state with time-to-live (Flink: ``TtlAwareSerializerSnapshot``, since 2.0).
+
+    It makes turning time-to-live on or off a migration, where the wrapped snapshots alone would be incompatible.
+    """
+
+    current_version = 1
+
+    def __init__(self, class_name: str, inner: TypeSerializerSnapshot, ttl: bool, version: int | None = None) -> None:
+        super().__init__(class_name, version)
+        self.inner = inner
+        self.ttl = ttl
+
+    @classmethod
+    def of(cls, inner: TypeSerializerSnapshot) -> TtlAwareSerializerSnapshot:
+        """Around a snapshot as it stands in a savepoint."""
+        return cls(TTL_AWARE_SNAPSHOT, inner, is_ttl_snapshot(inner))
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> TtlAwareSerializerSnapshot:
+        ttl = source.read_boolean()
+        return cls(class_name, read_versioned_snapshot(source), ttl, version)
+
+    def write(self, target: DataOutput) -> None:
+        target.write_boolean(self.ttl)
+        write_versioned_snapshot(self.inner, target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return WrappingSerializer(
+            self.inner.restore_serializer(), lambda inner: TtlAwareSerializerSnapshot(self.class_name, inner, self.ttl)
+        )
+
+    def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
+        assert isinstance(new, TtlAwareSerializerSnapshot)
+        if self.ttl == new.ttl:
+            return self.inner.resolve_schema_compatibility(new.inner)
+        verdict = _value_snapshot(self).resolve_schema_compatibility(_value_snapshot(new))
+        return verdict if verdict.is_incompatible else SchemaCompatibility.compatible_after_migration()
+
+
+def is_ttl_snapshot(snapshot: TypeSerializerSnapshot) -> bool:
+    """Whether it describes values with time-to-live."""
+    return snapshot.class_name in TTL_SNAPSHOTS
+
+
+def _value_snapshot(snapshot: TtlAwareSerializerSnapshot) -> TypeSerializerSnapshot:
+    """That of the values without their times."""
+    inner = snapshot.inner
+    return inner.nested[1] if snapshot.ttl and isinstance(inner, CompositeTypeSerializerSnapshot) else inner
+
+
+TTL_SNAPSHOTS: Final = (TtlSerializer.snapshot_class, f"{STATE}v2.ttl.TtlStateFactory$TtlSerializerSnapshot")
+"""The snapshot classes of values with time-to-live: of states, and of states with asynchronous access (Flink 2)."""
+
+
+register_nested(TtlSerializer, *TTL_SNAPSHOTS[1:])
+register_snapshot(TTL_AWARE_SNAPSHOT, TtlAwareSerializerSnapshot)

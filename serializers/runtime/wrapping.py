@@ -1,0 +1,48 @@
+"""Serializers around others that add no bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.templates import DelegatingSerializer
+from state_processor.serializers.registry import register_snapshot
+
+
+class WrappingSerializer(DelegatingSerializer):
+    """A serializer around another one that adds no bytes; its snapshot says how it is wrapped.
+
+    Parameters
+    ----------
+    inner
+        The serializer that does the work.
+    wrap
+        Makes the snapshot from that of ``inner``.
+    """
+
+    def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
+        self.delegate_to(inner)
+        self._wrap = wrap
+
+    def __str__(self) -> str:
+        return str(self.content)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self._wrap(self.content.snapshot())
+
+    def hash_code(self, value: Any) -> int:
+        return self.content.hash_code(value)
+
+
+class SingleThreadAccessCheckingSnapshot(CompositeTypeSerializerSnapshot):
+    """Of a wrapper with which Flink's tests find out that a serializer is shared between threads."""
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return WrappingSerializer(nested[0], lambda inner: SingleThreadAccessCheckingSnapshot(self.class_name, [inner]))
+
+
+_CHECKING: Final = "org.apache.flink.api.common.typeutils.SingleThreadAccessCheckingTypeSerializer"
+
+
+register_snapshot(f"{_CHECKING}$SingleThreadAccessCheckingTypeSerializerSnapshot", SingleThreadAccessCheckingSnapshot)
