@@ -60,8 +60,8 @@ from state_processor.write.draft import Deletion, OperatorDraft, RowSource
 from state_processor.write.engines import Engine
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
 from state_processor.write.operator_job import OperatorJob, copy_unchanged
-from state_processor.write.source_operator import BaseOperator
-from state_processor.write.tasks import PlaceBlobs
+from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.source_operator import SourceOperator
 from state_processor.write_summary import OperatorSummary, WriteSummary
 
 Uid = str | OperatorIdentifier
@@ -114,7 +114,7 @@ class SavepointWriter:
         for operator in snapshot.metadata.operators if snapshot is not None else ():
             identifier = OperatorIdentifier(operator.uid, operator.operator_id)
             assert snapshot is not None
-            self._drafts[operator.operator_id] = OperatorDraft(identifier, BaseOperator(snapshot, operator))
+            self._drafts[operator.operator_id] = OperatorDraft(identifier, SourceOperator(snapshot, operator))
 
     def __repr__(self) -> str:
         asked = {draft.identifier: draft.summary for draft in self._drafts.values()}
@@ -825,7 +825,7 @@ class SavepointWriter:
             )
         staging.prepare()
 
-    def first_pass(self, engine: Engine, staging: Staging) -> tuple[list[str], PlaceBlobs]:
+    def first_pass(self, engine: Engine, staging: Staging) -> tuple[list[str], ShuffleBlobs]:
         """The columns and the first pass of the one source of rows that there is."""
         (draft,) = (d for d in self._drafts.values() if d.sources)
         job = OperatorJob(engine, staging, draft, self._flink_major, self._serializers)

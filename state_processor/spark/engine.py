@@ -18,15 +18,17 @@ from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.write.engines import Task, Written
-from state_processor.write.shuffle_index import RUNS, GatherBlobs, NotePlaces, Run
-from state_processor.write.tasks import MESSAGES, PLACED_BLOBS, InSubtask, PlaceBlobs, SubtaskWriter
+from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
+from state_processor.write.shuffle_index import SHUFFLE_INDEXES, ShuffleIndex, WriteShuffleIndex, WriteSubtasks
+from state_processor.write.subtask_files import SubtaskWriter, WritePartition
+from state_processor.write.task_data import TASK_RESULTS
 
-_BLOB_SCHEMA: Final = spark_schema(PLACED_BLOBS)
-_RUN_SCHEMA: Final = spark_schema(RUNS)
-_MESSAGE_SCHEMA: Final = spark_schema(MESSAGES)
+_BLOB_SCHEMA: Final = spark_schema(SHUFFLED_BLOBS)
+_INDEX_SCHEMA: Final = spark_schema(SHUFFLE_INDEXES)
+_RESULT_SCHEMA: Final = spark_schema(TASK_RESULTS)
 _ORDER: Final = ("key_group", "state", "phase")
 _COPY_TASKS: Final = 256
-_PLACES: Final = RUNS.names[0]
+_INDEX_FILE: Final = SHUFFLE_INDEXES.names[0]
 
 @dataclass(frozen=True)
 class FirstPass:
@@ -36,10 +38,10 @@ class FirstPass:
     rows: StructType
 
     @classmethod
-    def over(cls, rows: DataFrame, task: PlaceBlobs) -> FirstPass:
+    def over(cls, rows: DataFrame, task: ShuffleBlobs) -> FirstPass:
         """The blobs of rows, or where in files they are."""
         if task.in_files:
-            return cls(rows.mapInArrow(NotePlaces(task), _RUN_SCHEMA), rows.schema)
+            return cls(rows.mapInArrow(WriteShuffleIndex(task), _INDEX_SCHEMA), rows.schema)
         return cls(rows.mapInArrow(task, _BLOB_SCHEMA), rows.schema)
 
 
@@ -51,11 +53,11 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: PlaceBlobs) -> FirstPass:
+    def encode_rows(self, rows: DataFrame, columns: Sequence[str], task: ShuffleBlobs) -> FirstPass:
         """See :class:`Engine`; rows are a DataFrame."""
         return FirstPass.over(rows.select(*(f.col(quoted(c)) for c in columns)), task)
 
-    def encode_parts(self, count: int, task: PlaceBlobs) -> FirstPass:
+    def encode_parts(self, count: int, task: ShuffleBlobs) -> FirstPass:
         """See :class:`Engine`; every part is a task of its own."""
         return FirstPass.over(self._spark.range(0, count, 1, count), task)
 
@@ -65,7 +67,7 @@ class SparkEngine:
             return {}
         parts = self._spark.range(0, count, 1, min(count, _COPY_TASKS))
         with failures_of_tasks():
-            messages = parts.mapInArrow(task, _MESSAGE_SCHEMA).collect()
+            messages = parts.mapInArrow(task, _RESULT_SCHEMA).collect()
         return {m.subtask: pickle.loads(m.handle) for m in messages}
 
     def write_subtasks(self, blobs: Sequence[FirstPass], parallelism: int, write: SubtaskWriter) -> Written:
@@ -73,7 +75,7 @@ class SparkEngine:
         written: Written = {}
         if blobs:
             together = reduce(DataFrame.unionAll, [b.frame for b in blobs])
-            in_files = _PLACES in together.columns
+            in_files = _INDEX_FILE in together.columns
             gather = self._from_files if in_files else self._from_shuffle
             # A job with a shuffle hands blobs to Python as well, and they are large.
             schemas = [b.rows for b in blobs] if in_files else [_BLOB_SCHEMA]
@@ -84,12 +86,12 @@ class SparkEngine:
         return written
 
     def _from_files(self, runs: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
-        found = [Run(row.places, tuple(row.subtasks)) for row in runs.collect()]
+        found = [ShuffleIndex(row.index_file, tuple(row.subtasks)) for row in runs.collect()]
         subtasks = self._spark.range(0, parallelism, 1, parallelism)
-        return subtasks.mapInArrow(GatherBlobs(write, found), _MESSAGE_SCHEMA)
+        return subtasks.mapInArrow(WriteSubtasks(write, found), _RESULT_SCHEMA)
 
     @staticmethod
     def _from_shuffle(blobs: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
         """A partition has the number of its subtask."""
         ordered = blobs.repartitionById(parallelism, "subtask").sortWithinPartitions(*_ORDER)
-        return ordered.mapInArrow(InSubtask(write), _MESSAGE_SCHEMA)
+        return ordered.mapInArrow(WritePartition(write), _RESULT_SCHEMA)

@@ -33,8 +33,8 @@ from state_processor.state_specs import AggregatingState, ListState, MapState, R
 from state_processor.type_text import parse_type
 from state_processor.write.column_checks import METADATA, check_distinct, naming, refuse_others, require
 from state_processor.write.engines import LocalEngine
-from state_processor.write.shuffle_index import NotePlaces, Run, runs_of
-from state_processor.write.tasks import PlaceBlobs
+from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, shuffle_indexes
 from state_processor.writer import DEFAULT_VERSION, SavepointWriter
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class EncodedRows:
 
     sparkSession = None  # noqa: N815 - as in a DataFrame
 
-    def __init__(self, schema: StructType, runs: Sequence[Run] = ()) -> None:
+    def __init__(self, schema: StructType, runs: Sequence[ShuffleIndex] = ()) -> None:
         self.schema = schema
         self.runs = runs
 
@@ -129,7 +129,7 @@ class EncodedRows:
 class RowsEngine(LocalEngine):
     """Runs the second pass in this process, on rows that are encoded."""
 
-    def encode_rows(self, rows: Any, columns: Sequence[str], task: PlaceBlobs) -> Sequence[Run]:
+    def encode_rows(self, rows: Any, columns: Sequence[str], task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
         """See :class:`LocalEngine`; rows are :class:`EncodedRows`."""
         return rows.runs  # type: ignore[no-any-return]
 
@@ -138,7 +138,7 @@ class RowsEngine(LocalEngine):
 class EncodedMessage(WriterCommitMessage):
     """What a task has encoded."""
 
-    runs: Sequence[Run]
+    runs: Sequence[ShuffleIndex]
 
 
 class SavepointSink(DataSourceArrowWriter):
@@ -165,7 +165,7 @@ class SavepointSink(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
         rows = (batch.select(self._columns) for batch in iterator)
-        return EncodedMessage(runs_of(NotePlaces(self._encode)(rows)))
+        return EncodedMessage(shuffle_indexes(WriteShuffleIndex(self._encode)(rows)))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Bring the entries of all tasks together and write ``_metadata``."""

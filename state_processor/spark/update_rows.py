@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-    from state_processor.write.tasks import Marks
+    from state_processor.write.task_data import Replaced
 
 Columns = dict[str, str]
 
@@ -43,7 +43,7 @@ def has_bytes(schema: pa.Schema) -> bool:
     return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in schema)
 
 
-def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: str) -> tuple[DataFrame, Columns, Marks]:
+def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: str) -> tuple[DataFrame, Columns, Replaced]:
     """Rows that update a state: the frame to encode, its columns by the encoder's names, and which entries give way.
 
     Parameters

@@ -21,8 +21,8 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.kryo.arguments import java_types
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.table.row_names import row_names, with_row_names
-from state_processor.write.source_operator import BaseOperator
-from state_processor.write.tasks import Marks
+from state_processor.write.source_operator import SourceOperator
+from state_processor.write.task_data import Replaced
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,12 +35,12 @@ class RowSource:
     """Rows for keyed states: for each state by name, which columns become what (the encoder's names to those of the rows).
 
     ``marks`` tells which entries of the base give way, and ``names`` how the fields of rows are called by state, see
-    :class:`~state_processor.write.tasks.StateColumns`.
+    :class:`~state_processor.write.keyed_tasks.StateColumns`.
     """
 
     frame: DataFrame
     columns: Mapping[str, Mapping[str, str]]
-    marks: Marks = ""
+    marks: Replaced = ""
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
     def without(self, states: Collection[str]) -> tuple[RowSource, ...]:
@@ -56,7 +56,7 @@ class Deletion:
     frame: DataFrame
     columns: Mapping[str, str]
     state: str | None
-    marks: Marks = "keys"
+    marks: Replaced = "keys"
     names: DeclaredNames = field(default_factory=dict)
 
 
@@ -98,7 +98,7 @@ class OperatorDraft:
     """
 
     identifier: OperatorIdentifier
-    base: BaseOperator | None = None
+    base: SourceOperator | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
     key: TypeSerializer | None = None

@@ -10,8 +10,10 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
-from state_processor.write.shuffle_index import GatherBlobs, NotePlaces, Run, runs_of
-from state_processor.write.tasks import Batches, PlaceBlobs, SubtaskWriter
+from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, WriteSubtasks, shuffle_indexes
+from state_processor.write.subtask_files import SubtaskWriter
+from state_processor.write.task_data import Batches
 
 _LOCAL_THREADS: Final = 4
 _REMOTE_THREADS: Final = 16
@@ -28,10 +30,10 @@ class Engine(Protocol):
     shuffles: bool
     """Whether large blobs may pass from the first pass to the second, not only their places in files."""
 
-    def encode_rows(self, rows: Any, columns: Sequence[str], task: PlaceBlobs) -> Any:
+    def encode_rows(self, rows: Any, columns: Sequence[str], task: ShuffleBlobs) -> Any:
         """Pass 1 over some columns of rows; ``task`` gives blobs."""
 
-    def encode_parts(self, count: int, task: PlaceBlobs) -> Any:
+    def encode_parts(self, count: int, task: ShuffleBlobs) -> Any:
         """Pass 1 over parts of a base: ``task`` is given their numbers."""
 
     def run_parts(self, count: int, task: Task) -> dict[int, Any]:
@@ -49,23 +51,23 @@ class LocalEngine:
 
     shuffles = False
 
-    def encode_rows(self, rows: Sequence[Run], columns: Sequence[str], task: PlaceBlobs) -> Sequence[Run]:
+    def encode_rows(self, rows: Sequence[ShuffleIndex], columns: Sequence[str], task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
         """See :class:`Engine`."""
         return rows
 
-    def encode_parts(self, count: int, task: PlaceBlobs) -> Sequence[Run]:
+    def encode_parts(self, count: int, task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
         """See :class:`Engine`."""
         shares = [range(i, count, _LOCAL_THREADS) for i in range(min(count, _LOCAL_THREADS))]
-        return runs_of(_in_threads(NotePlaces(task), shares, _LOCAL_THREADS))
+        return shuffle_indexes(_in_threads(WriteShuffleIndex(task), shares, _LOCAL_THREADS))
 
     def run_parts(self, count: int, task: Task) -> dict[int, Any]:
         """See :class:`Engine`."""
         batches = _in_threads(task, [range(i, i + 1) for i in range(count)], _LOCAL_THREADS)
         return {m["subtask"]: pickle.loads(m["handle"]) for b in batches for m in b.to_pylist()}
 
-    def write_subtasks(self, blobs: Sequence[Sequence[Run]], parallelism: int, write: SubtaskWriter) -> Written:
+    def write_subtasks(self, blobs: Sequence[Sequence[ShuffleIndex]], parallelism: int, write: SubtaskWriter) -> Written:
         """See :class:`Engine`."""
-        gather = GatherBlobs(write, [run for runs in blobs for run in runs])
+        gather = WriteSubtasks(write, [run for runs in blobs for run in runs])
         threads = _LOCAL_THREADS if write.staging.is_local else _REMOTE_THREADS
         batches = _in_threads(gather, [range(i, i + 1) for i in range(parallelism)], threads)
         return {m["subtask"]: (pickle.loads(m["handle"]), m["entries"]) for b in batches for m in b.to_pylist()}

@@ -17,7 +17,7 @@ from state_processor.backends.state.hash_inference import HashRule, Misfit, misf
 from state_processor.backends.write.entry_encoder import KEY
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.write.tasks import Batches, message, numbers
+from state_processor.write.task_data import Batches, part_numbers, task_result
 
 _COLUMNS: Final = frozenset({KEY, KEY_GROUP_COLUMN})
 _LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
@@ -50,8 +50,8 @@ class CheckKeys:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The rules that keys of each part contradict, with such a key: ``dict[HashRule, Misfit]``."""
         import_serializers(self.serializers)
-        for number in numbers(batches):
-            yield message(number, self._contradicted(self.parts[number]), 0)
+        for number in part_numbers(batches):
+            yield task_result(number, self._contradicted(self.parts[number]), 0)
 
     def _contradicted(self, part: KeyedSplit) -> dict[HashRule, Misfit]:
         source = part.handle.open(self.snapshot)

@@ -27,7 +27,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.write.engines import Engine
 from state_processor.write.migration_tasks import Scanned, ScanPart, ScanValues, portable
-from state_processor.write.source_operator import BaseOperator
+from state_processor.write.source_operator import SourceOperator
 
 if TYPE_CHECKING:
     from state_processor.write.draft import OperatorDraft
@@ -118,7 +118,7 @@ def plan_migrations(
 class _Plan:
     """The plan of one operator, before and after its values were looked at."""
 
-    def __init__(self, base: BaseOperator, identifier: OperatorIdentifier, types: Types) -> None:
+    def __init__(self, base: SourceOperator, identifier: OperatorIdentifier, types: Types) -> None:
         self.base = base
         self.identifier = identifier
         self.types = types

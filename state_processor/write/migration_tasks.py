@@ -29,8 +29,9 @@ from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.resolution import PortableType
-from state_processor.write.operator_state_tasks import CarryElements
-from state_processor.write.tasks import Batches, CarryEntries, message, numbers
+from state_processor.write.keyed_tasks import PassThroughEntries
+from state_processor.write.operator_state_tasks import PassThroughElements
+from state_processor.write.task_data import Batches, part_numbers, task_result
 
 PortableTypes = Mapping[str, Mapping[str, PortableType]]
 """New types by state and path, as they travel."""
@@ -105,11 +106,11 @@ class ScanValues:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """A message for each part."""
         import_serializers(self.serializers)
-        for number in numbers(batches):
+        for number in part_numbers(batches):
             part = self.parts[number]
             types = restored(self.types.get(part.operator, {}))
             found = {name: self._scan(part, name, types) for name in part.states}
-            yield message(number, found | {name: self._count(part, name) for name in part.counted}, 0)
+            yield task_result(number, found | {name: self._count(part, name) for name in part.counted}, 0)
 
     def _scan(self, part: ScanPart, name: str, types: Types) -> Scanned:
         seen = Observations()
@@ -161,26 +162,26 @@ def _operator_state(
 
 
 @dataclass(frozen=True)
-class MigrateEntries(CarryEntries):
+class MigrateEntries(PassThroughEntries):
     """Pass 1 over keyed states of the base whose bytes change; ``types`` are the new ones by state and path."""
 
     types: PortableTypes = field(default_factory=dict)
 
     def carrier(self) -> KeyedPassThrough:
-        """See :class:`CarryEntries`."""
+        """See :class:`PassThroughEntries`."""
         t = self.target
         sizes = (t.parallelism, t.max_parallelism, self.old_max_parallelism)
         return MigratingPassThrough(*sizes, t.key_hash, restored(self.types))
 
 
 @dataclass(frozen=True)
-class MigrateElements(CarryElements):
+class MigrateElements(PassThroughElements):
     """Pass 1 over list states of the base whose bytes change; ``types`` as for :class:`MigrateEntries`."""
 
     types: PortableTypes = field(default_factory=dict)
 
     def elements(self, part: OperatorSplit, name: str) -> Elements:
-        """See :class:`CarryElements`."""
+        """See :class:`PassThroughElements`."""
         found = super().elements(part, name)
         state = _operator_state(self.snapshot, part, name, restored(self.types))
         return found if state is None else converted_elements(state, found)

@@ -36,27 +36,26 @@ from state_processor.serializers.kryo.arguments import java_types
 from state_processor.write.draft import OperatorDraft, RowSource
 from state_processor.write.engines import Engine, Task, Written
 from state_processor.write.key_check import CheckKeys
-from state_processor.write.migration_tasks import MigrateElements, MigrateEntries, PortableTypes, portable
-from state_processor.write.operator_state_tasks import (
-    BroadcastBytes,
-    CarryElements,
-    EncodeElements,
-    OperatorTarget,
-    WriteOperatorState,
-)
-from state_processor.write.source_operator import BaseOperator
-from state_processor.write.tasks import (
-    CarryEntries,
-    CopyPart,
-    CopySubtasks,
+from state_processor.write.keyed_tasks import (
     EncodeRows,
     KeyedTarget,
-    PlaceBlobs,
+    PassThroughEntries,
     StateColumns,
     WriteKeyedState,
     header_bytes,
     now_millis,
 )
+from state_processor.write.migration_tasks import MigrateElements, MigrateEntries, PortableTypes, portable
+from state_processor.write.operator_state_tasks import (
+    BroadcastBytes,
+    EncodeElements,
+    OperatorTarget,
+    PassThroughElements,
+    WriteOperatorState,
+)
+from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.source_operator import SourceOperator
+from state_processor.write.subtask_files import CopyPart, CopySubtasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -213,7 +212,7 @@ class OperatorJob:
             frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),
         )
 
-    def encoders(self, target: KeyedTarget) -> list[PlaceBlobs]:
+    def encoders(self, target: KeyedTarget) -> list[ShuffleBlobs]:
         """Pass 1 over the rows of each source."""
         ids = target.ids
         tasks = []
@@ -258,10 +257,10 @@ class OperatorJob:
         parts = tuple(plan_splits(draft.base.handles))
         source = (target, snapshot_for_tasks(draft.base.snapshot), parts)
         size = draft.base.operator.max_parallelism
-        tasks: list[CarryEntries] = []
+        tasks: list[PassThroughEntries] = []
         same, converted = ([n for n in names if draft.converts(n) is other] for other in (False, True))
         if same:
-            tasks.append(CarryEntries(*source, tuple((n, target.ids[n]) for n in same), size))
+            tasks.append(PassThroughEntries(*source, tuple((n, target.ids[n]) for n in same), size))
         if converted:
             tasks.append(MigrateEntries(*source, tuple((n, target.ids[n]) for n in converted), size, self._new_types()))
         for task in tasks:
@@ -271,9 +270,9 @@ class OperatorJob:
         migration = self._draft.migration
         return portable(migration.types) if migration is not None else {}
 
-    def _placed(self, encode: Task) -> PlaceBlobs:
+    def _placed(self, encode: Task) -> ShuffleBlobs:
         in_files = self._staging.is_local or not self._engine.shuffles
-        return PlaceBlobs(encode, self._staging, self._draft.identifier.uid_hash, in_files)
+        return ShuffleBlobs(encode, self._staging, self._draft.identifier.uid_hash, in_files)
 
     def _hashing(self, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
         """How to hash keys; learned from the keys of the base where it is the code of a class, all of which have to agree."""
@@ -289,7 +288,7 @@ class OperatorJob:
         except UnsupportedFormatError as problem:
             raise UnsupportedFormatError(f"{draft.label}: {problem}") from None
 
-    def _rules(self, key: TypeSerializer, given: tuple[HashRule, ...] | None, base: BaseOperator) -> tuple[HashRule, ...]:
+    def _rules(self, key: TypeSerializer, given: tuple[HashRule, ...] | None, base: SourceOperator) -> tuple[HashRule, ...]:
         """The rules that agree with every key of the base, of those given or of all that are known."""
         keys, groups, all_seen = self._sample(key)
         size = base.operator.max_parallelism
@@ -324,7 +323,7 @@ class OperatorJob:
         all_keys = pa.chunked_array(keys, key.arrow_type(_LOSSLESS)).combine_chunks()
         return all_keys, np.asarray(pa.chunked_array(groups, pa.int32())), all_seen
 
-    def _confirmed(self, key: TypeSerializer, rules: tuple[HashRule, ...], base: BaseOperator) -> tuple[HashRule, ...]:
+    def _confirmed(self, key: TypeSerializer, rules: tuple[HashRule, ...], base: SourceOperator) -> tuple[HashRule, ...]:
         """The rules that agree with all keys, which are too many for one process."""
         parts = tuple(plan_splits(base.handles))
         check = CheckKeys(snapshot_for_tasks(base.snapshot), parts, rules, base.operator.max_parallelism, self._serializers)
@@ -406,7 +405,7 @@ class OperatorJob:
         source = (target, snapshot_for_tasks(base.snapshot), splits)
         stays = base.operator.parallelism == self._parallelism
         if lists[False] and splits:
-            carry = CarryElements(*source, tuple(lists[False]), stays)
+            carry = PassThroughElements(*source, tuple(lists[False]), stays)
             blobs.append(self._engine.encode_parts(len(splits), self._placed(carry)))
         if lists[True] and splits:
             migrate = MigrateElements(*source, tuple(lists[True]), stays, self._new_types())

@@ -25,7 +25,9 @@ from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo import written_by_flink
 from state_processor.serializers.kryo.arguments import declare
 from state_processor.serializers.kryo.types import JavaType
-from state_processor.write.tasks import CARRIED, NEW, PHASED_BLOBS, Batches, fetched, merged, new_file, numbers
+from state_processor.write.shuffle import fetch_blobs
+from state_processor.write.subtask_files import staged_file
+from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches, merge_batches, part_numbers
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -68,22 +70,22 @@ class EncodeElements:
     state_id: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """The elements as blobs, see :func:`to_blob`."""
+        """The elements as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
         assert state.value is not None
         first = 0
-        for batch in merged(batches):
+        for batch in merge_batches(batches):
             try:
                 encoded = encode_column(state.value, batch.column(0))
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{self.target.label}, state {state.name!r}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
-            yield from dealt(encoded.data, starts, self.state_id, NEW, first, self.target.parallelism)
+            yield from distribute(encoded.data, starts, self.state_id, NEW, first, self.target.parallelism)
             first += batch.num_rows
 
 
 @dataclass(frozen=True)
-class CarryElements:
+class PassThroughElements:
     """Pass 1 over list states of the base: elements as they are, in the same subtask where there are as many as before."""
 
     target: OperatorTarget
@@ -95,21 +97,21 @@ class CarryElements:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The elements of the parts that are named."""
         import_serializers(self.target.serializers)
-        for number in numbers(batches):
+        for number in part_numbers(batches):
             part = self.parts[number]
             for name, state_id in self.states:
                 data, starts = self.elements(part, name)
                 if self.stays:
-                    yield to_blob(data, starts, part.subtask, state_id, CARRIED)
+                    yield elements_to_blob(data, starts, part.subtask, state_id, PASSED_THROUGH)
                 else:
-                    yield from dealt(data, starts, state_id, CARRIED, part.subtask, self.target.parallelism)
+                    yield from distribute(data, starts, state_id, PASSED_THROUGH, part.subtask, self.target.parallelism)
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """A list's elements in one subtask back to back, and where each begins; the last bound is the end."""
         return raw_elements(self.snapshot, part, name)
 
 
-def dealt(
+def distribute(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], state_id: int, phase: int, first: int, parallelism: int
 ) -> Iterator[pa.RecordBatch]:
     """Elements in stretches of equal size, one for each subtask, beginning with the one whose turn it is."""
@@ -118,10 +120,10 @@ def dealt(
     bounds = np.linspace(0, count, hands + 1).astype(np.int64)
     for i in range(hands):
         part = starts[bounds[i] : bounds[i + 1] + 1]
-        yield to_blob(data[part[0] : part[-1]], part - part[0], (first + i) % parallelism, state_id, phase)
+        yield elements_to_blob(data[part[0] : part[-1]], part - part[0], (first + i) % parallelism, state_id, phase)
 
 
-def to_blob(
+def elements_to_blob(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], subtask: int, state_id: int, phase: int
 ) -> pa.RecordBatch:
     """Elements that lie back to back as one blob: where each begins, then all of them."""
@@ -153,9 +155,9 @@ class WriteOperatorState:
         metas = self.target.metas()
         states = [describe_operator_state(meta) for meta in metas]
         elements = 0
-        with new_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
+        with staged_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
-            for b in fetched(blobs, self.staging):
+            for b in fetch_blobs(blobs, self.staging):
                 head = b.entries * _LENGTH.itemsize
                 starts = b.data[:head].view(_LENGTH).astype(np.int64)
                 writer.add_elements(metas[b.state].name, b.data[head:], starts)

@@ -1,9 +1,8 @@
-"""What the first pass of a write leaves for the second where bytes go through files: runs, and where each blob is in them.
+"""Index files of a write: each task of pass 1 lists its blobs in one, and pass 2 finds the blobs of a subtask by them.
 
-Spark's shuffle is not asked to carry the places. What it has lost together with an executor it computes again, and it insists
-on getting the same rows then, which names of files that every attempt has of its own can't be. Results of tasks, on the other
-hand, stay, whatever happens to the executor; and each partition counts once, so that it does not matter whether rows come in
-the same order another time.
+Locations of blobs do not go through Spark's shuffle. Spark recomputes shuffled rows that it loses together with an executor, and
+requires the same rows again; names of files differ from attempt to attempt. Results of tasks are kept on the driver, whatever
+happens to the executor, and each partition counts once, so that the order of its rows may differ between attempts.
 """
 
 from __future__ import annotations
@@ -16,46 +15,48 @@ from uuid import uuid4
 import pyarrow as pa
 
 from state_processor.backends.write.staging import Staging
-from state_processor.write.tasks import PLACED_BLOBS, Batches, PlaceBlobs, SubtaskWriter, message, numbers
+from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
+from state_processor.write.subtask_files import SubtaskWriter
+from state_processor.write.task_data import Batches, part_numbers, task_result
 
-RUNS: Final = pa.schema(
+SHUFFLE_INDEXES: Final = pa.schema(
     [
-        pa.field("places", pa.string(), nullable=False),
+        pa.field("index_file", pa.string(), nullable=False),
         pa.field("subtasks", pa.list_(pa.int32()), nullable=False),
     ]
 )
-"""What a task of the first pass tells the driver: the file with the places of its blobs, and the subtasks that they are for."""
+"""Result of a task of pass 1: its index file, and the subtasks that its blobs belong to."""
 
 _ORDER: Final = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 @dataclass(frozen=True)
-class NotePlaces:
-    """Pass 1 with its places in a file: a record batch for each subtask, in the order of :data:`RUNS`."""
+class WriteShuffleIndex:
+    """Pass 1 with an index file: a record batch for each subtask, in the order of ``subtasks`` of :data:`SHUFFLE_INDEXES`."""
 
-    place: PlaceBlobs
+    shuffle: ShuffleBlobs
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """At most one row of :data:`RUNS`."""
-        table = pa.Table.from_batches(self.place(batches), PLACED_BLOBS)
+        """Yield one row of :data:`SHUFFLE_INDEXES`, or none if there are no blobs."""
+        table = pa.Table.from_batches(self.shuffle(batches), SHUFFLED_BLOBS)
         if not table.num_rows:
             return
         table = table.sort_by(_ORDER).combine_chunks()
-        staging = self.place.staging
-        with staging.open(staging.file_name(self.place.operator_id, "places", 0, uuid4().hex[:16])) as sink:
+        staging = self.shuffle.staging
+        with staging.open(staging.file_name(self.shuffle.operator_id, "index", 0, uuid4().hex[:16])) as sink:
             buffer = pa.BufferOutputStream()
             subtasks = []
-            with pa.ipc.new_file(buffer, PLACED_BLOBS, options=_OPTIONS) as file:
-                for subtask, places in by_subtask(table):
+            with pa.ipc.new_file(buffer, SHUFFLED_BLOBS, options=_OPTIONS) as file:
+                for subtask, blobs in split_by_subtask(table):
                     subtasks.append(subtask)
-                    file.write_batch(places)
+                    file.write_batch(blobs)
             sink.write(buffer.getvalue())
-        yield pa.RecordBatch.from_pylist([{"places": sink.name, "subtasks": subtasks}], schema=RUNS)
+        yield pa.RecordBatch.from_pylist([{"index_file": sink.name, "subtasks": subtasks}], schema=SHUFFLE_INDEXES)
 
 
-def by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The places of each subtask, of a table in one piece that is sorted by it."""
+def split_by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split a table that is sorted by subtask and has one chunk."""
     subtasks = table.column("subtask").to_numpy()
     begin = 0
     while begin < len(subtasks):
@@ -65,37 +66,37 @@ def by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 
 @dataclass(frozen=True)
-class Run:
-    """The places of one task's blobs."""
+class ShuffleIndex:
+    """The index file of one task."""
 
-    places: str
+    file: str
     subtasks: tuple[int, ...]
 
-    def of_subtask(self, subtask: int, staging: Staging) -> list[pa.RecordBatch]:
-        """The places of blobs for one subtask."""
+    def read(self, subtask: int, staging: Staging) -> list[pa.RecordBatch]:
+        """Read the rows of one subtask, :data:`~state_processor.write.shuffle.SHUFFLED_BLOBS`."""
         if subtask not in self.subtasks:
             return []
-        with staging.open_input(self.places) as source:
+        with staging.open_input(self.file) as source:
             return [pa.ipc.open_file(source).get_batch(self.subtasks.index(subtask))]
 
 
-def runs_of(rows: Iterable[pa.RecordBatch]) -> list[Run]:
-    """Runs from rows of :data:`RUNS`."""
-    return [Run(row["places"], tuple(row["subtasks"])) for batch in rows for row in batch.to_pylist()]
+def shuffle_indexes(rows: Iterable[pa.RecordBatch]) -> list[ShuffleIndex]:
+    """Return indexes from rows of :data:`SHUFFLE_INDEXES`."""
+    return [ShuffleIndex(row["index_file"], tuple(row["subtasks"])) for batch in rows for row in batch.to_pylist()]
 
 
 @dataclass(frozen=True)
-class GatherBlobs:
-    """Pass 2 over runs; rows are the numbers of subtasks. Gives :data:`~state_processor.write.tasks.MESSAGES`."""
+class WriteSubtasks:
+    """Pass 2 by index files. Input rows are numbers of subtasks; yields :data:`~state_processor.write.task_data.TASK_RESULTS`."""
 
     write: SubtaskWriter
-    runs: Sequence[Run]
+    indexes: Sequence[ShuffleIndex]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """A message for each subtask."""
-        for subtask in numbers(batches):
+        """Yield a result for each subtask."""
+        for subtask in part_numbers(batches):
             self.write.staging.check_open()
-            places = [batch for run in self.runs for batch in run.of_subtask(subtask, self.write.staging)]
-            table = pa.Table.from_batches(places, PLACED_BLOBS).sort_by(_ORDER)
+            blobs = [batch for index in self.indexes for batch in index.read(subtask, self.write.staging)]
+            table = pa.Table.from_batches(blobs, SHUFFLED_BLOBS).sort_by(_ORDER)
             handle, entries = self.write(subtask, table.to_batches())
-            yield message(subtask, handle, entries)
+            yield task_result(subtask, handle, entries)

@@ -17,7 +17,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.joined import joined
 
 
-class BaseOperator:
+class SourceOperator:
     """An operator of the base.
 
     Parameters

@@ -22,7 +22,7 @@ from pyspark.worker import main
 
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.write import tasks as write_tasks
+from state_processor.write import keyed_tasks
 
 __all__ = ["main"]
 
@@ -88,7 +88,7 @@ def _before(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return watched
 
 
-write_tasks.merged = partial(write_tasks.merged, most_rows=SMALL_BATCH)
-write_tasks.in_phase = _before("rows", write_tasks.in_phase)
+keyed_tasks.merge_batches = partial(keyed_tasks.merge_batches, most_rows=SMALL_BATCH)
+keyed_tasks.with_phase = _before("rows", keyed_tasks.with_phase)
 KeyedStateFileWriter.add = _before("file", KeyedStateFileWriter.add)  # type: ignore[method-assign]
 Staging.commit = _before("commit", Staging.commit)  # type: ignore[method-assign]

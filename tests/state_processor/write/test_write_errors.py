@@ -15,7 +15,8 @@ import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.engine import SparkEngine
-from state_processor.write.tasks import EncodeRows, KeyedTarget, PlaceBlobs, StateColumns, WriteKeyedState, header_bytes
+from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
+from state_processor.write.shuffle import ShuffleBlobs
 from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path) 
     staging = Staging(str(tmp_path / "new"), "token1")
     staging.prepare()
     columns = {"key": "key", "value": "value"}
-    place = PlaceBlobs(EncodeRows(target, (StateColumns(0, columns),)), staging, "0" * 32, in_files=False)
+    place = ShuffleBlobs(EncodeRows(target, (StateColumns(0, columns),)), staging, "0" * 32, in_files=False)
     engine = SparkEngine(spark)
     blobs = engine.encode_rows(spark.range(100).selectExpr("id AS key", "id AS value"), ["key", "value"], place)
     wrong = replace(blobs, frame=blobs.frame.withColumn("subtask", 1 - f.col("subtask")))

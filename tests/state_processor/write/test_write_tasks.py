@@ -13,18 +13,11 @@ from state_processor.backends.state.state_registration import keyed_header, regi
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.engines import LocalEngine
-from state_processor.write.shuffle_index import NotePlaces, by_subtask, runs_of
-from state_processor.write.tasks import (
-    PLACED_BLOBS,
-    EncodeRows,
-    KeyedTarget,
-    PlaceBlobs,
-    StateColumns,
-    WriteKeyedState,
-    header_bytes,
-    merged,
-    new_file,
-)
+from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
+from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
+from state_processor.write.shuffle_index import WriteShuffleIndex, shuffle_indexes, split_by_subtask
+from state_processor.write.subtask_files import staged_file
+from state_processor.write.task_data import merge_batches
 
 COLUMNS = {"key": "key", "value": "value"}
 
@@ -49,7 +42,7 @@ def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
 def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
     """The entries that each subtask has written."""
     order = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
-    parts = dict(by_subtask(pa.concat_tables(blobs).sort_by(order).combine_chunks()))
+    parts = dict(split_by_subtask(pa.concat_tables(blobs).sort_by(order).combine_chunks()))
     return {subtask: write(subtask, [parts[subtask]] if subtask in parts else [])[1] for subtask in range(parallelism)}
 
 
@@ -59,7 +52,7 @@ def names(staging: Staging) -> list[str]:
 
 def test_a_file_is_gone_after_a_failure(staging: Staging) -> None:
     def fail() -> None:
-        with new_file(staging, "0" * 32, "keyed", 0) as sink:
+        with staged_file(staging, "0" * 32, "keyed", 0) as sink:
             sink.write(b"half")
             raise ValueError("boom")
 
@@ -70,36 +63,36 @@ def test_a_file_is_gone_after_a_failure(staging: Staging) -> None:
 
 def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
     def come_late() -> None:
-        with new_file(staging, "0" * 32, "keyed", 0) as sink:
+        with staged_file(staging, "0" * 32, "keyed", 0) as sink:
             sink.write(b"late")
             staging.remove_all_but(())
 
     with pytest.raises(sp.WriteError, match="is over"):
         come_late()
     with pytest.raises(sp.WriteError, match="is over"):
-        new_file(staging, "0" * 32, "keyed", 0)
+        staged_file(staging, "0" * 32, "keyed", 0)
     assert names(staging) == []
 
 
 def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:
-    with new_file(staging, "0" * 32, "keyed", 0) as one, new_file(staging, "0" * 32, "keyed", 0) as other:
+    with staged_file(staging, "0" * 32, "keyed", 0) as one, staged_file(staging, "0" * 32, "keyed", 0) as other:
         assert one.name != other.name
 
 
 @pytest.mark.parametrize("in_files", [True, False])
 def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
-    encode = PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32, in_files)
-    placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), PLACED_BLOBS)
+    encode = ShuffleBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32, in_files)
+    placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), SHUFFLED_BLOBS)
     assert placed.column("blob").null_count == (len(placed) if in_files else 0)
     assert sum(write_all([placed], 2, WriteKeyedState(target(), staging)).values()) == 2
 
 
 def test_runs_are_brought_together(staging: Staging) -> None:
-    encode = NotePlaces(PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32))
+    encode = WriteShuffleIndex(ShuffleBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32))
     shares = [range(i, 1000, 3) for i in range(3)]
-    runs = [runs_of(encode([batch(list(share), [f"n{i}" for i in share])])) for share in shares]
+    runs = [shuffle_indexes(encode([batch(list(share), [f"n{i}" for i in share])])) for share in shares]
     assert [run.subtasks for (run,) in runs] == [(0, 1)] * 3
-    assert runs_of(encode([batch([], [])])) == []
+    assert shuffle_indexes(encode([batch([], [])])) == []
     written = LocalEngine().write_subtasks(runs, 2, WriteKeyedState(target(), staging))
     assert sorted(written) == [0, 1]
     assert sum(entries for _, entries in written.values()) == 1000
@@ -107,25 +100,25 @@ def test_runs_are_brought_together(staging: Staging) -> None:
 
 def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     t = target(1)
-    old = PlaceBlobs(EncodeRows(t, (StateColumns(0, COLUMNS),)), staging, t.operator_id)
-    new = PlaceBlobs(EncodeRows(t, (StateColumns(0, COLUMNS, "keys"),)), staging, t.operator_id)
-    carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), PLACED_BLOBS)
+    old = ShuffleBlobs(EncodeRows(t, (StateColumns(0, COLUMNS),)), staging, t.operator_id)
+    new = ShuffleBlobs(EncodeRows(t, (StateColumns(0, COLUMNS, "keys"),)), staging, t.operator_id)
+    carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), SHUFFLED_BLOBS)
     phases = pa.array([1] * len(carried), pa.int32())
-    carried = carried.set_column(3, PLACED_BLOBS.field("phase"), phases)
-    changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), PLACED_BLOBS)
+    carried = carried.set_column(3, SHUFFLED_BLOBS.field("phase"), phases)
+    changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), SHUFFLED_BLOBS)
     assert write_all([carried, changed], 1, WriteKeyedState(t, staging)) == {0: 1000}
 
 
 def test_small_batches_are_put_together() -> None:
     batches = [batch([i], ["x"]) for i in range(10)]
-    assert [b.num_rows for b in merged(batches, most_rows=4)] == [4, 4, 2]
-    assert list(merged([batch([], [])])) == []
+    assert [b.num_rows for b in merge_batches(batches, most_rows=4)] == [4, 4, 2]
+    assert list(merge_batches([batch([], [])])) == []
 
 
 def test_rows_of_another_key_group(staging: Staging) -> None:
     placed = pa.Table.from_batches(
-        PlaceBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32)([batch(list(range(50)), ["x"] * 50)]),
-        PLACED_BLOBS,
+        ShuffleBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32)([batch(list(range(50)), ["x"] * 50)]),
+        SHUFFLED_BLOBS,
     )
     foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127 \(state 'name', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=foreign):

@@ -1,0 +1,269 @@
+"""Tasks that write keyed state: encode rows, pass entries of the source savepoint through, write the file of a subtask.
+
+Serializers do not travel to tasks: a task restores them from the header of the files to write. So what is written is what a
+reader of the header will read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.keyed_splits import KeyedSplit
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.column_types import undescribed_as_bytes
+from state_processor.backends.state.descriptions import StateDescription, describe_keyed
+from state_processor.backends.state.hash_inference import HashRule, LearnedHash
+from state_processor.backends.state.key_groups import range_of_subtask
+from state_processor.backends.state.row_field_names import DeclaredNames, with_names
+from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.write.kryo_updates import Drafts, with_drafts
+from state_processor.backends.write.pass_through import KeyedPassThrough
+from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
+from state_processor.portable_registrations import import_serializers
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.arguments import declare
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.write.shuffle import fetch_blobs
+from state_processor.write.subtask_files import staged_file
+from state_processor.write.task_data import (
+    NEW,
+    PASSED_THROUGH,
+    TOMBSTONES,
+    Batches,
+    Replaced,
+    merge_batches,
+    part_numbers,
+    with_phase,
+)
+
+if TYPE_CHECKING:
+    from state_processor.serializers.core.pojo import PojoSerializer
+
+
+@dataclass(frozen=True)
+class KeyedTarget:
+    """The keyed state of one operator of the new savepoint; it can be pickled.
+
+    Parameters
+    ----------
+    operator_id, label
+        Of the operator; the label is for messages.
+    header
+        The header of its files, as bytes.
+    flink_major
+        The Flink that the header's serializers are of, which tells one Kryo from another.
+    parallelism, max_parallelism
+        Of the operator.
+    serializers
+        Modules to import, which register serializers of the user's own.
+    hashing
+        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
+    java_types
+        By name of a state, the types of what Kryo writes in it: headers do not hold their type arguments.
+    drafted
+        The states of the base that rows change: what Kryo wrote of them is compared with what it wrote before.
+    with_bytes
+        Those of them whose rows have bytes for values of undescribed classes.
+    """
+
+    operator_id: str
+    label: str
+    header: bytes
+    flink_major: int
+    parallelism: int
+    max_parallelism: int
+    serializers: tuple[str, ...] = ()
+    hashing: KeyHash | tuple[HashRule, ...] | None = None
+    java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
+    drafted: frozenset[str] = frozenset()
+    with_bytes: frozenset[str] = frozenset()
+
+    def open_header(self) -> mi.KeyedHeader:
+        """The header with its serializers."""
+        import_serializers(self.serializers)
+        with written_by_flink(self.flink_major):
+            return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header"))
+
+    @cached_property
+    def states(self) -> tuple[StateDescription, ...]:
+        """The states by their ids."""
+        header = self.open_header()
+        states = tuple(describe_keyed(header, meta) for meta in header.states)
+        for state in states:
+            declare(self.java_types.get(state.name, ()), state)
+        return tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The ids of states by name."""
+        return {state.name: i for i, state in enumerate(self.states)}
+
+    @property
+    def key_hash(self) -> KeyHash | None:
+        """The function that gives ``hashCode`` of a column of keys, if the serializer does not."""
+        if not isinstance(self.hashing, tuple):
+            return self.hashing
+        key = self.open_header().key.restore_serializer()
+        return LearnedHash(cast("PojoSerializer", key), self.hashing, self.max_parallelism)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "states"}
+
+
+def header_bytes(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
+    """A header as it stands in files."""
+    target = DataOutput()
+    header.write(target)
+    return target.to_bytes()
+
+
+@dataclass(frozen=True)
+class StateColumns:
+    """From which columns of the rows a state is written.
+
+    ``columns`` maps the names that :mod:`~state_processor.backends.write.entry_encoder` knows to columns. ``marks`` tells which
+    entries of the base give way: none, those of the same ``keys`` (also where the value is null), or the same ``entries`` of a
+    map. ``names`` are those of the fields of rows, which headers do not hold.
+    """
+
+    state_id: int
+    columns: Mapping[str, str]
+    marks: Replaced = ""
+    names: DeclaredNames = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EncodeRows:
+    """Pass 1 over rows: entries of one or several states as blobs of :data:`PHASED_BLOBS`."""
+
+    target: KeyedTarget
+    states: tuple[StateColumns, ...]
+    last_access: int = 0
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The blobs of a task's rows."""
+        encoders: dict[int, Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]] = {}
+        for batch in merge_batches(batches):
+            for number, state in enumerate(self.states):
+                rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
+                if number not in encoders:
+                    encoders[number] = self._encoder(state, rows.schema)
+                yield from encoders[number](rows)
+
+    def _encoder(self, state: StateColumns, schema: pa.Schema) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+        t = self.target
+        options: dict[str, Any] = {
+            "max_parallelism": t.max_parallelism,
+            "parallelism": t.parallelism,
+            "key_hash": t.key_hash,
+            "context": t.label,
+        }
+        description = with_names(t.states[state.state_id], state.names)
+        if description.name in t.drafted:
+            description = with_drafts(description)
+        entries = markers = None
+        if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
+            entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
+        if state.marks == "keys" or entries is None:
+            markers = TombstoneEncoder(description, state.state_id, schema, **options)
+
+        def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            if markers is not None:
+                yield from (with_phase(blobs, TOMBSTONES) for blobs in markers.encode(rows))
+            if entries is not None:
+                for blobs in entries.encode(rows):
+                    if state.marks == "entries":
+                        yield with_phase(blobs, TOMBSTONES)
+                    yield with_phase(blobs, NEW)
+
+        return encode
+
+
+@dataclass(frozen=True)
+class PassThroughEntries:
+    """Pass 1 over the base: entries of keyed states as they are. Rows are the numbers of ``parts``.
+
+    Parameters
+    ----------
+    target
+        The operator to write.
+    snapshot
+        The base, as it travels to tasks.
+    parts
+        Key groups of handles.
+    states
+        The states to take over: name in the base, and id in the target.
+    old_max_parallelism
+        Of the operator in the base.
+    """
+
+    target: KeyedTarget
+    snapshot: Snapshot
+    parts: tuple[KeyedSplit, ...]
+    states: tuple[tuple[str, int], ...]
+    old_max_parallelism: int
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """The blobs of the parts that are named."""
+        import_serializers(self.target.serializers)
+        carrier = self.carrier()
+        for number in part_numbers(batches):
+            part = self.parts[number]
+            source = part.handle.open(self.snapshot)
+            for name, state_id in self.states:
+                for blobs in carrier.blobs(source, name, state_id, part.key_groups):
+                    yield with_phase(blobs, PASSED_THROUGH)
+
+    def carrier(self) -> KeyedPassThrough:
+        """What takes the entries over."""
+        t = self.target
+        return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
+
+
+@dataclass(frozen=True)
+class WriteKeyedState:
+    """Pass 2: writes the keyed state file of one subtask from its blobs."""
+
+    target: KeyedTarget
+    staging: Staging
+
+    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyGroupsStateHandle, int]:
+        """The handle of the file, and the number of its entries."""
+        t = self.target
+        key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
+        header = t.open_header()
+        with staged_file(self.staging, t.operator_id, "keyed", subtask) as sink:
+            writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
+            marked = Tombstones(t.states, t.max_parallelism)
+            drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
+            for b in fetch_blobs(blobs, self.staging):
+                place = (b.key_group, b.state)
+                entries = b.data
+                if b.phase == TOMBSTONES:
+                    marked.add(*place, entries)
+                    continue
+                if b.phase == PASSED_THROUGH:
+                    if drafts.has(b.state):
+                        drafts.keep(*place, marked.only(*place, entries))
+                    entries = marked.without(*place, entries)
+                elif drafts.has(b.state):
+                    entries = drafts.settled(*place, entries)
+                writer.add(*place, entries)
+            handle = writer.close()
+        return handle, writer.entries
+
+
+def now_millis() -> int:
+    """The time, as values with TTL keep it."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,117 @@
+"""Blobs between the two passes of a write: shuffled by Spark, or stored in files of the write that pass 2 reads parts of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.files.storage import StoredFile
+from state_processor.backends.write.staging import FileSink, Staging
+from state_processor.write.task_data import Batches
+
+SHUFFLED_BLOBS: Final = pa.schema(
+    [
+        *(pa.field(n, pa.int32(), nullable=False) for n in ("subtask", "key_group", "state", "phase")),
+        pa.field("count", pa.int64(), nullable=False),
+        pa.field("blob", pa.binary()),
+        pa.field("file", pa.string()),
+        pa.field("offset", pa.int64()),
+        pa.field("size", pa.int64()),
+    ]
+)
+"""Blobs between the passes: their bytes, or where in which file of the write they are."""
+
+_OPEN_FILES: Final = 128
+
+
+@dataclass(frozen=True)
+class ShuffleBlobs:
+    """The end of pass 1: blobs as :data:`SHUFFLED_BLOBS`.
+
+    Where the savepoint goes into a file system of this machine, the bytes go into a file there, and Spark's shuffle has to
+    bring together only the places. An object store is too slow for many small reads: there the bytes go through the shuffle.
+
+    Parameters
+    ----------
+    encode
+        Gives the blobs of a task's input.
+    staging
+        The write.
+    operator_id
+        The operator that the blobs are of.
+    in_files
+        Whether the bytes go into files.
+    """
+
+    encode: Callable[[Batches], Iterator[pa.RecordBatch]]
+    staging: Staging
+    operator_id: str
+    in_files: bool = True
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Each batch of blobs, placed."""
+        if not self.in_files:
+            for blobs in self.encode(batches):
+                yield _placed(blobs, blobs.column("blob"), None, np.zeros(blobs.num_rows, dtype=np.int64))
+            return
+        sink: FileSink | None = None
+        try:
+            for blobs in self.encode(batches):
+                if sink is None:
+                    self.staging.check_open()
+                    sink = self.staging.open(self.staging.file_name(self.operator_id, "shuffle", 0, uuid4().hex[:16]))
+                column = blobs.column("blob")
+                bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+                placed = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
+                if bounds[-1] > bounds[0]:
+                    sink.write(memoryview(column.buffers()[2])[bounds[0] : bounds[-1]])
+                yield _placed(blobs, pa.nulls(len(column), pa.binary()), sink.name, placed)
+        finally:
+            if sink is not None:
+                sink.close()
+                if not self.staging.is_open():
+                    self.staging.remove(sink.name)
+
+
+def _placed(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    columns: dict[str, pa.Array] = {n: blobs.column(n) for n in ("subtask", "key_group", "state", "phase", "count")}
+    columns["blob"] = data
+    columns["file"] = pa.array([file] * blobs.num_rows, pa.string())
+    columns["offset"] = pa.array(offsets)
+    columns["size"] = pc.binary_length(blobs.column("blob")).cast(pa.int64())
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=SHUFFLED_BLOBS)
+
+
+class ShuffledBlob(NamedTuple):
+    """A blob in pass 2."""
+
+    key_group: int
+    state: int
+    phase: int
+    entries: int
+    data: npt.NDArray[np.uint8]
+
+
+def fetch_blobs(placed: Batches, staging: Staging) -> Iterator[ShuffledBlob]:
+    """The blobs of :data:`SHUFFLED_BLOBS`, one after the other."""
+    files: dict[str, StoredFile] = {}
+    for batch in placed:
+        blobs = batch.column("blob")
+        columns = ("key_group", "state", "phase", "count", "file", "offset", "size")
+        rows = zip(*(batch.column(c).to_pylist() for c in columns), strict=True)
+        for i, (key_group, state, phase, count, name, offset, size) in enumerate(rows):
+            if name is None:
+                data = np.frombuffer(blobs[i].as_buffer(), dtype=np.uint8)
+            else:
+                if name not in files and len(files) >= _OPEN_FILES:
+                    files.clear()
+                file = files.setdefault(name, staging.file(name))
+                data = np.frombuffer(file.read(offset, size), dtype=np.uint8)
+            yield ShuffledBlob(key_group, state, phase, count, data)
