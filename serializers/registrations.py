@@ -11,7 +11,6 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import pojo
 from state_processor.serializers.kryo import classes
 from state_processor.serializers.kryo.classes import KryoClass, user_classes
-from state_processor.serializers.kryo.connectors import KAFKA_TOPIC_PARTITION
 from state_processor.serializers.registry import SnapshotReader
 
 
@@ -27,8 +26,7 @@ class Registrations:
     @classmethod
     def current(cls) -> Registrations:
         """Those of this process; what the library describes itself is known everywhere."""
-        described = tuple(c for c in user_classes() if c.name != KAFKA_TOPIC_PARTITION)
-        return cls(registry.user_snapshots(), described, pojo.described_classes(), pojo.primitive_fields())
+        return cls(registry.user_snapshots(), user_classes(), pojo.described_classes(), pojo.primitive_fields())
 
     def __bool__(self) -> bool:
         return bool(self.snapshots or self.kryo_classes or self.pojo_classes or self.primitive_fields)

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 from state_processor import sql_types
 from state_processor.backends.write.assembly import metadata_version
-from state_processor.serializers import kryo
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, collections, either, enums, nullable, pojo, rows, temporal, tuples
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
 from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
@@ -393,7 +394,7 @@ class Types:
         >>> str(Types.KRYO("java.util.HashMap<java.lang.String, java.lang.Long>"))
         'KRYO<java.util.HashMap<java.lang.String,java.lang.Long>>'
         """
-        return kryo.KryoSerializer(class_name)
+        return KryoSerializer(class_name)
 
 
 def _check_size(name: str, fields: Sequence[TypeSerializer], most: int) -> None:
@@ -415,5 +416,5 @@ def _java_class(element: TypeSerializer) -> str:
             return str(name)
     if isinstance(element, rows.RowSerializer):
         return "org.apache.flink.types.Row"
-    java = kryo.java_type_of(element).name
+    java = java_type_of(element).name
     return _BOXED.get(java.upper(), java)

@@ -16,7 +16,7 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.write.pass_through import captured
 from state_processor.backends.write.state_migration import entries
 from state_processor.serializers import register_kryo_class
-from state_processor.serializers.kryo import KryoValue
+from state_processor.serializers.kryo.serializer import KryoValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 

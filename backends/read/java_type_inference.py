@@ -13,10 +13,10 @@ from state_processor.backends.write.pass_through import PassThroughSerializer
 from state_processor.backends.write.state_migration import entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
-from state_processor.serializers.kryo import KryoSerializer
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.containers import is_collection, is_map
-from state_processor.serializers.kryo.parts import replaced
+from state_processor.serializers.kryo.nested_kryo import replaced
+from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
 
 

@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import keyed_header, leaf_keyed_handles, raw_timers_header, subtask_label
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.serializer import written_by_flink
 
 
 @dataclass(frozen=True, slots=True)

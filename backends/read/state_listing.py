@@ -32,7 +32,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.serializer import written_by_flink
 
 _FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S*_attempt_\d+/db")
 """Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""

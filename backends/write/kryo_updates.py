@@ -1,6 +1,6 @@
 """Entries with drafts of what Kryo writes, settled where new entries meet those of the base that they replace.
 
-See :mod:`state_processor.serializers.kryo.drafts`. The first pass writes the values of updated states with drafts
+See :mod:`state_processor.serializers.kryo.pending_values`. The first pass writes the values of updated states with drafts
 (:func:`with_drafts`); in the second, :class:`Drafts` keeps the entries of the base that give way, of one key group and state at a
 time, and rewrites the new ones.
 """
@@ -17,7 +17,7 @@ from state_processor.backends.state.descriptions import LIST, MAP, StateDescript
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kryo.drafts import DraftedEntries, Parts, drafting
+from state_processor.serializers.kryo.pending_values import DraftedEntries, Parts, drafting
 
 Bytes = npt.NDArray[np.uint8]
 Describe = Callable[[memoryview, int, int], str]

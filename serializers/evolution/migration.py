@@ -47,7 +47,7 @@ from state_processor.serializers.core.tuples import TupleSerializerSnapshot
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot, written_by_flink
 from state_processor.serializers.runtime.ttl import TTL_SNAPSHOTS
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 

@@ -23,8 +23,8 @@ from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.kryo import KryoSerializer
-from state_processor.serializers.kryo.declared import java_type_of
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.kryo.user_classes import java_type_of
 
 _COLLECTIONS: Final = (ListSerializer, MapSerializer, SetSerializer)
 _WITH_ARGUMENTS: Final = (*_COLLECTIONS, TupleSerializer, EitherSerializer)

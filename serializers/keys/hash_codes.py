@@ -25,7 +25,7 @@ from state_processor.serializers.kernel.encode.loop import BEGIN, END
 from state_processor.serializers.kernel.encode.text import code_point, utf8_size
 from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.keys.encoded_hashes import Hashes, fold_long, hashes_of_encoded
-from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.types import BOXES, JavaType
-
-if TYPE_CHECKING:
-    from state_processor.serializers.kryo.reader import KryoReader
-    from state_processor.serializers.kryo.writer import KryoWriter
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +17,10 @@ class KryoClass:
     name: str
     fields: tuple[tuple[str, JavaType], ...] = ()
     constants: tuple[str, ...] | None = None
-    read: Callable[[KryoReader], Any] | None = None
+    read: Callable[[Any], Any] | None = None
     abstract: bool = False
     final: bool = False
-    write: Callable[[KryoWriter, Any], None] | None = None
+    write: Callable[[Any, Any], None] | None = None
 
     @property
     def in_order(self) -> list[tuple[str, JavaType]]:
@@ -32,12 +28,22 @@ class KryoClass:
         return sorted(self.fields)
 
 
+_CONNECTOR_CLASSES: Final = (
+    KryoClass(
+        "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",
+        (("topic", JavaType("java.lang.String")), ("partition", JavaType("int")), ("cachedHash", JavaType("int"))),
+        final=True,
+    ),
+)
+"""Classes of Flink's connectors that Kryo wrote into state."""
+
+_BUILT_IN: Final = {described.name: described for described in _CONNECTOR_CLASSES}
 _USER_CLASSES: Final[dict[str, KryoClass]] = {}
 
 
 def user_class(name: str) -> KryoClass | None:
     """The description of a class, or of the enum whose constant's own class this is."""
-    found = _USER_CLASSES.get(name)
+    found = _USER_CLASSES.get(name) or _BUILT_IN.get(name)
     if found is None and "$" in name:
         outer, _, number = name.rpartition("$")
         found = _USER_CLASSES.get(outer) if number.isdigit() else None
@@ -63,57 +69,6 @@ def unknown_class(name: str, where: str) -> UnsupportedFormatError:
         f"class with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
         f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
     )
-
-
-def register_kryo_class(
-    class_name: str,
-    fields: Mapping[str, Any] | Sequence[str] | Callable[[KryoReader], Any] | None,
-    *,
-    final: bool | None = None,
-    write: Callable[[KryoWriter, Any], None] | None = None,
-) -> None:
-    """Describe a class whose values Kryo wrote, so that they can be decoded and new ones written.
-
-    Parameters
-    ----------
-    class_name
-        The Java class, with ``$`` before nested classes.
-    fields
-        A mapping: the class's fields, those of its superclasses included, neither static nor transient ones, with the declared
-        type of each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
-        ``"int[]"``), or a serializer, where a number stands for the primitive and not its box.
-        A sequence: an enum's constants in their order.
-        A function: reads what a Kryo serializer of the job's own wrote, and gives values of Python's.
-        ``None``: an interface or abstract class, whose subclasses are described too.
-    final
-        Whether the class is declared ``final``, as records are: Kryo leaves out the class of values in fields of that type.
-        Enums are taken as final unless constants have bodies of their own, other classes as not final.
-    write
-        Beside a function that reads, the one that writes a value as the job's own Kryo serializer does; without it new values
-        of the class can't be written.
-
-    Raises
-    ------
-    OptionError
-        If a type is none.
-    """
-    if fields is None:
-        set_user_class(KryoClass(class_name, abstract=True))
-    elif callable(fields):
-        set_user_class(KryoClass(class_name, read=fields, final=bool(final), write=write))
-    elif isinstance(fields, Mapping):
-        types = tuple((name, _java_type(type_)) for name, type_ in fields.items())
-        set_user_class(KryoClass(class_name, types, final=bool(final)))
-    else:
-        set_user_class(KryoClass(class_name, constants=tuple(fields), final=final is None or final))
-
-
-def _java_type(type_: Any) -> JavaType:
-    if isinstance(type_, str):
-        return JavaType.parse(type_)
-    from state_processor.serializers.kryo.declared import java_type_of
-
-    return java_type_of(type_)
 
 
 # Class numbers

@@ -14,7 +14,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.containers import is_collection, is_map
-from state_processor.serializers.kryo.json_form import to_json
+from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.types import BOXES, JavaType
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
 
@@ -88,7 +88,7 @@ def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] 
     Numbers, dates and points in time have the type they have elsewhere; big numbers, times of day, UUIDs, enums and the like are
     strings; a ``BitSet`` is the list of its set bits; arrays, and collections and maps whose type arguments are declared, are
     lists and maps; described classes are structs. Anything else (``Object``, a bare ``List``, a class inside itself) is a string
-    of JSON, as :func:`~state_processor.serializers.kryo.json_form.to_json` says.
+    of JSON, as :func:`~state_processor.serializers.kryo.plain_values.to_json` says.
     """
     type_ = _unwrapped(type_)
     kind, parts = shape(type_, inside)

@@ -17,7 +17,7 @@ from state_processor.serializers.core.time_values import (
     to_local_date_time,
     to_local_time,
 )
-from state_processor.serializers.kryo import containers, contents, making, times
+from state_processor.serializers.kryo import containers, converters, java_time, jdk_layouts
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.layouts import (
     BYTE,
@@ -57,15 +57,15 @@ class JdkClass:
     """
 
     layouts: Mapping[int, Layout]
-    make: Callable[[Any], Any] = making.same
-    show: Callable[[Any], Any] = making.same
+    make: Callable[[Any], Any] = converters.same
+    show: Callable[[Any], Any] = converters.same
 
 
-def _both(layout: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = making.same) -> JdkClass:
+def _both(layout: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same) -> JdkClass:
     return JdkClass({KRYO_2: layout, KRYO_5: layout}, make, show)
 
 
-def _each(kryo_2: Layout, kryo_5: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = making.same) -> JdkClass:
+def _each(kryo_2: Layout, kryo_5: Layout, make: Callable[[Any], Any], show: Callable[[Any], Any] = converters.same) -> JdkClass:
     return JdkClass({KRYO_2: kryo_2, KRYO_5: kryo_5}, make, show)
 
 
@@ -73,119 +73,133 @@ def _primitive(name: str, make: Callable[[Any], Any]) -> JdkClass:
     return _both(PRIMITIVE_LAYOUTS[BOXES[name]], make)
 
 
-_ZONES: Final[dict[type, str]] = {times.Offset: "java.time.ZoneOffset", times.Region: "java.time.ZoneRegion"}
+_ZONES: Final[dict[type, str]] = {java_time.Offset: "java.time.ZoneOffset", java_time.Region: "java.time.ZoneRegion"}
 
 TABLE: Final[dict[str, JdkClass]] = {
-    "java.lang.Boolean": _primitive("boolean", making.boolean),
-    "java.lang.Byte": _primitive("byte", making.integer(8)),
-    "java.lang.Character": _primitive("char", making.character),
-    "java.lang.Short": _primitive("short", making.integer(16)),
-    "java.lang.Integer": _primitive("int", making.integer(32)),
-    "java.lang.Long": _primitive("long", making.integer(64)),
-    "java.lang.Float": _primitive("float", making.float_32),
+    "java.lang.Boolean": _primitive("boolean", converters.boolean),
+    "java.lang.Byte": _primitive("byte", converters.integer(8)),
+    "java.lang.Character": _primitive("char", converters.character),
+    "java.lang.Short": _primitive("short", converters.integer(16)),
+    "java.lang.Integer": _primitive("int", converters.integer(32)),
+    "java.lang.Long": _primitive("long", converters.integer(64)),
+    "java.lang.Float": _primitive("float", converters.float_32),
     "java.lang.Double": _primitive("double", float),
-    "java.lang.String": _both(STRING, making.text),
-    "java.lang.StringBuilder": _each(COUNTED, STRING, making.text),
-    "java.lang.StringBuffer": _each(COUNTED, STRING, making.text),
-    "java.lang.Void": _both(nothing(None), making.empty(None)),
-    "java.lang.Class": _each(contents.CLASS_2, contents.CLASS_5, making.text),
-    "java.math.BigInteger": _both(contents.BIG_INTEGER, making.big_integer),
-    "java.math.BigDecimal": _both(contents.BIG_DECIMAL, making.big_decimal),
-    "java.net.InetSocketAddress": _both(contents.ADDRESS, making.address),
-    "java.net.URI": _both(STRING, making.text),
-    "java.net.URL": JdkClass({KRYO_5: STRING}, making.text),
-    "java.sql.Date": _both(POSITIVE_LONG, making.day_millis, making.day),
-    "java.sql.Time": _both(POSITIVE_LONG, making.time_of_day_millis, making.clock),
-    "java.sql.Timestamp": _each(contents.TIMESTAMP_2, contents.TIMESTAMP_5, to_instant),
+    "java.lang.String": _both(STRING, converters.text),
+    "java.lang.StringBuilder": _each(COUNTED, STRING, converters.text),
+    "java.lang.StringBuffer": _each(COUNTED, STRING, converters.text),
+    "java.lang.Void": _both(nothing(None), converters.empty(None)),
+    "java.lang.Class": _each(jdk_layouts.CLASS_2, jdk_layouts.CLASS_5, converters.text),
+    "java.math.BigInteger": _both(jdk_layouts.BIG_INTEGER, converters.big_integer),
+    "java.math.BigDecimal": _both(jdk_layouts.BIG_DECIMAL, converters.big_decimal),
+    "java.net.InetSocketAddress": _both(jdk_layouts.ADDRESS, converters.address),
+    "java.net.URI": _both(STRING, converters.text),
+    "java.net.URL": JdkClass({KRYO_5: STRING}, converters.text),
+    "java.sql.Date": _both(POSITIVE_LONG, converters.day_millis, converters.day),
+    "java.sql.Time": _both(POSITIVE_LONG, converters.time_of_day_millis, converters.clock),
+    "java.sql.Timestamp": _each(jdk_layouts.TIMESTAMP_2, jdk_layouts.TIMESTAMP_5, to_instant),
     "java.text.SimpleDateFormat": _both(
-        contents.DATE_FORMAT, making.nothing_new("java.text.SimpleDateFormat"), attrgetter("value")
+        jdk_layouts.DATE_FORMAT, converters.nothing_new("java.text.SimpleDateFormat"), attrgetter("value")
     ),
-    "java.util.BitSet": _both(contents.BITS, contents.Bits.of, attrgetter("bits")),
-    "java.util.Currency": _both(STRING, making.text),
-    "java.util.Date": _both(contents.MILLIS, making.instant_of_millis),
-    "java.util.GregorianCalendar": _both(contents.CALENDAR, contents.Calendar.of, attrgetter("time")),
-    "java.util.JumboEnumSet": _both(contents.ENUM_SET, making.nothing_new("java.util.JumboEnumSet"), attrgetter("constants")),
-    "java.util.RegularEnumSet": _both(contents.ENUM_SET, making.nothing_new("java.util.RegularEnumSet"), attrgetter("constants")),
-    "java.util.SimpleTimeZone": _both(STRING, making.text),
-    "sun.util.calendar.ZoneInfo": _both(STRING, making.text),
-    "java.util.Locale": _each(contents.LOCALE_2, contents.LOCALE_5, contents.Locale.of, str),
+    "java.util.BitSet": _both(jdk_layouts.BITS, jdk_layouts.Bits.of, attrgetter("bits")),
+    "java.util.Currency": _both(STRING, converters.text),
+    "java.util.Date": _both(jdk_layouts.MILLIS, converters.instant_of_millis),
+    "java.util.GregorianCalendar": _both(jdk_layouts.CALENDAR, jdk_layouts.Calendar.of, attrgetter("time")),
+    "java.util.JumboEnumSet": _both(
+        jdk_layouts.ENUM_SET, converters.nothing_new("java.util.JumboEnumSet"), attrgetter("constants")
+    ),
+    "java.util.RegularEnumSet": _both(
+        jdk_layouts.ENUM_SET, converters.nothing_new("java.util.RegularEnumSet"), attrgetter("constants")
+    ),
+    "java.util.SimpleTimeZone": _both(STRING, converters.text),
+    "sun.util.calendar.ZoneInfo": _both(STRING, converters.text),
+    "java.util.Locale": _each(jdk_layouts.LOCALE_2, jdk_layouts.LOCALE_5, jdk_layouts.Locale.of, str),
     "java.util.OptionalDouble": _each(optional_field(fixed("d"), float("nan")), optional(fixed("d")), float),
-    "java.util.OptionalInt": _each(optional_field(INT, 0), optional(fixed("i")), making.integer(32)),
-    "java.util.OptionalLong": _each(optional_field(LONG, 0), optional(fixed("q")), making.integer(64)),
-    "java.util.UUID": _each(contents.UUID_2, contents.UUID_5, making.uuid),
-    "java.util.regex.Pattern": _each(contents.PATTERN_2, contents.PATTERN_5, contents.Pattern.of, attrgetter("pattern")),
-    "java.util.Collections$EmptyList": _both(nothing([]), making.empty([])),
-    "java.util.Collections$EmptySet": _both(nothing([]), making.empty([])),
-    "java.util.Collections$EmptyMap": _both(nothing(KryoMap()), making.empty(KryoMap())),
-    "java.util.Collections$ReverseComparator": _both(nothing("reverse order"), making.same),
-    "java.lang.String$CaseInsensitiveComparator": _both(nothing("case-insensitive order"), making.same),
-    "java.util.concurrent.atomic.AtomicBoolean": _both(converted(INT, bool, int), making.boolean),
-    "java.util.concurrent.atomic.AtomicInteger": _both(INT, making.integer(32)),
-    "java.util.concurrent.atomic.AtomicLong": _both(LONG, making.integer(64)),
+    "java.util.OptionalInt": _each(optional_field(INT, 0), optional(fixed("i")), converters.integer(32)),
+    "java.util.OptionalLong": _each(optional_field(LONG, 0), optional(fixed("q")), converters.integer(64)),
+    "java.util.UUID": _each(jdk_layouts.UUID_2, jdk_layouts.UUID_5, converters.uuid),
+    "java.util.regex.Pattern": _each(jdk_layouts.PATTERN_2, jdk_layouts.PATTERN_5, jdk_layouts.Pattern.of, attrgetter("pattern")),
+    "java.util.Collections$EmptyList": _both(nothing([]), converters.empty([])),
+    "java.util.Collections$EmptySet": _both(nothing([]), converters.empty([])),
+    "java.util.Collections$EmptyMap": _both(nothing(KryoMap()), converters.empty(KryoMap())),
+    "java.util.Collections$ReverseComparator": _both(nothing("reverse order"), converters.same),
+    "java.lang.String$CaseInsensitiveComparator": _both(nothing("case-insensitive order"), converters.same),
+    "java.util.concurrent.atomic.AtomicBoolean": _both(converted(INT, bool, int), converters.boolean),
+    "java.util.concurrent.atomic.AtomicInteger": _both(INT, converters.integer(32)),
+    "java.util.concurrent.atomic.AtomicLong": _both(LONG, converters.integer(64)),
     "java.time.Duration": _each(
-        by_fields(times.Duration, {"seconds": "long", "nanos": "int"}),
-        sequence(times.Duration, fixed("q"), POSITIVE_INT),
-        times.Duration.of,
+        by_fields(java_time.Duration, {"seconds": "long", "nanos": "int"}),
+        sequence(java_time.Duration, fixed("q"), POSITIVE_INT),
+        java_time.Duration.of,
         str,
     ),
     "java.time.Instant": _each(
         by_fields(Instant, {"seconds": "long", "nanos": "int"}), sequence(Instant, POSITIVE_LONG, POSITIVE_INT), to_instant
     ),
     "java.time.LocalDate": _each(
-        by_fields(LocalDate, {"year": "int", "month": "short", "day": "short"}), contents.LOCAL_DATE_5, to_local_date
+        by_fields(LocalDate, {"year": "int", "month": "short", "day": "short"}), jdk_layouts.LOCAL_DATE_5, to_local_date
     ),
     "java.time.LocalTime": _each(
         by_fields(LocalTime, {"hour": "byte", "minute": "byte", "second": "byte", "nano": "int"}),
-        contents.LOCAL_TIME_5,
+        jdk_layouts.LOCAL_TIME_5,
         to_local_time,
     ),
     "java.time.LocalDateTime": _each(
         by_fields(LocalDateTime, {"date": "java.time.LocalDate", "time": "java.time.LocalTime"}),
-        contents.LOCAL_DATE_TIME_5,
+        jdk_layouts.LOCAL_DATE_TIME_5,
         to_local_date_time,
     ),
     "java.time.MonthDay": _each(
-        by_fields(times.MonthDay, {"month": "int", "day": "int"}), sequence(times.MonthDay, BYTE, BYTE), times.MonthDay.of, str
+        by_fields(java_time.MonthDay, {"month": "int", "day": "int"}),
+        sequence(java_time.MonthDay, BYTE, BYTE),
+        java_time.MonthDay.of,
+        str,
     ),
     "java.time.OffsetDateTime": _each(
-        by_fields(times.OffsetDateTime, {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset"}),
-        sequence(times.OffsetDateTime, contents.LOCAL_DATE_TIME_5, contents.OFFSET_5),
-        times.OffsetDateTime.of,
+        by_fields(java_time.OffsetDateTime, {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset"}),
+        sequence(java_time.OffsetDateTime, jdk_layouts.LOCAL_DATE_TIME_5, jdk_layouts.OFFSET_5),
+        java_time.OffsetDateTime.of,
         str,
     ),
     "java.time.OffsetTime": _each(
-        by_fields(times.OffsetTime, {"time": "java.time.LocalTime", "offset": "java.time.ZoneOffset"}),
-        sequence(times.OffsetTime, contents.LOCAL_TIME_5, contents.OFFSET_5),
-        times.OffsetTime.of,
+        by_fields(java_time.OffsetTime, {"time": "java.time.LocalTime", "offset": "java.time.ZoneOffset"}),
+        sequence(java_time.OffsetTime, jdk_layouts.LOCAL_TIME_5, jdk_layouts.OFFSET_5),
+        java_time.OffsetTime.of,
         str,
     ),
     "java.time.Period": _each(
-        by_fields(times.Period, {"years": "int", "months": "int", "days": "int"}),
-        sequence(times.Period, POSITIVE_INT, POSITIVE_INT, POSITIVE_INT),
-        times.Period.of,
+        by_fields(java_time.Period, {"years": "int", "months": "int", "days": "int"}),
+        sequence(java_time.Period, POSITIVE_INT, POSITIVE_INT, POSITIVE_INT),
+        java_time.Period.of,
         str,
     ),
-    "java.time.Year": _each(by_fields(times.Year, {"year": "int"}), sequence(times.Year, POSITIVE_INT), times.Year.of, str),
+    "java.time.Year": _each(
+        by_fields(java_time.Year, {"year": "int"}), sequence(java_time.Year, POSITIVE_INT), java_time.Year.of, str
+    ),
     "java.time.YearMonth": _each(
-        by_fields(times.YearMonth, {"year": "int", "month": "int"}),
-        sequence(times.YearMonth, POSITIVE_INT, BYTE),
-        times.YearMonth.of,
+        by_fields(java_time.YearMonth, {"year": "int", "month": "int"}),
+        sequence(java_time.YearMonth, POSITIVE_INT, BYTE),
+        java_time.YearMonth.of,
         str,
     ),
     "java.time.ZonedDateTime": _each(
         by_fields(
-            times.ZonedDateTime,
+            java_time.ZonedDateTime,
             {"dateTime": "java.time.LocalDateTime", "offset": "java.time.ZoneOffset", "zone": "java.time.ZoneId"},
             _ZONES,
             lambda v: (v.date_time, v.known_offset, v.zone),
         ),
-        contents.ZONED_5,
-        times.ZonedDateTime.of,
+        jdk_layouts.ZONED_5,
+        java_time.ZonedDateTime.of,
         str,
     ),
-    "java.time.ZoneOffset": _each(by_fields(times.Offset, {"totalSeconds": "int"}), contents.OFFSET_5, times.Offset.of, str),
+    "java.time.ZoneOffset": _each(
+        by_fields(java_time.Offset, {"totalSeconds": "int"}), jdk_layouts.OFFSET_5, java_time.Offset.of, str
+    ),
     "java.time.ZoneRegion": _each(
-        by_fields(times.Region, {"id": "java.lang.String"}), converted(STRING, times.Region, str), times.Region.of, str
+        by_fields(java_time.Region, {"id": "java.lang.String"}),
+        converted(STRING, java_time.Region, str),
+        java_time.Region.of,
+        str,
     ),
 }
 """Classes whose objects are one value."""
@@ -206,7 +220,7 @@ FINAL: Final = frozenset(
 """Final classes, which Kryo leaves out where a field, an element of an array or a type argument is declared with one."""
 
 
-def zone_class(value: times.Offset | times.Region) -> str:
+def zone_class(value: java_time.Offset | java_time.Region) -> str:
     """The class of a ``ZoneId``."""
     return _ZONES[type(value)]
 

@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, read_java_object
+from state_processor.serializers.kryo.classes import KryoClass
 from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, JavaType
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 
-if TYPE_CHECKING:
-    from state_processor.serializers.kryo.reader import KryoReader
-    from state_processor.serializers.kryo.writer import KryoWriter
+
+@dataclass(slots=True)
+class ObjectInput(KryoInput, ABC):
+    """Input that follows classes and references; layouts read from it."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The position, for messages."""
+
+    @abstractmethod
+    def class_(self) -> str | None:
+        """Read the class of the next object; ``None`` if the object is null."""
+
+    @abstractmethod
+    def constant(self, described: KryoClass) -> str | None:
+        """Read a constant of an enum."""
+
+    @abstractmethod
+    def fields(self, fields: Iterable[tuple[str, JavaType]]) -> dict[str, Any]:
+        """Read the fields of an object, in the order given."""
+
+
+@dataclass(slots=True)
+class ObjectOutput(KryoOutput, ABC):
+    """Output that follows classes and references; layouts write to it."""
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The position, for messages."""
+
+    @abstractmethod
+    def class_(self, name: str | None) -> None:
+        """Write the class of the next object; ``None`` if the object is null."""
+
+    @abstractmethod
+    def constant(self, described: KryoClass, constant: str | None) -> None:
+        """Write a constant of an enum."""
+
+    @abstractmethod
+    def declared(self, type_: JavaType, value: Any) -> None:
+        """Write the value of a field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Reads the content of a :class:`~state_processor.serializers.kryo.values.Node` and writes it."""
 
-    read: Callable[[KryoReader], Any]
-    write: Callable[[KryoWriter, Any], None]
+    read: Callable[[ObjectInput], Any]
+    write: Callable[[ObjectOutput, Any], None]
 
 
 BYTE: Final = Layout(KryoInput.byte, KryoOutput.byte)
@@ -55,7 +97,7 @@ def converted(inner: Layout, build: Callable[[Any], Any], take: Callable[[Any], 
 def sequence(build: Callable[..., Any], *parts: Layout, take: Callable[[Any], Iterable[Any]] = tuple) -> Layout:
     """A tuple's items one after the other; ``take`` gives them of what ``build`` makes of them."""
 
-    def write(writer: KryoWriter, value: Any) -> None:
+    def write(writer: ObjectOutput, value: Any) -> None:
         for part, item in zip(parts, take(value), strict=True):
             part.write(writer, item)
 
@@ -65,7 +107,7 @@ def sequence(build: Callable[..., Any], *parts: Layout, take: Callable[[Any], It
 def optional(inner: Layout) -> Layout:
     """Whether there is a value, and the value."""
 
-    def write(writer: KryoWriter, value: Any) -> None:
+    def write(writer: ObjectOutput, value: Any) -> None:
         writer.boolean(value is not None)
         if value is not None:
             inner.write(writer, value)
@@ -113,7 +155,7 @@ class _ByFields:
     def in_order(self) -> list[tuple[str, JavaType]]:
         return [(name, JavaType(type_)) for name, type_ in sorted(self.fields.items())]
 
-    def read(self, reader: KryoReader) -> Any:
+    def read(self, reader: ObjectInput) -> Any:
         found = reader.fields(self.in_order)
         parts = [found[name] for name in self.fields]
         if None in parts:
@@ -121,7 +163,7 @@ class _ByFields:
         value = self.build(*[whole(part.content) if isinstance(part, Node) else part for part in parts])
         return Apart(value, found) if any(isinstance(part, Node) for part in parts) else value
 
-    def write(self, writer: KryoWriter, content: Any) -> None:
+    def write(self, writer: ObjectOutput, content: Any) -> None:
         if isinstance(content, Apart):
             fields = content.fields
         else:
@@ -148,11 +190,11 @@ def by_fields(
 def optional_field(inner: Layout, absent: Any) -> Layout:
     """Kryo 2's ``OptionalInt`` and its like: whether there is a value, and one in any case."""
 
-    def read(reader: KryoReader) -> Any:
+    def read(reader: ObjectInput) -> Any:
         present, value = reader.boolean(), inner.read(reader)
         return value if present else None
 
-    def write(writer: KryoWriter, value: Any) -> None:
+    def write(writer: ObjectOutput, value: Any) -> None:
         writer.boolean(value is not None)
         inner.write(writer, absent if value is None else value)
 
@@ -170,7 +212,7 @@ class JavaStream:
     value: Any
 
 
-def _write_stream(writer: KryoWriter, stream: Any) -> None:
+def _write_stream(writer: ObjectOutput, stream: Any) -> None:
     if not isinstance(stream, JavaStream):
         raise UnsupportedFormatError("new values can't be written in Java serialization, only those that were read")
     writer.target.write_bytes(stream.raw)
@@ -179,7 +221,7 @@ def _write_stream(writer: KryoWriter, stream: Any) -> None:
 def java_stream(value_of: Callable[[Any], Any]) -> Layout:
     """An object in Java serialization, of which ``value_of`` makes a plain value."""
 
-    def read(reader: KryoReader) -> JavaStream:
+    def read(reader: ObjectInput) -> JavaStream:
         found = read_java_object(reader.source)
         return JavaStream(found.raw, value_of(found.content))
 

@@ -5,7 +5,7 @@ preceded by its class (a number, or a name that later objects refer to by number
 and by a reference marker: 0 null, 1 a new object, else an object that was read before.
 
 Nothing in the bytes tells a class that is written field by field from any other, nor how long an object is: a class that is not
-known here has to be described with :func:`~state_processor.serializers.kryo.register_kryo_class`.
+known here has to be described with :func:`~state_processor.serializers.register_kryo_class`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any, Final
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
-from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, JavaStream, Layout, whole
+from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, Layout, ObjectInput
+from state_processor.serializers.kryo.plain_values import plain
 from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType
-from state_processor.serializers.kryo.values import KryoMap, KryoObject, Node
-from state_processor.serializers.kryo.wire import KRYO_2, KryoInput
+from state_processor.serializers.kryo.values import KryoMap, Node
+from state_processor.serializers.kryo.wire import KRYO_2
 
 DEEPEST: Final = 100
 """Objects inside one another that are read and written."""
@@ -42,7 +43,7 @@ def is_referenced(name: str, version: int) -> bool:
 
 
 @dataclass(slots=True)
-class KryoReader(KryoInput):
+class KryoReader(ObjectInput):
     """Reads one value with its class (Kryo: ``readClassAndObject``).
 
     Parameters
@@ -275,36 +276,3 @@ class KryoReader(KryoInput):
 def final_element(arguments: tuple[JavaType, ...]) -> JavaType | None:
     """The declared type of a collection's elements where it is a final class, which Kryo leaves out."""
     return arguments[-1] if arguments and jdk.is_final(arguments[-1].name) else None
-
-
-def plain(node: Node | None) -> Any:
-    """The value that a tree of objects stands for: numbers, text, dates, lists, :class:`KryoMap` and :class:`KryoObject`."""
-    return _plain_content(node, {}) if node is not None else None
-
-
-def _plain_content(node: Node, known: dict[Node, Any]) -> Any:
-    if node not in known:
-        known[node] = _plain(node, known)
-    return known[node]
-
-
-def _plain(node: Node, known: dict[Node, Any]) -> Any:
-    def of(part: Any) -> Any:
-        return _plain_content(part, known) if isinstance(part, Node) else part
-
-    content, described = whole(node.content), user_class(node.class_name)
-    if described is not None and described.read is not None:
-        return content
-    row = jdk.TABLE.get(node.class_name)
-    if row is not None:
-        return None if content is None else row.show(content)
-    match content:
-        case JavaStream():
-            return content.value
-        case dict():
-            return KryoObject(node.class_name, {name: of(part) for name, part in content.items()})
-        case KryoMap():
-            return KryoMap((of(key), of(value)) for key, value in content)
-        case list():
-            return [of(part) for part in content]
-    return of(content)

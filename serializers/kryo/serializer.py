@@ -1,24 +1,27 @@
-"""The serializer of last resort: values that Kryo wrote (Flink: ``KryoSerializer``).
+"""Flink's ``KryoSerializer`` and its snapshot: the serializer of last resort.
 
-The snapshot names the class of the type and the registered classes, never their fields and never the version of Kryo, so that
-much of what a reader needs comes from elsewhere: :func:`~state_processor.serializers.kryo.written_by_flink` says which Kryo it
-was, :func:`~state_processor.serializers.kryo.register_kryo_class` what a class holds.
+The snapshot names the class of the type and the registered classes, but neither their fields nor the version of Kryo. The version
+follows from the version of Flink (:func:`written_by_flink`), the fields from
+:func:`~state_processor.serializers.register_kryo_class`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.opaque import OpaqueSerializer
+from state_processor.serializers.core.optional_map import OptionalEntry, read_optional_map, write_optional_map
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo.building import FROM_COLUMNS
 from state_processor.serializers.kryo.classes import (
     FIRST_USER_ID,
     class_ids,
@@ -29,17 +32,21 @@ from state_processor.serializers.kryo.classes import (
 )
 from state_processor.serializers.kryo.columns import column_type, column_value, shape
 from state_processor.serializers.kryo.jdk import is_known
-from state_processor.serializers.kryo.json_form import to_json
-from state_processor.serializers.kryo.reader import KryoReader, plain
-from state_processor.serializers.kryo.snapshot import KryoSerializerSnapshot, flink_major
+from state_processor.serializers.kryo.object_builder import FROM_COLUMNS
+from state_processor.serializers.kryo.plain_values import plain, to_json
+from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
+from state_processor.serializers.registry import register_snapshot
 
-if TYPE_CHECKING:
-    pass
-
+KRYO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
+_SERIALIZERS: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$"
+_AVRO_ARRAY: Final = "org.apache.avro.generic.GenericData$Array"
+_BY_CLASS: Final = 1
+_BY_INSTANCE: Final = 2
+_STANDARD: Final = {f"com.esotericsoftware.kryo.serializers.{name}Serializer" for name in ("Field", "Collection", "Map")}
 _NULL: Final = b"\0"
 _FIRST_FLINK_WITH_KRYO_5: Final = 2
 
@@ -76,6 +83,28 @@ class KryoValue:
         return plain(self.node)
 
 
+_flink_major: Final[ContextVar[int | None]] = ContextVar("flink_major", default=None)
+
+
+@contextmanager
+def written_by_flink(major: int | None) -> Iterator[None]:
+    """Serializer snapshots that are read inside belong to a state that this major version of Flink wrote.
+
+    ``_metadata`` of version 5 and later is Flink 2's. Without this the version of Kryo is deduced from each value, which works
+    where a value fills its bytes.
+    """
+    token = _flink_major.set(major)
+    try:
+        yield
+    finally:
+        _flink_major.reset(token)
+
+
+def flink_major() -> int | None:
+    """What :func:`written_by_flink` says here."""
+    return _flink_major.get()
+
+
 class KryoSerializer(TypeSerializer):
     """Values of one class or its subclasses, as Kryo writes them.
 
@@ -93,7 +122,7 @@ class KryoSerializer(TypeSerializer):
         The names of the registered classes in their order, the type's own among them.
     flink
         The major version of the Flink that wrote the values, or that is to read new ones; ``None`` to find out value by value,
-        and to write for the Flink of :func:`~state_processor.serializers.kryo.written_by_flink`.
+        and to write for the Flink of :func:`~state_processor.serializers.kryo.serializer.written_by_flink`.
     first_id
         The number of the first registration.
     """
@@ -311,3 +340,123 @@ def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:
         If the bytes are none of a value.
     """
     return serializer.for_flink(to_flink).serialize(serializer.deserialize(data))
+
+
+class KryoSerializerSnapshot(TypeSerializerSnapshot):
+    """Of :class:`KryoSerializer`: the class of the type, registrations and default serializers in their order, all by name.
+
+    Parameters
+    ----------
+    type_class
+        The class of the type.
+    registrations, default_serializers, default_serializer_classes
+        Frames as Flink wrote them; a missing value frame means that Flink could not load the class.
+    """
+
+    current_version = 2
+
+    def __init__(
+        self,
+        class_name: str,
+        version: int | None,
+        type_class: str,
+        registrations: tuple[OptionalEntry, ...],
+        default_serializers: tuple[OptionalEntry, ...] = (),
+        default_serializer_classes: tuple[OptionalEntry, ...] = (),
+        flink: int | None = None,
+    ) -> None:
+        super().__init__(class_name, version)
+        self.type_class = type_class
+        self.registrations = registrations
+        self.default_serializers = default_serializers
+        self.default_serializer_classes = default_serializer_classes
+        self.flink = flink
+
+    @classmethod
+    def read(cls, class_name: str, version: int, source: DataInput) -> KryoSerializerSnapshot:
+        if version != cls.current_version:
+            raise UnsupportedFormatError(
+                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known, "
+                f"only {cls.current_version}"
+            )
+        type_class = source.read_utf()
+        maps = [read_optional_map(source) for _ in range(3)]
+        return cls(class_name, version, type_class, maps[0], maps[1], maps[2], flink_major())
+
+    def write(self, target: DataOutput) -> None:
+        target.write_utf(self.type_class)
+        for entries in (self.registrations, self.default_serializers, self.default_serializer_classes):
+            write_optional_map(entries, target)
+
+    def restore_serializer(self) -> TypeSerializer:
+        return KryoSerializer(self.type_class, [r.name for r in self.registrations], flink=self.flink, snapshot=self)
+
+    def custom_serializers(self) -> dict[str, str]:
+        """The Kryo serializer of each class that the job gave one."""
+        found = {}
+        for entry in self.default_serializer_classes:
+            if entry.value is not None:
+                found[entry.name] = DataInput(entry.value).read_utf()
+        found.update((e.name, "of the job's own") for e in self.default_serializers)
+        for entry in self.registrations:
+            if entry.value is not None and entry.name != _AVRO_ARRAY:
+                value = DataInput(entry.value)
+                value.read_utf()
+                kind = value.read_int()
+                if kind == _BY_CLASS:
+                    found[entry.name] = value.read_utf()
+                elif kind == _BY_INSTANCE:
+                    found[entry.name] = "of the job's own"
+        return {name: serializer for name, serializer in found.items() if serializer not in _STANDARD}
+
+    @classmethod
+    def of(cls, type_class: str, registered: Iterable[str] = ()) -> KryoSerializerSnapshot:
+        """What Flink writes for a type with classes registered without a serializer, where Avro is not on its class path."""
+        names = list(dict.fromkeys((type_class, *registered)))
+        entries = [_registration(name, name) for name in names if name != _AVRO_ARRAY]
+        entries.append(
+            _registration(_AVRO_ARRAY, f"{_SERIALIZERS}DummyAvroRegisteredClass", f"{_SERIALIZERS}DummyAvroKryoSerializerClass")
+        )
+        return cls(KRYO_SNAPSHOT, None, type_class, tuple(entries))
+
+    def resolve_schema_compatibility(self, new: TypeSerializer | TypeSerializerSnapshot) -> SchemaCompatibility:
+        wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
+        if not isinstance(wanted, KryoSerializerSnapshot):
+            return SchemaCompatibility.incompatible(f"KRYO<{self.type_class}> was written, {wanted.class_name} is wanted")
+        if wanted.type_class != self.type_class:
+            return SchemaCompatibility.incompatible(f"KRYO<{self.type_class}> was written, KRYO<{wanted.type_class}> is wanted")
+        parts = [
+            _merge(what, old, new_entries)
+            for what, old, new_entries in (
+                ("default serializer", self.default_serializers, wanted.default_serializers),
+                ("default serializer class", self.default_serializer_classes, wanted.default_serializer_classes),
+                ("registration", self.registrations, wanted.registrations),
+            )
+        ]
+        return SchemaCompatibility.worst(*parts)
+
+
+def _merge(what: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
+    """Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their places, new ones follow."""
+    there = {e.name: e for e in new}
+    for entry in old:
+        merged = there.get(entry.name, entry)
+        if merged.key is None or merged.value is None:
+            return SchemaCompatibility.incompatible(
+                f"the {what} of {entry.name} can't be loaded any more, and the job has no other"
+            )
+    ordered = [e.name for e in old] == [e.name for e in new][: len(old)]
+    return SchemaCompatibility.compatible_as_is() if ordered else SchemaCompatibility.compatible_with_reconfigured_serializer()
+
+
+def _registration(name: str, registered: str, serializer: str = "") -> OptionalEntry:
+    key, value = DataOutput(), DataOutput()
+    key.write_utf(name)
+    value.write_utf(registered)
+    value.write_int(1 if serializer else 0)
+    if serializer:
+        value.write_utf(serializer)
+    return OptionalEntry(name, key.to_bytes(), value.to_bytes())
+
+
+register_snapshot(KRYO_SNAPSHOT, KryoSerializerSnapshot)

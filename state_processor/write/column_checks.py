@@ -16,7 +16,7 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACE
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
-from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.serializer import written_by_flink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -31,8 +31,8 @@ from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.kryo.arguments import declare
+from state_processor.serializers.kryo.nested_kryo import declare
+from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.subtask_files import staged_file

@@ -31,8 +31,8 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.kryo import written_by_flink
-from state_processor.serializers.kryo.arguments import java_types
+from state_processor.serializers.kryo.nested_kryo import java_types
+from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.write.draft import OperatorDraft, RowSource
 from state_processor.write.engines import Engine, Task, Written
 from state_processor.write.key_check import CheckKeys

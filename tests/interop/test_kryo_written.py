@@ -25,7 +25,7 @@ from state_processor.backends.write.operator_writer import OperatorStateFileWrit
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.types import Types
 

@@ -12,8 +12,8 @@ from harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specim
 
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.kryo import KryoSerializer, with_first_id, written_by_flink
 from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
+from state_processor.serializers.kryo.serializer import KryoSerializer, with_first_id, written_by_flink
 
 BEYOND_BYTES = {
     "value-serializer": "ValueSerializer calls NameValue.write, code of the test's class",

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from state_processor.portable_registrations import import_serializers, portable_registrations
-from state_processor.serializers import registry
+from state_processor.serializers import register_kryo_class, registry
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
 from state_processor.serializers.core import pojo
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -30,7 +30,7 @@ def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def register_classes() -> None:
-    classes.register_kryo_class("com.acme.Point", {"x": "int"})
+    register_kryo_class("com.acme.Point", {"x": "int"})
     pojo.register_pojo_class("com.acme.Circle", {"radius": NumberSerializer("DOUBLE")}, "com.acme.Shape")
     pojo.register_primitive_fields("com.acme.Circle", ["radius"])
 

@@ -13,7 +13,7 @@ from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.kryo_updates import Drafts, with_drafts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.kryo import KryoSerializer
+from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.values import Node
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.types import Types

@@ -13,7 +13,7 @@ from typing import Any
 from differential import draw as d
 from differential.draw import Draw, Drawing
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.kryo import written_by_flink
+from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.types import Types
 
 T = Types

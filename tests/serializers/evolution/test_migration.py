@@ -20,7 +20,7 @@ from state_processor.serializers.evolution.migration import TypeMigration, colle
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, written_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot, written_by_flink
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.two_phase_commit import (

@@ -24,9 +24,15 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.kryo import KryoSerializer, KryoSerializerSnapshot, KryoValue, with_first_id, written_by_flink
 from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
-from state_processor.serializers.kryo.json_form import to_json
+from state_processor.serializers.kryo.plain_values import to_json
+from state_processor.serializers.kryo.serializer import (
+    KryoSerializer,
+    KryoSerializerSnapshot,
+    KryoValue,
+    with_first_id,
+    written_by_flink,
+)
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import KryoObject
 

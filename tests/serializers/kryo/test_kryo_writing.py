@@ -31,19 +31,19 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.kernel.encode.encoder import encode_column
-from state_processor.serializers.kryo import (
+from state_processor.serializers.kryo import java_time
+from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, class_ids
+from state_processor.serializers.kryo.plain_values import to_json
+from state_processor.serializers.kryo.reader import KryoReader
+from state_processor.serializers.kryo.serializer import (
+    Encoding,
     KryoSerializer,
     KryoSerializerSnapshot,
     KryoValue,
     convert,
-    times,
     with_first_id,
     written_by_flink,
 )
-from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, class_ids
-from state_processor.serializers.kryo.json_form import to_json
-from state_processor.serializers.kryo.reader import KryoReader
-from state_processor.serializers.kryo.serializer import Encoding
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 from state_processor.serializers.kryo.writer import KryoWriter
@@ -445,18 +445,18 @@ def test_numbers_and_text(number: int, flag: bool, text: str) -> None:
 
 @given(st.integers(-(1 << 40), 1 << 40), st.integers(0, 999_999_999))
 def test_durations_as_text(seconds: int, nano: int) -> None:
-    assert times.Duration.of(str(times.Duration(seconds, nano))) == (seconds, nano)
+    assert java_time.Duration.of(str(java_time.Duration(seconds, nano))) == (seconds, nano)
 
 
 def test_durations_like_java() -> None:
-    assert times.Duration.of("P1DT2H-3M4.5S") == (86400 + 7200 - 180 + 4, 500_000_000)
-    assert times.Duration.of("-PT0.5S") == (-1, 500_000_000)
-    assert times.Duration.of("PT-0.5S") == (-1, 500_000_000)
+    assert java_time.Duration.of("P1DT2H-3M4.5S") == (86400 + 7200 - 180 + 4, 500_000_000)
+    assert java_time.Duration.of("-PT0.5S") == (-1, 500_000_000)
+    assert java_time.Duration.of("PT-0.5S") == (-1, 500_000_000)
 
 
 def test_zones_give_offsets_that_kryo_5_leaves_out() -> None:
     def offset(text: str) -> str:
-        return str(times.ZonedDateTime.of(text).known_offset)
+        return str(java_time.ZonedDateTime.of(text).known_offset)
 
     assert offset("2024-07-01T13:05[Europe/Zurich]") == "+02:00"
     assert offset("2024-01-01T13:05[Europe/Zurich]") == "+01:00"
@@ -498,9 +498,9 @@ _OBJECTS: list[Typed] = [
     ("java.math.BigDecimal", st.decimals(allow_nan=False, allow_infinity=False).map(str)),
     ("java.util.UUID", st.uuids().map(str)),
     ("java.time.LocalDate", st.dates().map(str)),
-    ("java.time.LocalTime", st.times().map(lambda v: str(times.to_local_time(v)))),
-    ("java.time.Period", st.tuples(*[st.integers(-99, 99)] * 3).map(lambda v: str(times.Period(*v)))),
-    ("java.time.ZoneOffset", st.integers(-64800, 64800).map(lambda v: str(times.Offset(v)))),
+    ("java.time.LocalTime", st.times().map(lambda v: str(java_time.to_local_time(v)))),
+    ("java.time.Period", st.tuples(*[st.integers(-99, 99)] * 3).map(lambda v: str(java_time.Period(*v)))),
+    ("java.time.ZoneOffset", st.integers(-64800, 64800).map(lambda v: str(java_time.Offset(v)))),
     ("java.util.BitSet", st.sets(st.integers(0, 200)).map(sorted)),
     (f"{PACKAGE}Side", st.sampled_from(["LEFT", "RIGHT"])),
     (f"{PACKAGE}Level", st.sampled_from(["LOW", "HIGH"])),

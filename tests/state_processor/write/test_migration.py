@@ -27,7 +27,8 @@ from state_processor.serializers import register_kryo_class
 from state_processor.serializers.core.pojo import PojoValue
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo import KryoValue, classes
+from state_processor.serializers.kryo import classes
+from state_processor.serializers.kryo.serializer import KryoValue
 from state_processor.serializers.runtime.cep import (
     DeweyNumberSerializer,
     EventIdSerializer,

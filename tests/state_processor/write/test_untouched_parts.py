@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import state_processor as sp
-from state_processor.serializers.kryo import KryoValue
+from state_processor.serializers.kryo.serializer import KryoValue
 from tests import baskets
 
 T = sp.Types

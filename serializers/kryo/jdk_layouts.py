@@ -6,14 +6,15 @@ import struct
 import uuid
 from decimal import Decimal
 from operator import index
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.core.basic import unscaled_and_scale
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
 from state_processor.serializers.io import encode_modified_utf8
 from state_processor.serializers.java.object_input import read_java_object
-from state_processor.serializers.kryo import times
+from state_processor.serializers.kryo import java_time
 from state_processor.serializers.kryo.classes import unknown_class, user_class
+from state_processor.serializers.kryo.converters import same, text
 from state_processor.serializers.kryo.layouts import (
     BOOLEAN,
     BYTE,
@@ -23,19 +24,16 @@ from state_processor.serializers.kryo.layouts import (
     STRING,
     TEXT,
     Layout,
+    ObjectInput,
+    ObjectOutput,
     converted,
     fixed,
     java_stream,
     sequence,
 )
-from state_processor.serializers.kryo.making import same, text
 from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, UNBOXED
 from state_processor.serializers.kryo.values import BigInteger
 from state_processor.serializers.kryo.wire import KRYO_5
-
-if TYPE_CHECKING:
-    from state_processor.serializers.kryo.reader import KryoReader
-    from state_processor.serializers.kryo.writer import KryoWriter
 
 _WORD: Final = (1 << 64) - 1
 _LARGEST_BIT: Final = (1 << 31) - 1
@@ -121,14 +119,14 @@ class EnumSet(NamedTuple):
 # Layouts
 
 
-def _read_big_integer(reader: KryoReader) -> BigInteger | None:
+def _read_big_integer(reader: ObjectInput) -> BigInteger | None:
     size = reader.varint()
     if size == 0:
         return None
     return BigInteger(int.from_bytes(reader.source.read_bytes(size - 1, "big integer"), "big", signed=True))
 
 
-def _write_big_integer(writer: KryoWriter, value: int | None) -> None:
+def _write_big_integer(writer: ObjectOutput, value: int | None) -> None:
     if value is None:
         writer.varint(0)
         return
@@ -137,14 +135,14 @@ def _write_big_integer(writer: KryoWriter, value: int | None) -> None:
     writer.target.write_bytes(int(value).to_bytes(size, "big", signed=True))
 
 
-def _read_big_decimal(reader: KryoReader) -> Decimal | None:
+def _read_big_decimal(reader: ObjectInput) -> Decimal | None:
     unscaled = _read_big_integer(reader)
     if unscaled is None:
         return None
     return Decimal((int(unscaled < 0), Decimal(unscaled).as_tuple().digits, -reader.int_()))
 
 
-def _write_big_decimal(writer: KryoWriter, value: Decimal | None) -> None:
+def _write_big_decimal(writer: ObjectOutput, value: Decimal | None) -> None:
     if value is None:
         writer.varint(0)
         return
@@ -153,12 +151,12 @@ def _write_big_decimal(writer: KryoWriter, value: Decimal | None) -> None:
     writer.int_(scale)
 
 
-def _read_bits(reader: KryoReader) -> Bits:
+def _read_bits(reader: ObjectInput) -> Bits:
     words = [reader.fixed("Q") for _ in range(reader.count("words of a bit set", reader.varint(), 8))]
     return Bits([64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1], len(words))
 
 
-def _write_bits(writer: KryoWriter, value: Bits) -> None:
+def _write_bits(writer: ObjectOutput, value: Bits) -> None:
     size = value.needed if writer.version == KRYO_5 else max(1, value.words, value.needed)
     words = [0] * size
     for bit in value.bits:
@@ -175,13 +173,13 @@ def _constants(enum_class: str | None, reader_or_writer: Any) -> Any:
     return described
 
 
-def _read_enum_set(reader: KryoReader) -> EnumSet:
+def _read_enum_set(reader: ObjectInput) -> EnumSet:
     described = _constants(reader.class_(), reader)
     count = reader.count("enum constants", reader.positive_int())
     return EnumSet(described.name, [reader.constant(described) for _ in range(count)])
 
 
-def _write_enum_set(writer: KryoWriter, value: EnumSet) -> None:
+def _write_enum_set(writer: ObjectOutput, value: EnumSet) -> None:
     described = _constants(value.enum_class, writer)
     writer.class_(value.enum_class)
     writer.positive_int(len(value.constants))
@@ -189,34 +187,34 @@ def _write_enum_set(writer: KryoWriter, value: EnumSet) -> None:
         writer.constant(described, constant)
 
 
-def _read_class_2(reader: KryoReader) -> str | None:
+def _read_class_2(reader: ObjectInput) -> str | None:
     name = reader.class_()
     primitive = reader.byte()
     return UNBOXED.get(name, name) if name and primitive == 1 else name
 
 
-def _write_class_2(writer: KryoWriter, name: str | None) -> None:
+def _write_class_2(writer: ObjectOutput, name: str | None) -> None:
     writer.class_(BOXES.get(name, name) if name else None)
     writer.byte(name in PRIMITIVES)
 
 
-def _read_class_5(reader: KryoReader) -> str | None:
+def _read_class_5(reader: ObjectInput) -> str | None:
     name = reader.class_()
     return UNBOXED[name] if name in UNBOXED and reader.boolean() else name
 
 
-def _write_class_5(writer: KryoWriter, name: str | None) -> None:
+def _write_class_5(writer: ObjectOutput, name: str | None) -> None:
     boxed = BOXES.get(name, name) if name else None
     writer.class_(boxed)
     if boxed in UNBOXED:
         writer.boolean(name in PRIMITIVES)
 
 
-def _read_address(reader: KryoReader) -> str:
+def _read_address(reader: ObjectInput) -> str:
     return f"{reader.text()}:{reader.positive_int()}"
 
 
-def _write_address(writer: KryoWriter, value: str) -> None:
+def _write_address(writer: ObjectOutput, value: str) -> None:
     host, _, port = value.rpartition(":")
     writer.string(host)
     writer.positive_int(int(port))
@@ -234,7 +232,7 @@ def _uuid_words(content: str) -> tuple[int, ...]:
     return struct.unpack(">qq", uuid.UUID(content).bytes)
 
 
-def _read_local_time_5(reader: KryoReader) -> LocalTime:
+def _read_local_time_5(reader: ObjectInput) -> LocalTime:
     parts = []
     for _ in range(3):
         part = reader.byte()
@@ -248,7 +246,7 @@ def _read_local_time_5(reader: KryoReader) -> LocalTime:
     return LocalTime(hour, minute, second, 0)
 
 
-def _write_local_time_5(writer: KryoWriter, time: LocalTime) -> None:
+def _write_local_time_5(writer: ObjectOutput, time: LocalTime) -> None:
     parts = list(time[:3])
     if time.nano == 0:
         while len(parts) > 1 and parts[-1] == 0:
@@ -260,12 +258,12 @@ def _write_local_time_5(writer: KryoWriter, time: LocalTime) -> None:
         writer.positive_int(time.nano)
 
 
-def _read_offset_5(reader: KryoReader) -> times.Offset:
+def _read_offset_5(reader: ObjectInput) -> java_time.Offset:
     quarters = reader.byte()
-    return times.Offset(reader.fixed("i") if quarters == 127 else quarters * 900)
+    return java_time.Offset(reader.fixed("i") if quarters == 127 else quarters * 900)
 
 
-def _write_offset_5(writer: KryoWriter, offset: times.Offset) -> None:
+def _write_offset_5(writer: ObjectOutput, offset: java_time.Offset) -> None:
     quarters, rest = divmod(offset.seconds, 900)
     if rest:
         writer.byte(127)
@@ -289,12 +287,12 @@ _LOCALE_CLASS: Final = (
 _FIRST_TEXT_HANDLE: Final = 0x7E0003
 
 
-def _read_locale_2(reader: KryoReader) -> Locale:
+def _read_locale_2(reader: ObjectInput) -> Locale:
     content = read_java_object(reader.source).content
     return Locale(*(str(content.get(name)) for name in Locale._fields))
 
 
-def _write_locale_2(writer: KryoWriter, value: Locale) -> None:
+def _write_locale_2(writer: ObjectOutput, value: Locale) -> None:
     target, parts = writer.target, [value.country, value.extensions, value.language, value.script, value.variant]
     target.write_bytes(_LOCALE_CLASS)
     seen: dict[str, int] = {}
@@ -327,8 +325,8 @@ def _sql_timestamp(millis: int, nano: int) -> Instant:
     return Instant(millis // 1000, nano)
 
 
-def _zoned_5(date_time: LocalDateTime, zone: str) -> times.ZonedDateTime:
-    return times.ZonedDateTime(date_time, None, times.zone_of(zone))
+def _zoned_5(date_time: LocalDateTime, zone: str) -> java_time.ZonedDateTime:
+    return java_time.ZonedDateTime(date_time, None, java_time.zone_of(zone))
 
 
 BIG_INTEGER: Final = Layout(_read_big_integer, _write_big_integer)

@@ -8,7 +8,43 @@ from decimal import Decimal
 from typing import Any
 
 from state_processor.serializers.core.basic import without_lone_surrogates
-from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
+from state_processor.serializers.kryo import jdk
+from state_processor.serializers.kryo.classes import user_class
+from state_processor.serializers.kryo.layouts import JavaStream, whole
+from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
+
+
+def plain(node: Node | None) -> Any:
+    """The value that a tree of objects stands for: numbers, text, dates, lists, :class:`KryoMap` and :class:`KryoObject`."""
+    return _plain_content(node, {}) if node is not None else None
+
+
+def _plain_content(node: Node, known: dict[Node, Any]) -> Any:
+    if node not in known:
+        known[node] = _plain(node, known)
+    return known[node]
+
+
+def _plain(node: Node, known: dict[Node, Any]) -> Any:
+    def of(part: Any) -> Any:
+        return _plain_content(part, known) if isinstance(part, Node) else part
+
+    content, described = whole(node.content), user_class(node.class_name)
+    if described is not None and described.read is not None:
+        return content
+    row = jdk.TABLE.get(node.class_name)
+    if row is not None:
+        return None if content is None else row.show(content)
+    match content:
+        case JavaStream():
+            return content.value
+        case dict():
+            return KryoObject(node.class_name, {name: of(part) for name, part in content.items()})
+        case KryoMap():
+            return KryoMap((of(key), of(value)) for key, value in content)
+        case list():
+            return [of(part) for part in content]
+    return of(content)
 
 
 def to_json(value: Any) -> Any:

@@ -22,13 +22,13 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo import jdk
-from state_processor.serializers.kryo.adoption import adopted
+from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.columns import column_value, shape
-from state_processor.serializers.kryo.parts import kryo_parts, replaced
+from state_processor.serializers.kryo.nested_kryo import kryo_parts, replaced
+from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
 from state_processor.serializers.kryo.types import BOXES, JavaType
-from state_processor.serializers.kryo.values import BigInteger
+from state_processor.serializers.kryo.values import BigInteger, KryoMap, Node
 
 _EXACT: Final = DecodeOptions(nanos="string")
 _SHOWN: Final = 120
@@ -323,3 +323,44 @@ class DraftedEntries:
             numbers[which] += 1
             position = end
         yield bytes(value[position:])
+
+
+_FAMILIES: Final = (containers.COLLECTIONS | containers.SINGLETONS, containers.MAPS | {containers.SINGLETON_MAP})
+_OF_ONE_SIZE: Final = (
+    containers.SINGLETONS
+    | {containers.SINGLETON_MAP, "java.util.Collections$CopiesList"}
+    | {f"java.util.ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList", "Map1", "MapN")}
+)
+"""Classes that are kept only where the number of elements is: others hold other numbers of them."""
+
+
+def adopted(new: Any, old: Any) -> Any:
+    """Return a new tree with the classes of an old one, as far as they hold the same; what is equal is the old."""
+    if not isinstance(new, Node) or not isinstance(old, Node):
+        return new
+    if _text(new) == _text(old):
+        return old
+    content = _content(new.content, old.content)
+    alike = any(new.class_name in family and old.class_name in family for family in _FAMILIES)
+    if alike and (old.class_name not in _OF_ONE_SIZE or len(new.content) == len(old.content)):
+        return Node(old.class_name, content, old.header)
+    return Node(new.class_name, content, new.header)
+
+
+def _content(new: Any, old: Any) -> Any:
+    match new, old:
+        case KryoMap(), KryoMap():
+            before = {_text(key): (key, value) for key, value in old}
+            return KryoMap(
+                (before[text][0], adopted(value, before[text][1])) if (text := _text(key)) in before else (key, value)
+                for key, value in new
+            )
+        case list(), list():
+            return [adopted(n, old[i]) if i < len(old) else n for i, n in enumerate(new)]
+        case dict(), dict():
+            return {name: adopted(n, old.get(name)) for name, n in new.items()}
+    return new
+
+
+def _text(part: Any) -> str:
+    return json.dumps(to_json(plain(part) if isinstance(part, Node) else part))

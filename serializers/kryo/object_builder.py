@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime
-from state_processor.serializers.kryo import containers, contents, jdk, times
+from state_processor.serializers.kryo import containers, java_time, jdk, jdk_layouts
 from state_processor.serializers.kryo.classes import KryoClass, unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType
@@ -104,7 +104,7 @@ class Builder:
         if name in _ANYTHING:
             return self._of_python(value, inside)
         if name == "java.time.ZoneId":
-            zone = times.zone_of(value)
+            zone = java_time.zone_of(value)
             return Node(jdk.zone_class(zone), zone)
         name = containers.NEW_OF.get(name, name)
         if name.startswith("["):
@@ -163,7 +163,7 @@ class Builder:
             raise ValueError("the enum of an EnumSet isn't known: declare it with a type argument, and describe the enum")
         large = len(described.constants) > _MOST_REGULAR
         constants = [self._of_user_class(described, constant, frozenset()) for constant in _elements(value)]
-        return Node("java.util.JumboEnumSet" if large else name, contents.EnumSet(described.name, constants))
+        return Node("java.util.JumboEnumSet" if large else name, jdk_layouts.EnumSet(described.name, constants))
 
 
 def _elements(value: Any) -> Iterable[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer
@@ -26,6 +26,7 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
+from state_processor.serializers.traversal import nested
 
 Parts = Iterator[tuple[str, TypeSerializer]]
 
@@ -115,3 +116,16 @@ def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
 
 
 _ANYTHING: Final = frozenset({"java.lang.Object", "java.io.Serializable", "java.lang.Iterable"})
+
+
+def java_types(*parts: Any) -> tuple[JavaType, ...]:
+    """The types of all Kryo serializers inside of serializers."""
+    return tuple(serializer.declared for serializer in nested(KryoSerializer, parts))
+
+
+def declare(types: Sequence[JavaType], *parts: Any) -> None:
+    """Give all Kryo serializers inside of serializers these types, which :func:`java_types` found in others like them."""
+    found = nested(KryoSerializer, parts)
+    if [serializer.type_class for serializer in found] == [type_.name for type_ in types]:
+        for serializer, type_ in zip(found, types, strict=True):
+            serializer.declared = type_

@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import basic
+from state_processor.serializers.core import arrays, basic, collections, enums, pojo
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.kryo.classes import register_kryo_class, user_class
+from state_processor.serializers.kryo.classes import KryoClass, set_user_class, user_class
+from state_processor.serializers.kryo.reader import KryoReader
+from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import BOXES, JavaType
+from state_processor.serializers.kryo.writer import KryoWriter
+
+
+def register_kryo_class(
+    class_name: str,
+    fields: Mapping[str, Any] | Sequence[str] | Callable[[KryoReader], Any] | None,
+    *,
+    final: bool | None = None,
+    write: Callable[[KryoWriter, Any], None] | None = None,
+) -> None:
+    """Describe a class whose values Kryo wrote, so that they can be decoded and new ones written.
+
+    Parameters
+    ----------
+    class_name
+        The Java class, with ``$`` before nested classes.
+    fields
+        A mapping: the class's fields, those of its superclasses included, neither static nor transient ones, with the declared
+        type of each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
+        ``"int[]"``), or a serializer, where a number stands for the primitive and not its box.
+        A sequence: an enum's constants in their order.
+        A function: reads what a Kryo serializer of the job's own wrote, and gives values of Python's.
+        ``None``: an interface or abstract class, whose subclasses are described too.
+    final
+        Whether the class is declared ``final``, as records are: Kryo leaves out the class of values in fields of that type.
+        Enums are taken as final unless constants have bodies of their own, other classes as not final.
+    write
+        Beside a function that reads, the one that writes a value as the job's own Kryo serializer does; without it new values
+        of the class can't be written.
+
+    Raises
+    ------
+    OptionError
+        If a type is none.
+    """
+    if fields is None:
+        set_user_class(KryoClass(class_name, abstract=True))
+    elif callable(fields):
+        set_user_class(KryoClass(class_name, read=fields, final=bool(final), write=write))
+    elif isinstance(fields, Mapping):
+        types = tuple((name, _java_type(type_)) for name, type_ in fields.items())
+        set_user_class(KryoClass(class_name, types, final=bool(final)))
+    else:
+        set_user_class(KryoClass(class_name, constants=tuple(fields), final=final is None or final))
+
+
+def _java_type(type_: Any) -> JavaType:
+    return JavaType.parse(type_) if isinstance(type_, str) else java_type_of(type_)
 
 
 def java_type_of(serializer: TypeSerializer) -> JavaType:
@@ -22,9 +73,6 @@ def java_type_of(serializer: TypeSerializer) -> JavaType:
 
 
 def _java_name(serializer: TypeSerializer) -> JavaType | None:
-    from state_processor.serializers.core import arrays, collections, enums, pojo
-    from state_processor.serializers.kryo.serializer import KryoSerializer
-
     match serializer:
         case basic.NumberSerializer() | basic.CharSerializer():
             return JavaType(str(serializer).lower())
