@@ -33,7 +33,13 @@ from state_processor.backends.formats.keyed_files import Block, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError, StateProcessorError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    MissingFileError,
+    ScratchSpaceError,
+    StateProcessorError,
+    UnsupportedFormatError,
+)
 
 _CHUNK_BYTES: Final = 4 << 20
 _FIRST_ROWS: Final = 1024
@@ -43,9 +49,12 @@ _OPEN_FILES: Final = 512
 _FETCHES: Final = 8
 
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
-_OPTIONS_NAME: Final = re.compile(r"OPTIONS-\d+")
-_SCRATCH_PATH: Final = re.compile(r"\S*/(?=(\d+\.sst|MANIFEST-\d+|OPTIONS-\d+|CURRENT)\b)")
-_PLAIN_OPTIONS: Final = """\
+_READ: Final = re.compile(r"\d+\.(?:sst|blob)|MANIFEST-\d+|CURRENT")
+"""The files that RocksDB opens. ``OPTIONS`` is not among them: it has no checksum, and damage in it crashes RocksDB."""
+_LOG_NAME: Final = re.compile(r"\d+\.log")
+_MOST_LEVELS: Final = 64
+_SCRATCH_PATH: Final = re.compile(r"\S*/(?=(\d+\.sst|MANIFEST-\d+|CURRENT)\b)")
+_OPTIONS: Final = """\
 [Version]
   rocksdb_version=8.10.0
   options_file_version=1.1
@@ -80,8 +89,7 @@ class Store:
         self._handle = handle
         try:
             self.families = frozenset(rocksdict.Rdict.list_cf(str(directory)))
-            named = _family_options(directory)
-            families = {name: named.get(name) or _plain_options() for name in self.families}
+            families = dict.fromkeys(self.families, _family_options())
             options = rocksdict.Options(raw_mode=True)
             options.set_max_open_files(_OPEN_FILES)
             self._db = rocksdict.Rdict(str(directory), options, families, rocksdict.AccessType.read_only(False))
@@ -183,7 +191,7 @@ def _joined(parts: list[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.i
 
 
 def _mentioned(message: str) -> list[str]:
-    return re.findall(r"\d+\.sst|MANIFEST-\d+|OPTIONS-\d+|CURRENT", message)
+    return re.findall(r"\d+\.sst|MANIFEST-\d+|CURRENT", message)
 
 
 _stores: OrderedDict[tuple[int, str, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
@@ -255,6 +263,10 @@ def _materialize(
     for file in handle.files:
         if not _FILE_NAME.fullmatch(file.local_name) or file.local_name.startswith("."):
             raise CorruptSnapshotError(f"{context}: {file.local_name!r} is no name of a file of RocksDB")
+        if _LOG_NAME.fullmatch(file.local_name) and file.stream.state_size:
+            raise UnsupportedFormatError(f"{context}: {file.local_name} is a write-ahead log, which Flink does not use")
+        if not _READ.fullmatch(file.local_name):
+            continue
         streams[file.local_name] = snapshot.open(file.stream, f"{context}, {file.local_name}")
     with ThreadPoolExecutor(_FETCHES) as pool:
         sliced = {f.local_name for f in handle.files if isinstance(f.stream, h.SegmentFileStateHandle)}
@@ -298,29 +310,20 @@ def _place_file(
     scratch.link_copy(key, stream.size, stream.read, target)
 
 
-def _family_options(directory: Path) -> dict[str, Any]:
-    """Options of the column families from Flink's OPTIONS file; none where there is no such file, or it can't be parsed.
-
-    What reading needs of them is the same in every Flink, so they may be done without.
-    """
-    if not any(_OPTIONS_NAME.fullmatch(name) for name in os.listdir(directory)):
-        return {}
-    try:
-        _, families = rocksdict.Options.load_latest(str(directory), ignore_unknown_options=True)
-    except Exception:
-        return {}
-    return dict(families)
-
-
 @cache
-def _plain_options() -> Any:
-    """Options of a column family as Flink sets them by default, merge operator included."""
+def _family_options() -> Any:
+    """Return the options with which every column family is opened, whatever the snapshot's ``OPTIONS`` file says.
+
+    All that reading depends on is the merge operator, which is the same in every Flink version, and the number of levels.
+    """
     directory = scratch_space().directory()
     try:
-        (directory / "OPTIONS-000001").write_text(_PLAIN_OPTIONS)
-        return rocksdict.Options.load_latest(str(directory))[1]["default"]
+        (directory / "OPTIONS-000001").write_text(_OPTIONS)
+        options = rocksdict.Options.load_latest(str(directory))[1]["default"]
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+    options.set_num_levels(_MOST_LEVELS)
+    return options
 
 
 def _read_options(upper: bytes) -> Any:
