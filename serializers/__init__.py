@@ -33,17 +33,29 @@ __all__ = [
 ]
 
 
-def read_serializer_snapshot(data: bytes, source: str = "serializer snapshot") -> TypeSerializerSnapshot:
-    """The snapshot that ``data`` holds, framed as ``TypeSerializerSnapshot.writeVersionedSnapshot`` does.
+def read_serializer_snapshot(
+    data: bytes, source: str = "serializer snapshot", *, flink_major: int | None = None
+) -> TypeSerializerSnapshot:
+    """Read a snapshot that is framed as ``TypeSerializerSnapshot.writeVersionedSnapshot`` does.
+
+    Parameters
+    ----------
+    data
+        The bytes, all of them.
+    source
+        What the bytes are, for error messages.
+    flink_major
+        The major version of the Flink that wrote values with this serializer. Without it, the version of Kryo is found out from
+        each value.
 
     Raises
     ------
     CorruptSnapshotError
-        If the bytes end early or go on after it.
+        If the bytes end early, or some are left over.
     UnknownSerializerError
         If its class is not registered.
     """
-    reader = DataInput(data, source)
+    reader = DataInput(data, source, flink_major=flink_major)
     snapshot = read_versioned_snapshot(reader)
     if not reader.at_end():
         raise reader.corrupt(f"{reader.remaining} bytes are left over after {snapshot.class_name}")

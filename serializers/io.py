@@ -29,15 +29,31 @@ class DataInput:
         What the bytes are, for error messages (usually a path).
     position, end
         The slice of ``data`` to read; offsets in errors stay relative to ``data``.
+    flink_major
+        The major version of the Flink that wrote the bytes, where it is known. Serializer snapshots do not store it; the version
+        of Kryo depends on it.
     """
 
-    __slots__ = ("data", "end", "position", "source")
+    __slots__ = ("data", "end", "flink_major", "position", "source")
 
-    def __init__(self, data: bytes | memoryview, source: str = "bytes", position: int = 0, end: int | None = None) -> None:
+    def __init__(
+        self,
+        data: bytes | memoryview,
+        source: str = "bytes",
+        position: int = 0,
+        end: int | None = None,
+        *,
+        flink_major: int | None = None,
+    ) -> None:
         self.data = memoryview(data)
         self.source = source
         self.position = position
         self.end = len(self.data) if end is None else end
+        self.flink_major = flink_major
+
+    def slice(self, start: int, end: int) -> DataInput:
+        """Return an input of a part of the same data."""
+        return DataInput(self.data, self.source, start, end, flink_major=self.flink_major)
 
     def corrupt(self, problem: str, offset: int | None = None) -> CorruptSnapshotError:
         """The error to raise for ``problem`` at ``offset`` (default: here)."""

@@ -121,7 +121,7 @@ def _frame(source: DataInput) -> DataInput | None:
     size = source.read_int()
     start = source.position
     source.skip(size, "frame")
-    return DataInput(source.data, source.source, start, start + size)
+    return source.slice(start, start + size)
 
 
 def _bytes_of(frame: DataInput | None) -> bytes | None:

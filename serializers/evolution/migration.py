@@ -47,7 +47,7 @@ from state_processor.serializers.core.tuples import TupleSerializerSnapshot
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot, written_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.runtime.ttl import TTL_SNAPSHOTS
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 
@@ -309,8 +309,7 @@ def _is_lost(entry: OptionalEntry) -> bool:
 
 def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
     """A type's snapshot as Flink 2.x writes it: what is Kryo's in it is Kryo 5's."""
-    with written_by_flink(FLINK_2):
-        return read_versioned_snapshot(DataInput(type_.snapshot().to_bytes(), str(type_)))
+    return read_versioned_snapshot(DataInput(type_.snapshot().to_bytes(), str(type_), flink_major=FLINK_2))
 
 
 def collection_of(declared: str, arguments: Sequence[TypeSerializer]) -> TypeSerializer:

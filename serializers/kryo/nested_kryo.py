@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import GenericArraySerializer
@@ -129,3 +129,15 @@ def declare(types: Sequence[JavaType], *parts: Any) -> None:
     if [serializer.type_class for serializer in found] == [type_.name for type_ in types]:
         for serializer, type_ in zip(found, types, strict=True):
             serializer.declared = type_
+
+
+P = TypeVar("P")
+
+
+def for_flink(part: P, major: int) -> P:
+    """Return a copy of a serializer, or of what holds some, that writes Kryo's values for a major version of Flink.
+
+    Kryo serializers that are of a version of Flink already stay as they are.
+    """
+    new = {id(kryo): kryo.for_flink(major) for kryo in nested(KryoSerializer, part) if kryo.flink is None}
+    return copy.deepcopy(part, dict[int, Any](new)) if new else part

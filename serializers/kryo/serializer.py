@@ -121,8 +121,8 @@ class KryoSerializer(TypeSerializer):
     registered
         The names of the registered classes in their order, the type's own among them.
     flink
-        The major version of the Flink that wrote the values, or that is to read new ones; ``None`` to find out value by value,
-        and to write for the Flink of :func:`~state_processor.serializers.kryo.serializer.written_by_flink`.
+        The major version of the Flink that wrote the values and reads new ones; ``None`` to find it out from each value that is
+        read, and to refuse new ones.
     first_id
         The number of the first registration.
     """
@@ -219,8 +219,8 @@ class KryoSerializer(TypeSerializer):
         _, end, version, node = found[0]
         if len(found) == 2 and (end != found[1][1] or to_json(plain(node)) != to_json(plain(found[1][3]))):
             raise UnsupportedFormatError(
-                f"{source.source}, offset {start}: a value of {self} can be read as Flink 1.x writes it and as Flink 2.x does, "
-                "with different results; say which wrote it with written_by_flink()"
+                f"{source.source}, offset {start}: a value of {self} can be read as written by Flink 1.x and by Flink 2.x, with "
+                "different results; give read_serializer_snapshot() the flink_major that wrote it"
             )
         source.position = end
         return version, node
@@ -274,9 +274,7 @@ class KryoSerializer(TypeSerializer):
     def _encode(self, node: Node | None) -> KryoValue:
         version = self._writes
         if version is None:
-            raise OptionError(
-                f"{self}: Flink 1.x and 2.x write such values differently; say which is to read them with written_by_flink()"
-            )
+            raise OptionError(f"{self}: Flink 1.x and 2.x write such values differently; name the major version with for_flink()")
         target = DataOutput()
         KryoWriter(target, version, self._numbers, self._custom).node(node)
         return KryoValue(target.to_bytes(), node, self._encoding(version))
@@ -381,7 +379,7 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
             )
         type_class = source.read_utf()
         maps = [read_optional_map(source) for _ in range(3)]
-        return cls(class_name, version, type_class, maps[0], maps[1], maps[2], flink_major())
+        return cls(class_name, version, type_class, maps[0], maps[1], maps[2], source.flink_major or flink_major())
 
     def write(self, target: DataOutput) -> None:
         target.write_utf(self.type_class)

@@ -16,7 +16,7 @@ from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACE
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
-from state_processor.serializers.kryo.serializer import written_by_flink
+from state_processor.serializers.kryo.nested_kryo import for_flink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -137,8 +137,8 @@ def check_types(
     """
     require(schema.names, columns.values())
     rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
-    with naming(f"state {state.name!r}"), written_by_flink(flink_major):
-        compile_entries(state, rows, max_parallelism, EncodeOptions(), columns)
+    with naming(f"state {state.name!r}"):
+        compile_entries(for_flink(state, flink_major), rows, max_parallelism, EncodeOptions(), columns)
 
 
 def check_key_types(state: StateDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:

@@ -32,7 +32,6 @@ from state_processor.backends.write.tombstones import TombstoneEncoder, Tombston
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.nested_kryo import declare
-from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.subtask_files import staged_file
@@ -92,8 +91,7 @@ class KeyedTarget:
     def open_header(self) -> mi.KeyedHeader:
         """The header with its serializers."""
         import_serializers(self.serializers)
-        with written_by_flink(self.flink_major):
-            return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header"))
+        return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
 
     @cached_property
     def states(self) -> tuple[StateDescription, ...]:

@@ -31,8 +31,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import hash_codes
-from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.serializers.kryo.serializer import written_by_flink
+from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
 from state_processor.write.draft import OperatorDraft, RowSource
 from state_processor.write.engines import Engine, Task, Written
 from state_processor.write.key_check import CheckKeys
@@ -368,8 +367,7 @@ class OperatorJob:
         broadcasts: list[BroadcastBytes] = []
         for name, (state, frame) in draft.operator_states.items():
             if state.kind == BROADCAST:
-                with written_by_flink(self._flink_major):
-                    broadcasts.append(_broadcast(state, ids[name], frame, draft.label))
+                broadcasts.append(_broadcast(for_flink(state, self._flink_major), ids[name], frame, draft.label))
             else:
                 blobs.append(self._engine.encode_rows(frame, frame.columns, self._placed(EncodeElements(target, ids[name]))))
         self._carry_operator_state(target, ids, kept, blobs, broadcasts)

@@ -23,7 +23,6 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
-from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.subtask_files import staged_file
@@ -51,8 +50,7 @@ class OperatorTarget:
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
         """The states by their ids."""
         import_serializers(self.serializers)
-        with written_by_flink(self.flink_major):
-            header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header"))
+        header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
         return (*header.lists, *header.broadcasts)
 
     def state(self, state_id: int) -> StateDescription:

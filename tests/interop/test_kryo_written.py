@@ -25,7 +25,7 @@ from state_processor.backends.write.operator_writer import OperatorStateFileWrit
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.kryo.serializer import written_by_flink
+from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.types import Types
 
@@ -362,9 +362,8 @@ def _savepoint(target: Path, version: str, specimens: Sequence[Specimen]) -> lis
     """A savepoint for one version of Flink; what it has to find."""
     staging = Staging(str(target), "kryo")
     staging.prepare()
-    specimens = [replace(s, serializer=T.INFERRED(s.serializer, version)) for s in specimens]
-    with written_by_flink(int(version[0])):
-        written = [_keyed(staging, specimens), _listed(staging, specimens)]
+    specimens = [replace(s, serializer=for_flink(T.INFERRED(s.serializer, version), int(version[0]))) for s in specimens]
+    written = [_keyed(staging, specimens), _listed(staging, specimens)]
     commit_savepoint(staging, [operator for operator, _ in written], version=metadata_version(version))
     return [expected for _, expected in written]
 

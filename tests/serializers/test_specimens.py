@@ -13,7 +13,7 @@ from harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specim
 from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
-from state_processor.serializers.kryo.serializer import KryoSerializer, with_first_id, written_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer, with_first_id
 
 BEYOND_BYTES = {
     "value-serializer": "ValueSerializer calls NameValue.write, code of the test's class",
@@ -51,9 +51,9 @@ def _as_in_the_test(serializer: TypeSerializer) -> TypeSerializer:
 
 @pytest.mark.parametrize("specimen", _all(), ids=str)
 def test_specimen(specimen: Specimen) -> None:
-    with written_by_flink(int(specimen.name.rpartition("-")[2].split(".")[0])):
-        snapshot = read_serializer_snapshot(specimen.snapshot, specimen.name)
-        serializer = snapshot.restore_serializer()
+    flink_major = int(specimen.name.rpartition("-")[2].split(".")[0])
+    snapshot = read_serializer_snapshot(specimen.snapshot, specimen.name, flink_major=flink_major)
+    serializer = snapshot.restore_serializer()
     assert snapshot.to_bytes() == specimen.snapshot
     assert serializer.snapshot().to_bytes() == specimen.snapshot
     if specimen.origin:

@@ -13,7 +13,7 @@ from typing import Any
 from differential import draw as d
 from differential.draw import Draw, Drawing
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.kryo.serializer import written_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.types import Types
 
 T = Types
@@ -32,8 +32,7 @@ def for_flink(version: str) -> Iterator[None]:
     """Serializers made inside are those of this version."""
     token = _FLINK.set(version)
     try:
-        with written_by_flink(int(version[0])):
-            yield
+        yield
     finally:
         _FLINK.reset(token)
 
@@ -212,7 +211,10 @@ _DURATIONS = ("PT0S", "PT25H", "PT1H1M1S", "PT-0.5S", "PT0.000000001S", "PT25620
 
 
 def _kryo(class_name: str, drawing: Drawing) -> Scalar:
-    return Scalar(f"KRYO<{class_name}>", lambda: T.KRYO(class_name), drawing, knows_null=True, is_key=False)
+    def serializer() -> KryoSerializer:
+        return KryoSerializer(class_name, flink=int(flink_version()[0]))
+
+    return Scalar(f"KRYO<{class_name}>", serializer, drawing, knows_null=True, is_key=False)
 
 
 _DRAWN = {form.label: form.drawing for form in SCALARS}

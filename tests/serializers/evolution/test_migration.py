@@ -20,7 +20,7 @@ from state_processor.serializers.evolution.migration import TypeMigration, colle
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot, written_by_flink
+from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.two_phase_commit import (
@@ -39,18 +39,16 @@ register_kryo_class(POINT, {"x": "int", "name": "java.lang.String"})
 
 def kryo(class_name: str) -> KryoSerializer:
     """As Flink 1.x has it."""
-    with written_by_flink(1):
-        return KryoSerializer(class_name, flink=1, snapshot=_read(KryoSerializerSnapshot.of(class_name)))  # type: ignore[arg-type]
+    return KryoSerializer(class_name, flink=1, snapshot=_read(KryoSerializerSnapshot.of(class_name), 1))  # type: ignore[arg-type]
 
 
-def _read(snapshot: TypeSerializerSnapshot) -> TypeSerializerSnapshot:
-    return read_versioned_snapshot(DataInput(snapshot.to_bytes()))
+def _read(snapshot: TypeSerializerSnapshot, flink_major: int | None = None) -> TypeSerializerSnapshot:
+    return read_versioned_snapshot(DataInput(snapshot.to_bytes(), flink_major=flink_major))
 
 
 def of_flink_1(type_: TypeSerializer) -> TypeSerializer:
     """A type as the header of a savepoint of Flink 1.x gives it."""
-    with written_by_flink(1):
-        return _read(type_.snapshot()).restore_serializer()
+    return _read(type_.snapshot(), 1).restore_serializer()
 
 
 def migrate(old: TypeSerializer, types: dict[str, TypeSerializer] | None = None) -> tuple[Callable[[bytes], bytes], Any]:
@@ -107,8 +105,7 @@ def test_a_type_may_be_named_for_anything_of_kryos() -> None:
 def test_elements_that_stay_with_kryo() -> None:
     convert, migration = migrate(kryo(LIST), {"": T.LIST(T.KRYO(DATE))})
     converted = convert(KryoSerializer(f"{LIST}<{DATE}>", [LIST], flink=1).serialize(["2024-02-29", None]))
-    with written_by_flink(2):
-        day = KryoSerializer(DATE, flink=2).serialize("2024-02-29")
+    day = KryoSerializer(DATE, flink=2).serialize("2024-02-29")
     assert converted == bytes([0, 0, 0, 0, 2, 0]) + day + b"\1"  # not null, two elements, one not null, one null
     assert str(migration.new) == f"NULLABLE<LIST<NULLABLE<KRYO<{DATE}>>>>"
 
@@ -240,8 +237,7 @@ def test_scala_has_no_successor() -> None:
 
 
 def test_what_flink_2_wrote_stays() -> None:
-    with written_by_flink(2):
-        snapshot = _read(T.POJO("com.acme.P", {"a": T.KRYO(LIST), "b": T.KRYO(DATE)}).snapshot())
+    snapshot = _read(T.POJO("com.acme.P", {"a": T.KRYO(LIST), "b": T.KRYO(DATE)}).snapshot(), 2)
     migration = TypeMigration({}, converting)
     assert not migration.migrate(snapshot).is_changed
     assert (migration.changes, migration.undecided) == ([], {})

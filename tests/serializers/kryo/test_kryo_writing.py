@@ -33,6 +33,7 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo import java_time
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID, class_ids
+from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.serializer import (
@@ -42,7 +43,6 @@ from state_processor.serializers.kryo.serializer import (
     KryoValue,
     convert,
     with_first_id,
-    written_by_flink,
 )
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
@@ -288,9 +288,8 @@ def test_the_flink_that_reads_decides() -> None:
     serializer = KryoSerializer("java.util.UUID")
     text = "01234567-89ab-cdef-fedc-ba9876543210"
     for version, flink in VERSIONS.items():
-        with written_by_flink(flink):
-            assert serializer.serialize(text).hex() == kryo_cases(version)["uuid"]["bytes"]
-    with pytest.raises(OptionError, match="written_by_flink"):
+        assert for_flink(serializer, flink).serialize(text).hex() == kryo_cases(version)["uuid"]["bytes"]
+    with pytest.raises(OptionError, match="for_flink"):
         serializer.serialize(text)
 
 
