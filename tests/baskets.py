@@ -10,11 +10,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 import state_processor as sp
+from state_processor.backends.formats.serialized_entries import serialized_entries, with_serialized_values
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.backends.write.pass_through import captured
-from state_processor.backends.write.state_migration import entries
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.kryo.serializer import KryoValue
 
@@ -44,7 +43,7 @@ def values(path: Path | str, state: str) -> dict[bytes, Any]:
         described = source.describe(state)
         assert described is not None
         assert described.value is not None
-        for batch in entries(source, captured(described), handle.key_groups):
+        for batch in serialized_entries(source, with_serialized_values(described), handle.key_groups):
             for row in batch.to_pylist():
                 for place, value in _apart(row):
                     found[place] = None if value is None else described.value.deserialize(value)

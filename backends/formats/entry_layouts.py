@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout
@@ -19,6 +20,9 @@ VALUE: Final = "value"
 MAP_KEY: Final = "map_key"
 MAP_VALUE: Final = "map_value"
 TIMESTAMP: Final = "timestamp"
+
+LayoutOf = Callable[[StateDescription, frozenset[str]], RowLayout]
+"""Builds the layout of a state's entries in one format, with the columns to decode."""
 
 _FIRES_AT: Final = SignFlippedLongSerializer()
 

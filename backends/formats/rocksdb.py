@@ -6,27 +6,29 @@ namespace and for maps the map's key make up the key (Flink: ``CompositeKeySeria
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-import pyarrow as pa
-
-from state_processor.backends.formats import entry_layouts as layouts
-from state_processor.backends.formats.keyed_files import Block, ScanRequest, decode_framed, prefix_size
+from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.rocksdb_store import Store, open_store
-from state_processor.backends.formats.row_layout import RowLayout
+from state_processor.backends.formats.source import KeyedStateSource, Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.column_types import evolved
-from state_processor.backends.state.descriptions import StateDescription, backend_name, describe_keyed
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.key_groups import prefix_size
+from state_processor.serializers.errors import MissingFileError
 
+_FIRST_WITH_FORST: Final = 2
+_FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S*_attempt_\d+/db")
+"""Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
 _MOST_SEEKS: Final = 10_000
 """Looked-up keys times key groups up to which each is sought; beyond, reading all entries is faster."""
 
 
-class RocksDbSource:
+class RocksDbSource(KeyedStateSource):
     """Keyed state in the files of an embedded store. They are opened when entries are asked for.
 
     Parameters
@@ -49,35 +51,35 @@ class RocksDbSource:
         context: str,
         max_parallelism: int,
     ) -> None:
-        self.header = header
+        super().__init__(header, context)
         self._snapshot = snapshot
         self._handle = handle
-        self._context = context
         self._prefix = prefix_size(max_parallelism)
 
-    def describe(self, name: str) -> StateDescription | None:
-        """See :class:`~state_processor.backends.formats.keyed_files.KeyedStateSource`."""
-        state_id = self.header.state_id(name)
-        if state_id < 0:
-            return None
-        return describe_keyed(self.header, self.header.states[state_id], backend_name(self._handle, self.header))
+    @cached_property
+    def backend(self) -> str:
+        """Name of the backend. ForSt and RocksDB have the same files; headers name ForSt only by asynchronous states."""
+        asynchronous = any(s.backend_type == "KEY_VALUE_V2" for s in self.header.states)
+        return "forst" if asynchronous or self._has_forst_options() else "rocksdb"
 
-    def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
-        """See :class:`~state_processor.backends.formats.keyed_files.KeyedStateSource`."""
-        return layouts.framed_layout(state, columns)
+    def _has_forst_options(self) -> bool:
+        """Check if the options name a log directory below a directory called as ForSt calls it."""
+        if self._snapshot.flink_major < _FIRST_WITH_FORST:
+            return False
+        for file in self._handle.files:
+            if file.local_name.startswith("OPTIONS-"):
+                try:
+                    return _FORST_DIRECTORY.search(self._snapshot.open(file.stream, self.context).read()) is not None
+                except MissingFileError:
+                    return False  # reading the state names it
+        return False
 
-    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
-        """See :class:`~state_processor.backends.formats.keyed_files.KeyedStateSource`."""
-        state = self.describe(request.name)
-        if state is None:
-            return
-        layout = self.layout(evolved(state, request.types), request.columns)
-        context = f"{self._context}, state {request.name!r}, {self._store.description}"
-        keys = None if state.is_timer else request.keys  # a timer starts with its time
-        yield from decode_framed(layout, request.options, context, self.blocks(request.name, request.key_groups, keys))
+    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
+        where = f"{self.context}, state {state.name!r}, {self._store.description}"
+        yield FramedRun(state, where, self.blocks(state.name, key_groups, keys))
 
     def blocks(self, name: str, key_groups: h.KeyGroupRange, keys: Sequence[bytes] | None = None) -> Iterator[Block]:
-        """Framed entries of a state: those of the key groups that the handle is responsible for.
+        """Yield framed entries of a state in the key groups that the handle covers.
 
         After rescaling, files hold entries of other key groups too. ``keys`` limits the entries, as far as that is faster.
         """
@@ -95,13 +97,13 @@ class RocksDbSource:
 
     @cached_property
     def _store(self) -> Store:
-        return open_store(self._snapshot, self._handle, self._context)
+        return open_store(self._snapshot, self._handle, self.context)
 
     def _group(self, key_group: int) -> bytes:
         return key_group.to_bytes(self._prefix, "big")
 
 
 def _successor(key: bytes) -> bytes:
-    """The least key behind all that start with this one; a key group is never 0xFF, so there is one."""
+    """Return the least key behind all that start with this one; a key group is never 0xFF, so there is one."""
     stem = key.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1])

@@ -29,7 +29,7 @@ import rocksdict
 from state_processor.backends.files.scratch import Scratch, scratch_space
 from state_processor.backends.files.storage import Location
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.keyed_files import Block, view
+from state_processor.backends.formats.entry_runs import Block, view
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, OperatorState, OperatorSubtaskState
@@ -19,7 +20,7 @@ from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import leaf_keyed_handles, raw_timers_header, subtask_label, survey
+from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label, survey
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
@@ -142,7 +143,7 @@ def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[st
     keyed = [
         s.raw_keyed.state_size
         for s in operator.subtasks
-        if s.raw_keyed is not None and raw_timers_header(snapshot, s.raw_keyed, subtask_label(operator, s)) is None
+        if s.raw_keyed is not None and open_raw_timers(snapshot, s.raw_keyed, subtask_label(operator, s)) is None
     ]
     written = [s.raw_operator.state_size for s in operator.subtasks if s.raw_operator is not None]
     for kind, sizes in ((RAW_KEYED, keyed), (RAW_OPERATOR, written)):

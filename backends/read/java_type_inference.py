@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from state_processor.backends.formats.serialized_entries import PassThroughSerializer, serialized_entries, with_serialized_values
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.pass_through import PassThroughSerializer
-from state_processor.backends.write.state_migration import entries
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
 from state_processor.serializers.kryo.columns import shape
@@ -31,7 +28,7 @@ def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) 
         source = handle.open(snapshot)
         state = source.describe(name)
         if state is not None and not state.is_timer:
-            for _ in entries(source, _observing(state, found), handle.key_groups):
+            for _ in serialized_entries(source, _observing(state, found), handle.key_groups):
                 pass  # reading notes what it sees
     types = ((path, _java_type(seen)) for path, seen in found.items())
     return {path: type_ for path, type_ in types if type_ is not None}
@@ -45,12 +42,7 @@ def _observing(state: StateDescription, found: dict[str, Found]) -> StateDescrip
             seen = found.setdefault(path, Found(part.type_class, tuple(set() for _ in range(1 + is_map(part.type_class)))))
             observers[id(part)] = ObservingSerializer(part, seen)
 
-    def bare(serializer: TypeSerializer | None) -> TypeSerializer | None:
-        return None if serializer is None else PassThroughSerializer(replaced(serializer, observers))
-
-    return replace(
-        state, key=bare(state.key), namespace=bare(state.namespace), map_key=bare(state.map_key), value=bare(state.value)
-    )
+    return with_serialized_values(state, lambda serializer: PassThroughSerializer(replaced(serializer, observers)))
 
 
 def _java_type(seen: Found) -> JavaType | None:

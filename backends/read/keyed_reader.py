@@ -14,8 +14,8 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.key_lookup import key_groups_of, serialized_keys, with_keys_of
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_sources import keyed_handles
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.keyed_sources import KeyedHandle
+from state_processor.backends.read.keyed_handles import KeyedHandle
 
 SPLIT_BYTES: Final = 96 << 20
 

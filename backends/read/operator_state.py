@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed, view
 from state_processor.backends.formats.framing import ENTRY_FIELDS
-from state_processor.backends.formats.keyed_files import EntryLocator, decode_framed, view
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.formats.raw_timers import raw_blocks
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.state_listing import operator_label, raw_timers_header, subtask_label
+from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
 
@@ -48,7 +49,7 @@ def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[Raw
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
         handle = subtask.raw_keyed
-        if not isinstance(handle, h.KeyGroupsStateHandle) or raw_timers_header(snapshot, handle, context) is not None:
+        if not isinstance(handle, h.KeyGroupsStateHandle) or open_raw_timers(snapshot, handle, context) is not None:
             continue
         stream = snapshot.open(handle.stream, context)
         for block in raw_blocks(stream, handle, context):
@@ -127,7 +128,7 @@ class RawStateReader:
         if handle is None:
             return None
         if self._kind == RAW_KEYED:
-            if raw_timers_header(self._snapshot, subtask.raw_keyed, subtask_label(self._operator, subtask)) is not None:
+            if open_raw_timers(self._snapshot, subtask.raw_keyed, subtask_label(self._operator, subtask)) is not None:
                 return None
             return RawSplit(OperatorSubtaskState(index=subtask.index, raw_keyed=subtask.raw_keyed), handle.state_size)
         return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
-from state_processor.backends.formats.changelog_log import changelog_header, read_log
-from state_processor.backends.formats.raw_timers import holds_timers, raw_blocks, timers_header
+from state_processor.backends.formats.opening import open_raw_timers, open_source
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -19,7 +16,6 @@ from state_processor.backends.state.descriptions import (
     DISTRIBUTION_KINDS,
     StateDescription,
     UnreadState,
-    backend_name,
     describe_keyed,
     describe_operator_state,
     keyed_kind,
@@ -33,9 +29,6 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo.serializer import written_by_flink
-
-_FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S*_attempt_\d+/db")
-"""Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
@@ -66,40 +59,6 @@ def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedSta
             yield from leaf_keyed_handles(part)
     elif handle is not None:
         yield handle
-
-
-def keyed_header(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> mi.KeyedHeader:
-    """The header of a keyed handle: in front of the key groups, in a file of its own, or spread over a changelog."""
-    if isinstance(handle, h.ChangelogStateBackendHandle):
-        parts = [keyed_header(snapshot, part, context, max_parallelism) for part in leaf_keyed_handles(handle)]
-        return changelog_header(read_log(snapshot, handle, context), parts, context, max_parallelism)
-    if isinstance(handle, h.KeyGroupsStateHandle):
-        stream = snapshot.open(handle.stream, context)
-        offsets = [o for o in handle.offsets if o > 0]
-        data = stream.read(0, min(offsets, default=stream.size))
-    elif isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-        stream = snapshot.open(handle.meta, context)
-        data = stream.read()
-    else:
-        raise NotFoundError(f"{context}: {type(handle).__name__} has no header")
-    source = DataInput(data, f"{context}, {stream.describe()}")
-    with written_by_flink(snapshot.flink_major):
-        header = mi.KeyedHeader.read(source)
-    if not source.at_end():
-        raise source.corrupt(f"the header of {len(header.states)} states ends here, {source.remaining} bytes early")
-    return header
-
-
-def raw_timers_header(snapshot: Snapshot, handle: h.KeyedStateHandle | None, context: str) -> mi.KeyedHeader | None:
-    """The timers that raw keyed state holds, as a header; ``None`` where it is an operator's own bytes, or nothing."""
-    if not isinstance(handle, h.KeyGroupsStateHandle):
-        return None
-    stream = snapshot.open(handle.stream, context)
-    blocks = raw_blocks(stream, handle, context)
-    if not holds_timers(stream, blocks):
-        return None
-    with written_by_flink(snapshot.flink_major):
-        return timers_header(stream, blocks, context)
 
 
 def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
@@ -178,29 +137,23 @@ def _subtask_states(
 def _managed_keyed_states(
     snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
 ) -> Iterator[StateDescription | UnreadState]:
-    handle = subtask.managed_keyed
-    if handle is None:
+    if subtask.managed_keyed is None:
         return
-    header = keyed_header(snapshot, handle, context, operator.max_parallelism)
-    backend = backend_name(handle, header)
-    if backend == "heap" and _is_canonical(snapshot, handle, context):
-        backend = "canonical"
-    if backend == "rocksdb" and _is_forst(snapshot, handle, context):
-        backend = "forst"
-    for meta in header.states:
+    source = open_source(snapshot, subtask.managed_keyed, context, operator.max_parallelism)
+    for meta in source.header.states:
         try:
-            yield describe_keyed(header, meta, backend)
+            yield describe_keyed(source.header, meta, source.backend)
         except UnsupportedFormatError as error:
-            yield UnreadState(error, meta.name, keyed_kind(meta), backend)
+            yield UnreadState(error, meta.name, keyed_kind(meta), source.backend)
 
 
 def _raw_keyed_states(
     snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
 ) -> Iterator[StateDescription]:
-    raw = raw_timers_header(snapshot, subtask.raw_keyed, context)
-    if raw is not None:
-        for meta in raw.states:
-            yield describe_keyed(raw, meta, "raw")
+    timers = open_raw_timers(snapshot, subtask.raw_keyed, context)
+    if timers is not None:
+        for meta in timers.header.states:
+            yield describe_keyed(timers.header, meta, timers.backend)
 
 
 def _managed_operator_states(
@@ -215,29 +168,3 @@ def _managed_operator_states(
         except UnsupportedFormatError as error:
             kind = DISTRIBUTION_KINDS.get(meta.options.get(mi.DISTRIBUTION_MODE, ""))
             yield UnreadState(error, meta.name, kind, "operator")
-
-
-def _is_forst(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> bool:
-    """Whether ForSt wrote the files: its options name a log directory, below a directory called as ForSt calls it."""
-    if snapshot.flink_major < 2 or not isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
-        return False
-    for file in handle.files:
-        if file.local_name.startswith("OPTIONS-"):
-            try:
-                return _FORST_DIRECTORY.search(snapshot.open(file.stream, context).read()) is not None
-            except MissingFileError:
-                return False  # reading the state names it
-    return False
-
-
-def _is_canonical(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str) -> bool:
-    """Whether the body is canonical though the handle's code does not say so: the heap begins each key group with its number."""
-    if not isinstance(handle, h.KeyGroupsStateHandle):
-        return False
-    stream = snapshot.open(handle.stream, context)
-    for key_group, offset in zip(handle.key_groups, handle.offsets, strict=False):
-        if not 0 < offset <= stream.size - 4 or int.from_bytes(stream.read(offset, 4), "big") != key_group:
-            return True
-        if key_group:
-            return False
-    return False

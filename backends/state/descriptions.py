@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -164,17 +163,3 @@ def describe_operator_state(meta: mi.StateMetaInfo) -> StateDescription:
     kind = DISTRIBUTION_KINDS[mode]
     key = meta.restore(mi.KEY) if mi.KEY in meta.serializers else None
     return StateDescription(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")
-
-
-def backend_name(handle: h.KeyedStateHandle, header: mi.KeyedHeader | None = None) -> str:
-    """What handle and header tell of the backend.
-
-    A canonical file does not say which one wrote it. ForSt and RocksDB have the same files; in the header, only states with
-    asynchronous access give ForSt away.
-    """
-    if isinstance(handle, h.KeyGroupsStateHandle):
-        return "canonical" if handle.is_savepoint else "heap"
-    if isinstance(handle, h.ChangelogStateBackendHandle):
-        return "changelog"
-    asynchronous = header is not None and any(s.backend_type == "KEY_VALUE_V2" for s in header.states)
-    return "forst" if asynchronous else "rocksdb"

@@ -12,6 +12,8 @@ from state_processor.backends.metadata.handles import MAX_KEY_GROUPS, KeyGroupRa
 from state_processor.serializers.errors import OptionError
 
 _MIN_DEFAULT = 128
+_ONE_BYTE_PREFIX = 128
+"""Max parallelism up to which a key group takes one byte in front of a key, else two."""
 
 
 def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
@@ -48,6 +50,11 @@ def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
 def key_group(hashes: npt.ArrayLike, max_parallelism: int) -> npt.NDArray[np.int32]:
     """Key groups of keys with these Java hash codes (``computeKeyGroupForKeyHash``)."""
     return np.asarray(murmur(hashes) % np.int32(max_parallelism), dtype=np.int32)
+
+
+def prefix_size(max_parallelism: int) -> int:
+    """Return the bytes of the key group in front of a key (``computeRequiredBytesInKeyGroupPrefix``)."""
+    return 1 if max_parallelism <= _ONE_BYTE_PREFIX else 2
 
 
 def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from state_processor.backends.formats import entry_framing as framing
 from state_processor.backends.formats.entry_layouts import framed_layout
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
-from state_processor.backends.formats.keyed_files import prefix_size
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import describe_keyed
+from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError

@@ -36,11 +36,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.formats.entry_framing import group_entries
-from state_processor.backends.formats.keyed_files import prefix_size
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, with_columns
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
-from state_processor.backends.state.key_groups import check_parallelism, key_group
+from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue

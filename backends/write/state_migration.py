@@ -20,19 +20,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
-from state_processor.backends.formats.changelog import ChangelogSource
-from state_processor.backends.formats.keyed_files import Block, EntryLocator, HeapSource, KeyedStateSource, decode_framed
-from state_processor.backends.formats.raw_keyed import RawTimersSource
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
+from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, PassThroughSerializer, decode_bytes
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription, describe_keyed, describe_operator_state
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.pass_through import FramedSource, KeyedPassThrough, PassThroughSerializer, decode_bytes
+from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
 from state_processor.serializers.core.collections import ListSerializerSnapshot, MapSerializerSnapshot
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import NotCompilableError, UnsupportedFormatError
+from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.evolution.migrated_values import converting
 from state_processor.serializers.evolution.migration import Adapt, Migrated, Note, TypeMigration
 from state_processor.serializers.io import DataInput, DataOutput
@@ -45,9 +43,6 @@ MAP_KEY_PATH: Final = "map_key:"
 Types = Mapping[str, Mapping[str, TypeSerializer]]
 """New types of parts by state and path; see :class:`~state_processor.serializers.evolution.migration.TypeMigration`."""
 
-_LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
-_PARTS: Final = frozenset({layouts.KEY, layouts.NAMESPACE, layouts.TIMESTAMP, KEY_GROUP_COLUMN})
-_COLUMNS: Final = _PARTS | {layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE}
 _FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with remove_state")
 
 
@@ -234,84 +229,21 @@ class MigratingPassThrough(KeyedPassThrough):
         Raises
         ------
         UnsupportedFormatError
-            If a value can't be converted, or the source is of a kind whose entries can't be told from one another.
+            If a value can't be converted.
         """
         if source.describe(name) is None:
             return
         migration = migrate_keyed(source.header, self.types)
         bare, new = migration.converted(name), migration.roles(name)[1]
         assert new.key is not None
-        encoder: KeyedStateEncoder | None = None
-        for batch in entries(source, bare, key_groups):
-            if encoder is None:
-                encoder = KeyedStateEncoder(
-                    bare,
-                    state_id,
-                    batch.schema,
-                    max_parallelism=self.max_parallelism,
-                    parallelism=self.parallelism,
-                    context=_context(source),
-                )
-            groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
-            if self._moves:
-                keys = batch.column(batch.schema.get_field_index(layouts.KEY))
-                groups = self._groups_of(new, decode_bytes(new.key, keys, f"state {name!r}"))
-            yield from encoder.encode_in_groups(batch, groups)
-
-
-def entries(source: KeyedStateSource, bare: StateDescription, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
-    """The entries of a state with bytes in the place of values, as columns of the source's layout.
-
-    Parameters
-    ----------
-    source
-        The keyed state of one handle.
-    bare
-        The state, as :meth:`KeyedMigration.converted` gives it.
-    key_groups
-        Which key groups of the handle to take.
-    """
-    context = f"{_context(source)}, state {bare.name!r}"
-    if isinstance(source, HeapSource | RawTimersSource):
-        layout = source.layout(bare, _COLUMNS)
-        decoder = layout.decoder(_LOSSLESS)
-        for section in source.sections(bare.name, key_groups):
-            site = EntryLocator(context, layout, section.buffer, section.base)
-            yield from decoder.rows(section.buffer, section.position, section.count, site, section.key_group)
-        yield from decoder.finish()
-    elif isinstance(source, ChangelogSource):
-        for part, unchanged in source.untouched(bare.name, key_groups):
-            yield from entries(part, bare, unchanged)
-        state = source.describe(bare.name)
-        assert state is not None
-        yield from _framed(bare, context, source.changed(state, key_groups))
-    elif hasattr(source, "blocks"):
-        yield from _framed(bare, context, cast(FramedSource, source).blocks(bare.name, key_groups))
-    else:
-        raise UnsupportedFormatError(f"{context}: entries of {type(source).__name__} can't be told from one another")
-
-
-def count_entries(source: KeyedStateSource, name: str, key_groups: h.KeyGroupRange) -> int:
-    """How many entries of a state there are, as far as can be told without decoding its values; 1 where it can't."""
-    state = source.describe(name)
-    if state is None:
-        return 0
-    if isinstance(source, HeapSource | RawTimersSource):
-        return sum(section.count for section in source.sections(name, key_groups))
-    if isinstance(source, ChangelogSource):
-        parts = sum(count_entries(part, name, unchanged) for part, unchanged in source.untouched(name, key_groups))
-        return parts + sum(len(found) for _, _, found in source.changed(state, key_groups))
-    if hasattr(source, "blocks"):
-        return sum(len(found) for _, _, found in cast(FramedSource, source).blocks(name, key_groups))
-    return 1
-
-
-def _framed(bare: StateDescription, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
-    yield from decode_framed(layouts.framed_layout(bare, _COLUMNS), _LOSSLESS, context, blocks)
-
-
-def _context(source: KeyedStateSource) -> str:
-    return str(getattr(source, "context", ""))
+        for run in source.runs(name, key_groups):
+            encoder: KeyedStateEncoder | None = None
+            for batch in run.decode(bare, ENTRY_COLUMNS, LOSSLESS):
+                encoder = encoder or self._encoder(bare, state_id, batch.schema, source.context)
+                groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
+                if self._moves:
+                    groups = self._groups_of(new, decode_bytes(new.key, batch.column(layouts.KEY), run.where))
+                yield from encoder.encode_in_groups(batch, groups)
 
 
 # Operator state

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import fingerprint, insert, rehash
-from state_processor.backends.formats.keyed_files import prefix_size
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput

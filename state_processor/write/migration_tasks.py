@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from state_processor.backends.formats.serialized_entries import serialized_entries
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
@@ -20,8 +21,6 @@ from state_processor.backends.write.state_migration import (
     Types,
     converted_broadcast,
     converted_elements,
-    count_entries,
-    entries,
     migrate_keyed,
     migrate_operator_state,
 )
@@ -129,7 +128,7 @@ class ScanValues:
             if isinstance(part.split, OperatorSplit):
                 data, _ = raw_elements(self.snapshot, part.split, name)
                 return Scanned(entries=int(data.any()))  # an empty broadcast state is a count of 0
-            return Scanned(entries=count_entries(part.split.handle.open(self.snapshot), name, part.split.key_groups))
+            return Scanned(entries=part.split.handle.open(self.snapshot).count(name, part.split.key_groups))
         except StateProcessorError as problem:
             return Scanned(problem=str(problem), entries=1)
 
@@ -138,7 +137,7 @@ class ScanValues:
         if source.describe(name) is None:
             return
         migration = migrate_keyed(source.header, types, {name: seen.adapt})
-        for _ in entries(source, migration.converted(name, write=False), split.key_groups):
+        for _ in serialized_entries(source, migration.converted(name, write=False), split.key_groups):
             pass  # reading notes what it sees
 
     def _read_elements(self, split: OperatorSplit, name: str, types: Types, seen: Observations) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from state_processor.backends.formats.keyed_files import ScanRequest
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
+from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.keyed_splits import plan_splits

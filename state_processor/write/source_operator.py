@@ -8,7 +8,7 @@ from functools import cached_property
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.state_listing import operator_header, operator_label, subtask_label
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.formats.keyed_files import CanonicalSource
+from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.handles import OperatorStreamStateHandle
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.operator_state import raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state

@@ -15,7 +15,7 @@ import test_corpus_rewritten as rewritten
 
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.write.engines import LocalEngine

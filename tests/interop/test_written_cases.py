@@ -17,11 +17,10 @@ from expectations import repeated
 from selection import asking
 from written_cases import CASES, Workshop, Written, all_of
 
-from state_processor.backends.formats.changelog import ChangelogSource
-from state_processor.backends.formats.keyed_files import Block
+from state_processor.backends.formats.entry_runs import Block
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator
@@ -168,11 +167,5 @@ def _framed(key: bytes, value: bytes) -> bytes:
 
 
 def _blocks(source: Any, name: str, key_groups: KeyGroupRange) -> Iterator[Block]:
-    if not isinstance(source, ChangelogSource):
-        yield from source.blocks(name, key_groups)
-        return
-    for part, unchanged in source.untouched(name, key_groups):
-        yield from _blocks(part, name, unchanged)
-    state = source.describe(name)
-    if state is not None:
-        yield from source.changed(state, key_groups)
+    for run in source.runs(name, key_groups):
+        yield from run.blocks

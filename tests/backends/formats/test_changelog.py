@@ -14,8 +14,8 @@ from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.formats.changelog_keys import deduce_key
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from state_processor.backends.state import meta_info as mi

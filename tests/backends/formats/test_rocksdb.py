@@ -15,8 +15,8 @@ from state_processor.backends.files.scratch import LIMIT_VARIABLE
 from state_processor.backends.formats import rocksdb, rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, ScratchSpaceError

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.backends.formats.keyed_files import CanonicalSource, EntryLocator, HeapSource, ScanRequest
+from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.entry_runs import EntryLocator
+from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.formats.row_layout import (
     KEY_BYTES_COLUMN,
     KEY_GROUP_COLUMN,
@@ -20,8 +22,9 @@ from state_processor.backends.formats.row_layout import (
     RowLayout,
     suffix_size,
 )
+from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -229,7 +232,8 @@ def test_the_kernel_decodes_as_its_reference_does(case: corpus.Case) -> None:
 def compare(source: CanonicalSource | HeapSource, name: str, key_groups: Any, options: DecodeOptions) -> int:
     state = source.describe(name)
     assert state is not None
-    parts = source.layout(state, frozenset()).parts
+    [run] = source.runs(name, key_groups)
+    parts = run.layout(state, frozenset()).parts
     layout = RowLayout(parts, frozenset({*(f.name for p in parts for f in p.fields if f.name), KEY_GROUP_COLUMN}))
     request = ScanRequest(name, layout.columns, options, key_groups)
     try:

@@ -18,7 +18,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.read import joined_states
-from state_processor.backends.read.keyed_sources import KeyedHandle
+from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state

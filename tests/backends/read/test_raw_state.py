@@ -11,8 +11,8 @@ import pytest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
 from state_processor.backends.read.raw_state import raw_keyed_state, raw_operator_state
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import operator_states

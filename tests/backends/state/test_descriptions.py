@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from state_processor.backends.formats.opening import open_source
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.read.state_listing import (
     find_operator,
-    keyed_header,
     operator_header,
     operator_states,
     state_variants,
@@ -150,4 +150,4 @@ def test_operator_headers_end_where_the_first_element_begins() -> None:
 
 def test_a_keyed_header_without_any_entry_is_the_whole_file() -> None:
     file = f.canonical(f.keyed_header(STRING, [f.keyed("a", LONG)]), (0, 9), {})
-    assert [s.name for s in keyed_header(f.snapshot(), file.handle(), "context", 128).states] == ["a"]
+    assert [s.name for s in open_source(f.snapshot(), file.handle(), "context", 128).header.states] == ["a"]

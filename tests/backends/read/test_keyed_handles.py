@@ -4,9 +4,10 @@ import pickle
 
 import pytest
 
-from state_processor.backends.formats.keyed_files import CanonicalSource, HeapSource
+from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.heap import HeapSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.serializers.errors import StateProcessorError
 from tests.backends import state_files as f
 from tests.backends.state_files import LONG, STRING

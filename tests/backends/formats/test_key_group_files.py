@@ -10,11 +10,15 @@ import pytest
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.formats import keyed_files as sources
-from state_processor.backends.formats.keyed_files import CanonicalSource, HeapSource, ScanRequest, open_key_groups, prefix_size
+from state_processor.backends.formats import canonical as canonical_files
+from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.opening import open_key_groups
+from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
@@ -141,8 +145,8 @@ def test_keys_are_compared_before_values_are_decoded() -> None:
 
 @pytest.mark.parametrize("window", [1, 7, 64, 4096])
 def test_windows_of_any_size_give_the_same(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_WINDOW", window)
-    monkeypatch.setattr(sources, "_TABLE_ROWS", 2)
+    monkeypatch.setattr(canonical_files, "_WINDOW", window)
+    monkeypatch.setattr(canonical_files, "_TABLE_ROWS", 2)
     entries = {g: {0: [entry(f"k{g}-{i}", long(i)) for i in range(5)], 1: [entry("t", string("x" * g))]} for g in (0, 1, 4, 9)}
     found = canonical(HEADER, (0, 9), entries)
     source = opened(found)

@@ -1,0 +1,123 @@
+"""Canonical files: entries with lengths around key and value. Flink: ``FullSnapshotRestoreOperation``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from state_processor.backends.files import snappy
+from state_processor.backends.formats import framing
+from state_processor.backends.formats.entry_runs import Block, Buffer, Entries, FramedRun, view
+from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
+from state_processor.backends.formats.source import Keys
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.state_stream import RecentReads, StateStream
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.key_groups import prefix_size
+from state_processor.serializers.errors import CorruptSnapshotError
+
+_WINDOW: Final = 4 << 20
+_TABLE_ROWS: Final = 1 << 16
+_NO_STATE: Final = -2
+_FRAMING_PROBLEMS: Final = {
+    framing.MORE_INPUT: "the last entry is cut off",
+    framing.BAD_LENGTH: "the length of a key or value leads out of the file",
+    framing.BAD_STATE: "the number of a state that the header does not register",
+    framing.BAD_KEY_GROUP: "an entry of another key group",
+    framing.BAD_END: "the key group does not end where the next one begins",
+}
+
+
+class CanonicalSource(KeyGroupFile):
+    """The canonical format, which every backend writes and restores (Flink: ``FullSnapshotAsyncWriter``)."""
+
+    def __init__(
+        self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
+    ) -> None:
+        super().__init__(stream, handle, header, context)
+        self._prefix = prefix_size(max_parallelism)
+        self._recent = RecentReads(stream)
+
+    @property
+    def backend(self) -> str:
+        """Name of the format: a canonical file does not name the backend that wrote it."""
+        return "canonical"
+
+    def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
+        """Yield the framed entries of a state."""
+        yield from self._entries(self.header.state_id(name), key_groups)
+
+    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
+        yield FramedRun(state, self.where(state.name), _with_keys(self.blocks(state.name, key_groups), keys))
+
+    def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
+        """Check if the framing leads from the start of each block exactly to its end."""
+        try:
+            for offset, end, key_group in self.key_group_blocks(key_groups):
+                for _ in self._walk(_NO_STATE, [(offset, end, key_group)], self.stream):
+                    pass
+        except CorruptSnapshotError:
+            return False
+        return True
+
+    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[Block]:
+        blocks = self.key_group_blocks(key_groups)
+        if self.header.compressed:
+            for offset, end, key_group in blocks:
+                plain = snappy.decompress(self._recent.read(offset, end - offset), self.at(offset))
+                for buffer, base, entries in self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset):
+                    yield buffer, offset + base, entries
+        else:
+            for stretch in stretches(blocks):
+                yield from self._walk(state_id, stretch, self._recent)
+
+    def _walk(
+        self, state_id: int, blocks: Sequence[KeyGroupBlock], source: StateStream | RecentReads | _Plain, origin: int = 0
+    ) -> Iterator[tuple[Buffer, int, Entries]]:
+        """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
+        bounds = np.array(blocks, dtype=np.int64)
+        end, states = blocks[-1][1], len(self.header.states)
+        walk = framing.new_walk()
+        walk[framing.POSITION] = blocks[0][0]
+        size = _WINDOW
+        while True:
+            base = int(walk[framing.POSITION])
+            buffer = view(source.read(base, min(size, end - base)))
+            status = framing.TABLE_FULL
+            while status == framing.TABLE_FULL:
+                table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
+                framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, walk, table)
+                status = int(walk[framing.STATUS])
+                if walk[framing.FOUND]:
+                    yield buffer, base, table[: walk[framing.FOUND]]
+            if status == framing.DONE:
+                return
+            if status != framing.MORE_INPUT or base + len(buffer) >= end:
+                key_group = int(bounds[walk[framing.BLOCK], 2])
+                where = self.at(origin + int(walk[framing.POSITION]))
+                raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
+            size = max(_WINDOW, int(walk[framing.NEEDED]))
+
+
+class _Plain:
+    """Bytes in memory, read like a stream."""
+
+    def __init__(self, data: Buffer) -> None:
+        self._data = data.data
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """See :meth:`StateStream.read`."""
+        return self._data[offset : offset + length]
+
+
+def _with_keys(blocks: Iterator[Block], keys: Keys | None) -> Iterator[Block]:
+    """Keep the entries with one of the keys."""
+    if keys is None:
+        yield from blocks
+        return
+    joined, bounds = view(b"".join(keys) or b"\0"), np.cumsum([0, *map(len, keys)])
+    for buffer, base, entries in blocks:
+        yield buffer, base, entries[: framing.keep_keys(buffer, entries, len(entries), joined, bounds)]

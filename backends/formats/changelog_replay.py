@@ -1,0 +1,282 @@
+"""Replay of a changelog: entries taken apart into serialized pieces, and changes applied to these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from state_processor.backends.formats import changelog_log as log
+from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun, Section, UnframedRun
+from state_processor.backends.formats.row_layout import suffix_size
+from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput
+
+_COMMA: Final = 0x2C
+_NULL: Final = b"\x01"
+_NOT_NULL: Final = b"\x00"
+
+Scope = tuple[bytes, bytes]
+"""Serialized key and namespace."""
+Value = Any
+"""Serialized: a value's bytes, a list's elements, or a map's values (flagged for null) by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a user's function made of several values: not in the log, so it can't be known."""
+
+    where: str
+
+
+class Pieces:
+    """How a state's entries are taken apart into serialized pieces, and put together."""
+
+    def __init__(self, state: StateDescription) -> None:
+        assert state.key is not None
+        assert state.value is not None
+        self.state = state
+        self._key = state.key
+        self._namespace = state.namespace
+        self._value = state.value
+        self._suffixed = self._namespace is not None and self._key.length < 0 and self._namespace.length < 0
+
+    def key(self, source: DataInput) -> bytes:
+        """A serialized key."""
+        return _piece(source, self._key)
+
+    def namespace(self, source: DataInput) -> bytes:
+        """A serialized namespace."""
+        assert self._namespace is not None
+        return _piece(source, self._namespace)
+
+    def value(self, source: DataInput) -> bytes:
+        """A serialized value, a list's element, a map's value, or a timer."""
+        return _piece(source, self._value)
+
+    def map_key(self, source: DataInput) -> bytes:
+        """A serialized key of a map."""
+        if self.state.map_key is None:
+            raise UnsupportedFormatError(f"state {self.state.name!r}: the type of the map's keys is not stored")
+        return _piece(source, self.state.map_key)
+
+    def whole(self, source: DataInput) -> Value:
+        """A value as the heap and the log have it: lists and maps with a count."""
+        if self.state.kind == LIST:
+            return [self.value(source) for _ in range(source.read_count("list elements", self._value.smallest))]
+        if self.state.kind == MAP:
+            count = source.read_count("map entries", 1)
+            return dict(self._map_entry(source) for _ in range(count))
+        return self.value(source)
+
+    def _map_entry(self, source: DataInput) -> tuple[bytes, bytes]:
+        key = self.map_key(source)
+        return key, _NULL if source.read_boolean() else _NOT_NULL + self.value(source)
+
+    def framed_scope(self, source: DataInput) -> Scope:
+        """Key and namespace in front of what else is in a framed key."""
+        return self._suffixed_piece(source, self.key), self._suffixed_piece(source, self.namespace)
+
+    def _suffixed_piece(self, source: DataInput, read: Callable[[DataInput], bytes]) -> bytes:
+        piece = read(source)
+        if self._suffixed:
+            source.skip(suffix_size(len(piece)), "length suffix")
+        return piece
+
+    def joined(self, source: DataInput) -> list[bytes]:
+        """The elements of a framed list, which are joined with commas."""
+        elements: list[bytes] = []
+        while not source.at_end():
+            if elements and source.read_unsigned_byte() != _COMMA:
+                raise source.corrupt("a comma between elements is expected", source.position - 1)
+            elements.append(self.value(source))
+        return elements
+
+    def framed(self, scope: Scope, value: Value) -> Iterator[tuple[bytes, bytes]]:
+        """Key and value of each entry as a canonical file has them, without the key group."""
+        if isinstance(value, Merged):
+            raise UnsupportedFormatError(
+                f"{value.where}, state {self.state.name!r}: the changelog says that windows were merged, not with what result: "
+                "that is known to the user's reduce or aggregate function alone. Take a savepoint"
+            )
+        key, namespace = scope
+        if self.state.is_timer:
+            yield key, b""
+            return
+        composite = b"".join(p + _suffix(len(p)) if self._suffixed else p for p in (key, namespace))
+        if self.state.kind == LIST:
+            yield composite, b",".join(value)
+        elif self.state.kind == MAP:
+            for map_key, flagged in value.items():
+                yield composite + map_key, flagged
+        else:
+            yield composite, value
+
+    def of_run(self, run: EntryRun) -> dict[Scope, Value]:
+        """Take the entries of a run apart."""
+        entries: dict[Scope, Value] = {}
+        match run:
+            case FramedRun():
+                for block in run.blocks:
+                    self._take_framed(block, run.where, entries)
+            case UnframedRun():
+                for section in run.sections:
+                    self._take_unframed(section, run.where, entries)
+        return entries
+
+    def _take_framed(self, block: Block, where: str, entries: dict[Scope, Value]) -> None:
+        buffer, _, table = block
+        data = buffer.data
+        for begin, middle, value_begin, end, _ in table.tolist():
+            if self.state.is_timer:
+                entries[bytes(data[begin:middle]), b""] = None
+                continue
+            in_key = DataInput(data, where, begin, middle)
+            scope = self.framed_scope(in_key)
+            if self.state.kind == MAP:
+                entries.setdefault(scope, {})[bytes(data[in_key.position : middle])] = bytes(data[value_begin:end])
+            elif self.state.kind == LIST:
+                entries[scope] = self.joined(DataInput(data, where, value_begin, end))
+            else:
+                entries[scope] = bytes(data[value_begin:end])
+
+    def _take_unframed(self, section: Section, where: str, entries: dict[Scope, Value]) -> None:
+        rows = DataInput(section.buffer.data, where, section.position)
+        for _ in range(section.count):
+            if self.state.is_timer:
+                entries[self.value(rows), b""] = None
+            else:
+                namespace, key = self.namespace(rows), self.key(rows)
+                entries[key, namespace] = self.whole(rows)
+
+
+def _piece(source: DataInput, serializer: TypeSerializer) -> bytes:
+    start = source.position
+    serializer.skip(source)
+    return bytes(source.data[start : source.position])
+
+
+def _suffix(length: int) -> bytes:
+    return length.to_bytes(suffix_size(length), "little")
+
+
+def apply_change(change: log.Change, pieces: Pieces, entries: dict[Scope, Value]) -> None:
+    """Apply a change to the entries of its key group.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the kind of state has no such change.
+    CorruptSnapshotError
+        If bytes of the change are left over.
+    """
+    source = DataInput(change.payload, change.where)
+    apply = _APPLIERS.get((_shape(pieces.state), change.operation))
+    if apply is None:
+        known = change.operation < len(log.OPERATIONS)
+        name = log.OPERATIONS[change.operation] if known else str(change.operation)
+        state = pieces.state
+        raise UnsupportedFormatError(f"{change.where}: change {name} of {state.kind} state {state.name!r} is not known")
+    scope = (b"", b"") if pieces.state.is_timer else (pieces.key(source), pieces.namespace(source))
+    apply(source, pieces, entries, scope)
+    if not source.at_end():
+        raise source.corrupt(f"a change of state {pieces.state.name!r} has {source.remaining} bytes too many")
+
+
+Applier = Callable[[DataInput, Pieces, dict[Scope, Value], Scope], None]
+
+
+def _set(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    entries[scope] = pieces.whole(source)
+    if pieces.state.kind in (LIST, MAP) and not entries[scope]:
+        del entries[scope]
+
+
+def _clear(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    entries.pop(scope, None)
+
+
+def _add_list(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    added = pieces.whole(source)
+    if added:
+        entries.setdefault(scope, []).extend(added)
+
+
+def _add_element(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    entries.setdefault(scope, []).append(pieces.value(source))
+
+
+def _put_all(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    added = pieces.whole(source)
+    if added:
+        entries.setdefault(scope, {}).update(added)
+
+
+def _put(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    key = pieces.map_key(source)
+    entries.setdefault(scope, {})[key] = _NOT_NULL + pieces.value(source)
+
+
+def _remove(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    key = pieces.map_key(source)
+    rest = entries.get(scope, {})
+    rest.pop(key, None)
+    if not rest:
+        entries.pop(scope, None)
+
+
+def _add_timers(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    for _ in range(source.read_count("timers", 8)):
+        entries[pieces.value(source), b""] = None
+
+
+def _remove_timer(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    entries.pop((pieces.value(source), b""), None)
+
+
+def _merge(source: DataInput, pieces: Pieces, entries: dict[Scope, Value], scope: Scope) -> None:
+    """Move the values of several namespaces to one: the target's first, then the others' in their order."""
+    key, _ = scope
+    target = (key, pieces.namespace(source))
+    scopes = [(key, pieces.namespace(source)) for _ in range(source.read_count("namespaces", 1))]
+    merged = [entries.pop(s) for s in scopes if s in entries and s != target]
+    if not merged:
+        return
+    values = [entries[target], *merged] if target in entries else merged
+    if pieces.state.kind == LIST:
+        entries[target] = [element for value in values for element in value]
+    else:
+        entries[target] = values[0] if len(values) == 1 else Merged(source.source)
+
+
+_TIMERS: Final = "timers"
+_VALUES: Final = "values"
+_APPLIERS: Final[dict[tuple[str, int], Applier]] = {
+    (_VALUES, log.SET): _set,
+    (_VALUES, log.SET_INTERNAL): _set,
+    (_VALUES, log.CLEAR): _clear,
+    (_VALUES, log.MERGE_NAMESPACES): _merge,
+    (LIST, log.SET): _set,
+    (LIST, log.SET_INTERNAL): _set,
+    (LIST, log.ADD): _add_list,
+    (LIST, log.ADD_ELEMENT): _add_element,
+    (LIST, log.CLEAR): _clear,
+    (LIST, log.MERGE_NAMESPACES): _merge,
+    (MAP, log.SET): _set,
+    (MAP, log.SET_INTERNAL): _set,
+    (MAP, log.ADD): _put_all,
+    (MAP, log.ADD_ELEMENT): _put,
+    (MAP, log.ADD_OR_UPDATE_ELEMENT): _put,
+    (MAP, log.REMOVE_ELEMENT): _remove,
+    (MAP, log.CLEAR): _clear,
+    (_TIMERS, log.ADD_ELEMENT): _add_timers,
+    (_TIMERS, log.REMOVE_ELEMENT): _remove_timer,
+}
+
+
+def _shape(state: StateDescription) -> str:
+    if state.is_timer:
+        return _TIMERS
+    return state.kind if state.kind in (LIST, MAP) else _VALUES

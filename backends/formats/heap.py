@@ -1,0 +1,107 @@
+"""Files of the heap backend: entries without lengths. Flink: ``HeapRestoreOperation``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from state_processor.backends.files import snappy
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
+from state_processor.backends.formats.key_group_file import KeyGroupFile, stretches
+from state_processor.backends.formats.row_layout import RowDecoder, RowLayout
+from state_processor.backends.formats.source import Keys
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import StateDescription, describe_keyed
+from state_processor.serializers.core.opaque import reason_end_unknown
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.io import DataInput
+
+
+class HeapSource(KeyGroupFile):
+    """The format of the heap backend's checkpoints and native savepoints (Flink: ``HeapSnapshotStrategy``).
+
+    Entries have no lengths, so other states are found by stepping through all before them.
+    """
+
+    def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
+        super().__init__(stream, handle, header, context)
+        self._sections_of: h.KeyGroupRange | None = None
+        self._sections: dict[int, list[Section]] = {}
+        self._steppers: dict[int, tuple[RowLayout, RowDecoder]] = {}
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend."""
+        return "heap"
+
+    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
+        yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups))
+
+    def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
+        """Yield where the entries of a state are in each key group."""
+        yield from self._index(key_groups).get(self.header.state_id(name), [])
+
+    def _index(self, key_groups: h.KeyGroupRange) -> dict[int, list[Section]]:
+        """Find the entries of each state in each key group; kept for the next state of the same key groups."""
+        if self._sections_of != key_groups:
+            self._sections, self._sections_of = {}, None
+            for stretch in stretches(self.key_group_blocks(key_groups)):
+                begin = stretch[0][0]
+                data = self.stream.read(begin, stretch[-1][1] - begin)
+                for offset, end, key_group in stretch:
+                    self._index_block(data[offset - begin : end - begin], offset, key_group)
+            self._sections_of = key_groups
+        return self._sections
+
+    def _index_block(self, block: memoryview, offset: int, key_group: int) -> None:
+        written = DataInput(block, self.at(offset)).read_int()
+        if written != key_group:
+            raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} expected, found {written}")
+        where, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
+        buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
+        source = DataInput(buffer.data, where)
+        count = 0
+        left = set(range(len(self.header.states)))
+        while left:
+            begin = source.position
+            state_id, count = source.read_unsigned_short(), source.read_int()
+            if state_id not in left or count < 0:
+                raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", begin)
+            left.remove(state_id)
+            section = Section(buffer, offset + 4, source.position, len(buffer), count, key_group)
+            if count and left:
+                source.position = self._step_over(state_id, section)
+                section = replace(section, end=source.position)
+            self._sections.setdefault(state_id, []).append(section)
+        if not count and not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
+
+    def _step_over(self, state_id: int, section: Section) -> int:
+        if state_id not in self._steppers:
+            layout = layouts.heap_layout(self._described(state_id), frozenset())
+            self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
+        layout, decoder = self._steppers[state_id]
+        where = self.where(self.header.states[state_id].name)
+        site = EntryLocator(where, layout, section.buffer, section.base)
+        for _ in decoder.rows(section.buffer, section.position, section.count, site):
+            pass  # batches without columns: only the position after the rows counts
+        return decoder.position
+
+    def _described(self, state_id: int) -> StateDescription:
+        """Describe a state that has to be stepped over."""
+        meta = self.header.states[state_id]
+        try:
+            state = describe_keyed(self.header, meta)
+            reason = reason_end_unknown(state.value) if state.value is not None else ""
+        except UnknownSerializerError as problem:
+            reason = str(problem)
+        if reason:
+            raise UnsupportedFormatError(
+                f"{self.context}, {self.stream.describe()}: the entries of state {meta.name!r} come first, have no lengths here, "
+                f"and can't be stepped over. Take a savepoint in the canonical format, or: {reason}"
+            )
+        return state

@@ -1,0 +1,116 @@
+"""Opening keyed state: from a state handle to the source that reads it. A new backend is registered here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.changelog import ChangelogSource
+from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.raw_timers_source import RawTimersSource
+from state_processor.backends.formats.rocksdb import RocksDbSource
+from state_processor.backends.formats.source import KeyedStateSource, read_keyed_header
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.state import meta_info as mi
+from state_processor.serializers.errors import UnsupportedFormatError
+
+
+def open_source(snapshot: Snapshot, handle: h.KeyedStateHandle, context: str, max_parallelism: int) -> KeyedStateSource:
+    """Open managed keyed state; only its header is read.
+
+    Parameters
+    ----------
+    snapshot
+        Gives access to the files.
+    handle
+        The keyed state.
+    context
+        Operator and subtask, for messages.
+    max_parallelism
+        Of the operator.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the handle is of a kind that is not read.
+    """
+    opener = _OPENERS.get(type(handle))
+    if opener is None:
+        raise UnsupportedFormatError(f"{context}: {type(handle).__name__} does not stand alone in any snapshot of Flink")
+    return opener(snapshot, handle, context, max_parallelism)
+
+
+def open_raw_timers(snapshot: Snapshot, handle: h.KeyedStateHandle | None, context: str) -> RawTimersSource | None:
+    """Open the timers in raw keyed state; ``None`` where it holds bytes of the operator, or nothing."""
+    if not isinstance(handle, h.KeyGroupsStateHandle):
+        return None
+    return RawTimersSource.open(snapshot, handle, context)
+
+
+def _open_key_groups(
+    snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str, max_parallelism: int
+) -> KeyedStateSource:
+    stream = snapshot.open(handle.stream, context)
+    data = stream.read(0, min((o for o in handle.offsets if o > 0), default=stream.size))
+    header = read_keyed_header(snapshot, data, f"{context}, {stream.describe()}")
+    return open_key_groups(stream, handle, header, context, max_parallelism)
+
+
+def _open_store(
+    snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str, max_parallelism: int
+) -> KeyedStateSource:
+    stream = snapshot.open(handle.meta, context)
+    header = read_keyed_header(snapshot, stream.read(), f"{context}, {stream.describe()}")
+    return RocksDbSource(snapshot, handle, header, context, max_parallelism)
+
+
+def _open_changelog(
+    snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str, max_parallelism: int
+) -> KeyedStateSource:
+    parts = [open_source(snapshot, part, context, max_parallelism) for part in handle.materialized]
+    return ChangelogSource.open(snapshot, handle, parts, context, max_parallelism)
+
+
+_OPENERS: Final[dict[type, Callable[[Snapshot, Any, str, int], KeyedStateSource]]] = {
+    h.KeyGroupsStateHandle: _open_key_groups,
+    h.IncrementalRemoteKeyedStateHandle: _open_store,
+    h.ChangelogStateBackendHandle: _open_changelog,
+}
+
+
+def open_key_groups(
+    stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str, max_parallelism: int
+) -> CanonicalSource | HeapSource:
+    """Open a file with a block per key group: canonical or heap.
+
+    The codes 3 and 12 stand for both. The heap has no offset 0, and begins each block with the number of the key group.
+    """
+    canonical = CanonicalSource(stream, handle, header, context, max_parallelism)
+    if handle.is_savepoint or not _is_heap(stream, handle, canonical):
+        return canonical
+    return HeapSource(stream, handle, header, context)
+
+
+def _is_heap(stream: StateStream, handle: h.KeyGroupsStateHandle, canonical: CanonicalSource) -> bool:
+    offsets = handle.offsets.to_numpy()
+    if not len(offsets) or offsets.min() <= 0 or offsets[0] > stream.size - 6:
+        return False
+    first = handle.key_groups.start
+    start = stream.read(int(offsets[0]), 6)
+    if int.from_bytes(start[:4], "big") != first:
+        return False
+    # The number of a small key group may as well be state id 0 and the upper half of a large key's length.
+    key_size = int.from_bytes(start[2:], "big")
+    may_be_key = 0 < key_size < stream.size - offsets[0]
+    if not may_be_key:
+        return True
+    if len(offsets) > 1 and not _begins_with(stream, int(offsets[1]), first + 1):
+        return False
+    return not canonical.is_well_formed(h.KeyGroupRange(first, first))
+
+
+def _begins_with(stream: StateStream, offset: int, number: int) -> bool:
+    return offset <= stream.size - 4 and int.from_bytes(stream.read(offset, 4), "big") == number

@@ -1,0 +1,115 @@
+"""The source of timers in raw keyed state: those on the heap beside RocksDB and ForSt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
+from state_processor.backends.formats.raw_timers import (
+    RawBlock,
+    RawTimers,
+    block_input,
+    holds_timers,
+    raw_blocks,
+    read_block,
+    timers_header,
+)
+from state_processor.backends.formats.row_layout import Field, Part, RowDecoder, RowLayout
+from state_processor.backends.formats.source import KeyedStateSource, Keys
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.core.basic import NumberSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.kryo.serializer import written_by_flink
+from state_processor.serializers.runtime.timers import TimerSerializer
+
+
+class RawTimersSource(KeyedStateSource):
+    """Timers in raw keyed state.
+
+    Parameters
+    ----------
+    stream, blocks
+        The bytes, and where each key group is in them.
+    context
+        Operator and subtask, for messages.
+    """
+
+    def __init__(self, stream: StateStream, blocks: list[RawBlock], context: str) -> None:
+        super().__init__(timers_header(stream, blocks, context), context)
+        self._stream = stream
+        self._blocks = blocks
+        self._steppers: dict[str, tuple[RowLayout, RowDecoder]] = {}
+
+    @classmethod
+    def open(cls, snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str) -> RawTimersSource | None:
+        """Open the timers of a handle; ``None`` where it holds bytes of the operator."""
+        stream = snapshot.open(handle.stream, context)
+        blocks = raw_blocks(stream, handle, context)
+        if not holds_timers(stream, blocks):
+            return None
+        with written_by_flink(snapshot.flink_major):
+            return cls(stream, blocks, context)
+
+    @property
+    def backend(self) -> str:
+        """Name in tables about a snapshot."""
+        return "raw"
+
+    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
+        yield UnframedRun(state, self._where(state.name), _layout, self.sections(state.name, key_groups))
+
+    def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
+        """Yield where the timers of a state are in each key group."""
+        where = self._where(name)
+        for block in self._blocks:
+            if block.key_group not in key_groups:
+                continue
+            yield from (section for timers, section in self._timers(block, where) if timers == name)
+
+    def _timers(self, block: RawBlock, where: str) -> Iterator[tuple[str, Section]]:
+        source = block_input(self._stream, block, where)
+        buffer = view(source.data)
+        ends: list[int] = []
+
+        def step(timers: RawTimers) -> int:
+            end = timers.position
+            if timers.count:
+                layout, decoder = self._stepper(timers.name)
+                for _ in decoder.rows(buffer, timers.position, timers.count, EntryLocator(where, layout, buffer, block.offset)):
+                    pass  # batches without columns: only the position after the rows counts
+                end = decoder.position
+            ends.append(end)
+            return end
+
+        for timers, end in zip(read_block(source, step), ends, strict=True):
+            yield timers.name, Section(buffer, block.offset, timers.position, end, timers.count, block.key_group)
+
+    def _stepper(self, name: str) -> tuple[RowLayout, RowDecoder]:
+        if name not in self._steppers:
+            state = self.describe(name)
+            if state is None:
+                where = f"{self.context}, {self._stream.describe()}"
+                raise CorruptSnapshotError(f"{where}: timer service {name!r} is listed by some key groups only")
+            layout = _layout(state, frozenset())
+            self._steppers[name] = layout, layout.decoder(DecodeOptions())
+        return self._steppers[name]
+
+    def _where(self, name: str) -> str:
+        return f"{self.context}, state {name!r}, {self._stream.describe()}"
+
+
+def _layout(state: StateDescription, columns: frozenset[str]) -> RowLayout:
+    """Build the layout of a timer here: unlike timers elsewhere, it starts with the key."""
+    timer = state.value
+    assert isinstance(timer, TimerSerializer)
+    fields = (
+        Field(layouts.KEY, timer.key),
+        Field(layouts.NAMESPACE, timer.namespace),
+        Field(layouts.TIMESTAMP, NumberSerializer("LONG")),
+    )
+    return RowLayout((Part(None, fields, (0, 1)),), columns)

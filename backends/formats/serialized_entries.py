@@ -1,0 +1,148 @@
+"""Entries with serialized bytes in the place of values: delimited, not decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.entry_runs import decode_framed
+from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, Part, RowLayout
+from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.columns import DISCARD
+from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.runtime.timers import TimerSerializer
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
+ENTRY_COLUMNS: Final = frozenset(
+    {
+        layouts.KEY,
+        layouts.NAMESPACE,
+        layouts.VALUE,
+        layouts.MAP_KEY,
+        layouts.MAP_VALUE,
+        layouts.TIMESTAMP,
+        KEY_GROUP_COLUMN,
+    }
+)
+"""All columns of an entry, and its key group."""
+
+
+class PassThroughSerializer(TypeSerializer):
+    """Serializer whose values are the bytes of another serializer's values.
+
+    Parameters
+    ----------
+    inner
+        The serializer that knows where a value ends.
+    """
+
+    def __init__(self, inner: TypeSerializer) -> None:
+        self.inner = inner
+        self.length = inner.length
+        self.smallest = inner.smallest
+
+    def __str__(self) -> str:
+        return str(self.inner)
+
+    def read(self, source: DataInput) -> bytes:
+        start = source.position
+        self.inner.skip(source)
+        return bytes(source.data[start : source.position])
+
+    @property
+    def writes_null(self) -> bool:
+        return self.inner.writes_null
+
+    def write(self, value: bytes | None, target: DataOutput) -> None:
+        if value is None:  # the heap keeps no bytes of it
+            self.inner.write(None, target)
+        else:
+            target.write_bytes(value)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.binary()
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        start = builder.register()
+        builder.op(ops.MARK, DISCARD, start)
+        self.inner.emit(builder, DISCARD)
+        builder.op(ops.CAPTURE, column, start)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if self.writes_null:
+            null = self.inner.serialize(None)
+            builder.op(encode_ops.RAW, column, builder.constant(null), len(null))
+        else:
+            builder.op(encode_ops.RAW, column, -1)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.inner.snapshot()
+
+
+def with_serialized_values(
+    state: StateDescription, serialized: Callable[[TypeSerializer], TypeSerializer] = PassThroughSerializer
+) -> StateDescription:
+    """Return the state with bytes in the place of all values.
+
+    Parameters
+    ----------
+    state
+        The state.
+    serialized
+        Builds the serializer whose values are the bytes of another one's.
+    """
+
+    def of(serializer: TypeSerializer | None) -> TypeSerializer | None:
+        return None if serializer is None else serialized(serializer)
+
+    value = of(state.value)
+    if isinstance(state.value, TimerSerializer):
+        value = TimerSerializer(serialized(state.value.key), serialized(state.value.namespace))
+    return replace(state, key=of(state.key), namespace=of(state.namespace), map_key=of(state.map_key), value=value)
+
+
+def serialized_entries(
+    source: KeyedStateSource, state: StateDescription, key_groups: h.KeyGroupRange
+) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of a state with bytes in the place of values.
+
+    Parameters
+    ----------
+    source
+        The keyed state of one handle.
+    state
+        The state, as :func:`with_serialized_values` gives it.
+    key_groups
+        The key groups of the handle to read.
+    """
+    for run in source.runs(state.name, key_groups):
+        yield from run.decode(state, ENTRY_COLUMNS, LOSSLESS)
+
+
+def decode_bytes(serializer: TypeSerializer, values: pa.Array, context: str) -> pa.Array:
+    """Decode a column of serialized values; dates and times become text."""
+    layout = RowLayout((Part(0, (Field(layouts.KEY, serializer),)),), frozenset({layouts.KEY}))
+    offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    buffer = np.frombuffer(values.buffers()[2], dtype=np.uint8)
+    buffer.flags.writeable = False
+    entries = np.zeros((len(values), KEY_GROUP + 1), dtype=np.int64)
+    entries[:, 0], entries[:, 1] = offsets[:-1], offsets[1:]
+    batches: list[Any] = list(decode_framed(layout, LOSSLESS, context, iter([(buffer, 0, entries)])))
+    return pa.chunked_array([b.column(0) for b in batches], serializer.arrow_type(LOSSLESS)).combine_chunks()

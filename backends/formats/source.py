@@ -1,0 +1,114 @@
+"""The interface of keyed state sources: what each backend's format implements, and all else builds on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from state_processor.backends.formats.entry_runs import EntryRun
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.column_types import WantedTypes, evolved
+from state_processor.backends.state.descriptions import StateDescription, describe_keyed
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.kryo.serializer import written_by_flink
+
+Keys = tuple[bytes, ...]
+"""Serialized keys to look up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What to read of one state of one handle.
+
+    Parameters
+    ----------
+    name
+        The state.
+    columns
+        The columns to decode.
+    options
+        How values are represented.
+    key_groups
+        The key groups to read.
+    keys
+        Serialized keys to keep; ``None`` keeps all. Formats without lengths ignore it: filter on the key's bytes.
+    types
+        The types to restore columns in, where not in those that were written.
+    """
+
+    name: str
+    columns: frozenset[str]
+    options: DecodeOptions
+    key_groups: h.KeyGroupRange
+    keys: Keys | None = None
+    types: WantedTypes = ()
+
+
+class KeyedStateSource(ABC):
+    """Keyed state of one handle, whatever its format.
+
+    A new format implements :attr:`backend` and :meth:`_runs`; its opener is registered in
+    :mod:`~state_processor.backends.formats.opening`.
+
+    Parameters
+    ----------
+    header
+        The states.
+    context
+        Operator and subtask, for messages.
+    """
+
+    def __init__(self, header: mi.KeyedHeader, context: str) -> None:
+        self.header = header
+        self.context = context
+
+    @property
+    @abstractmethod
+    def backend(self) -> str:
+        """Name of the backend or format in tables about a snapshot."""
+
+    @abstractmethod
+    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
+        """Yield the entries of a state; those of other keys may be left out where ``keys`` are given."""
+
+    def describe(self, name: str) -> StateDescription | None:
+        """Describe a state as the header registers it; ``None`` where it does not."""
+        state_id = self.header.state_id(name)
+        return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])
+
+    def runs(self, name: str, key_groups: h.KeyGroupRange, keys: Keys | None = None) -> Iterator[EntryRun]:
+        """Yield the entries of a state in these key groups, as runs that lie in one way; none of an unknown state."""
+        state = self.describe(name)
+        if state is not None:
+            yield from self._runs(state, key_groups, None if state.is_timer else keys)  # a timer starts with its time
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a state as columns."""
+        for run in self.runs(request.name, request.key_groups, request.keys):
+            yield from run.decode(evolved(run.state, request.types), request.columns, request.options)
+
+    def count(self, name: str, key_groups: h.KeyGroupRange) -> int:
+        """Count the entries of a state; no value is read where other states do not come before."""
+        return sum(run.count() for run in self.runs(name, key_groups))
+
+
+def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) -> mi.KeyedHeader:
+    """Read the header of keyed state, which fills ``data``.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If bytes are left over.
+    """
+    source = DataInput(data, where)
+    with written_by_flink(snapshot.flink_major):
+        header = mi.KeyedHeader.read(source)
+    if not source.at_end():
+        raise source.corrupt(f"the header of {len(header.states)} states ends here, {source.remaining} bytes early")
+    return header

@@ -1,0 +1,66 @@
+"""The keyed state handles of an operator, which tasks open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from state_processor.backends.formats.opening import open_raw_timers, open_source
+from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.state_listing import subtask_label
+from state_processor.serializers.errors import UnsupportedFormatError
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedHandle:
+    """A keyed handle of an operator and where it comes from. It can be pickled.
+
+    ``context`` names operator and subtask in messages. ``raw`` marks timers in raw keyed state.
+    """
+
+    handle: h.KeyedStateHandle
+    subtask: int
+    max_parallelism: int
+    context: str
+    raw: bool = False
+
+    @property
+    def key_groups(self) -> h.KeyGroupRange:
+        """The key groups that the handle covers."""
+        return self.handle.key_groups
+
+    def open(self, snapshot: Snapshot) -> KeyedStateSource:
+        """Open the source of this handle.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If the handle is of a kind that is not read.
+        """
+        if not self.raw:
+            return open_source(snapshot, self.handle, self.context, self.max_parallelism)
+        timers = open_raw_timers(snapshot, self.handle, self.context)
+        if timers is None:
+            raise UnsupportedFormatError(f"{self.context}: raw keyed state holds bytes of the operator, not timers")
+        return timers
+
+
+def keyed_handles(operator: OperatorState, snapshot: Snapshot | None = None) -> Iterator[KeyedHandle]:
+    """Yield the handles of an operator's keyed state.
+
+    Parameters
+    ----------
+    operator
+        The operator.
+    snapshot
+        Where to look for timers in raw keyed state; without it, they are left out.
+    """
+    for subtask in operator.subtasks:
+        context = subtask_label(operator, subtask)
+        if subtask.managed_keyed is not None:
+            yield KeyedHandle(subtask.managed_keyed, subtask.index, operator.max_parallelism, context)
+        if snapshot is not None and subtask.raw_keyed is not None and open_raw_timers(snapshot, subtask.raw_keyed, context):
+            yield KeyedHandle(subtask.raw_keyed, subtask.index, operator.max_parallelism, context, raw=True)
