@@ -10,9 +10,9 @@ import pyarrow as pa
 from specimens import SPECIMENS
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.opcodes import Op
 
 ROWS, DISTINCT, REPEATS = 1_000_000, 1_000, 5
 OPTIONS = DecodeOptions()
@@ -25,7 +25,7 @@ def decode_seconds(serializer: TypeSerializer, values: list[Any]) -> float:
     buffer.flags.writeable = False
     builder = DecodeBuilder(pa.schema([("value", serializer.arrow_type(OPTIONS))]), OPTIONS)
     serializer.emit(builder, builder.column("value"))
-    builder.op(ops.ROW_END)
+    builder.op(Op.ROW_END)
     program = builder.build()
     runs = []
     for _ in range(REPEATS):

@@ -26,10 +26,10 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
 )
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
+from state_processor.serializers.kernel.opcodes import Op
 
 KEY_GROUP_COLUMN: Final = "_key_group"
 KEY_BYTES_COLUMN: Final = "_key_bytes"
@@ -122,16 +122,16 @@ class RowLayout:
         for part in self.parts:
             if part.slot is not None:
                 framed = True
-                builder.op(ops.SEEK, DISCARD, part.slot)
+                builder.op(Op.SEEK, part=part.slot)
             self._compile_fields(builder, part)
             if part.slot is not None:
-                builder.op(ops.END)
+                builder.op(Op.END)
         key_group = builder.column(KEY_GROUP_COLUMN)
         if framed:
-            builder.op(ops.ENTRY, key_group, KEY_GROUP)
+            builder.op(Op.ENTRY, key_group, field=KEY_GROUP)
         else:
-            builder.op(ops.REGISTER, key_group, CONTEXT)
-        builder.op(ops.ROW_END)
+            builder.op(Op.REGISTER, key_group, register=CONTEXT)
+        builder.op(Op.ROW_END)
         return builder.build()
 
     def _compile_fields(self, builder: DecodeBuilder, part: Part) -> None:
@@ -139,16 +139,16 @@ class RowLayout:
         captured = builder.register()
         for i, field in enumerate(part.fields):
             if i == first:
-                builder.op(ops.MARK, DISCARD, captured)
+                builder.op(Op.MARK, register=captured)
             start = builder.register()
             if field.suffixed:
-                builder.op(ops.MARK, DISCARD, start)
+                builder.op(Op.MARK, register=start)
             with builder.field(field.name or str(field.serializer)):
                 field.serializer.emit(builder, builder.column(field.name))
             if field.suffixed:
-                builder.op(ops.SKIP_SUFFIX, DISCARD, start)
+                builder.op(Op.SUFFIX, register=start)
             if i + 1 == last:
-                builder.op(ops.CAPTURE, builder.column(KEY_BYTES_COLUMN), captured)
+                builder.op(Op.CAPTURE, builder.column(KEY_BYTES_COLUMN), register=captured)
 
     def read(self, source: DataInput, part: Part, row: dict[str, Any], options: DecodeOptions) -> None:
         """The fields of one part in plain Python, into ``row``."""
@@ -201,7 +201,7 @@ class ReferenceDecoder:
                 source = DataInput(data, _ROW, begin, end)
                 self._read(source, part, row, where)
                 if not source.at_end():
-                    raise CorruptSnapshotError(f"{where(source.position)}: {ops.MESSAGES[ops.TRAILING]}")
+                    raise CorruptSnapshotError(f"{where(source.position)}: {outcomes.DECODING[outcomes.TRAILING]}")
             yield from self._add(row, where)
 
     def rows(

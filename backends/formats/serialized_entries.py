@@ -20,8 +20,7 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.runtime.timers import TimerSerializer
 
 if TYPE_CHECKING:
@@ -81,16 +80,12 @@ class PassThroughSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         start = builder.register()
-        builder.op(ops.MARK, DISCARD, start)
+        builder.op(Op.MARK, register=start)
         self.inner.emit(builder, DISCARD)
-        builder.op(ops.CAPTURE, column, start)
+        builder.op(Op.CAPTURE, column, register=start)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        if self.writes_null:
-            null = self.inner.serialize(None)
-            builder.op(encode_ops.RAW, column, builder.constant(null), len(null))
-        else:
-            builder.op(encode_ops.RAW, column, -1)
+        builder.raw(column, self.inner.serialize(None) if self.writes_null else None)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.inner.snapshot()

@@ -46,10 +46,10 @@ from state_processor.serializers.core.collections import JoinedListSerializer, M
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.kernel.columns import Column
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, describe_row
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
+from state_processor.serializers.kernel.opcodes import LOOSE, Op
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.serializers.runtime.ttl import TtlMapStateValue
 
@@ -253,7 +253,7 @@ def compile_entries(
         _emit_map(builder, state, fields, prefix)
     else:
         _emit_value(builder, state, fields, prefix)
-    builder.op(ops.ROW_END)
+    builder.op(Op.ROW_END)
     return builder.build()
 
 
@@ -394,18 +394,18 @@ def _is_suffixed(state: StateDescription) -> bool:
 
 
 def _emit_key(builder: EncodeBuilder, parts: Parts, suffixed: bool, prefix: int) -> None:
-    builder.op(ops.PREFIX, None, prefix)
+    builder.op(Op.PREFIX, width=prefix)
     for name, serializer in parts:
         start = builder.register()
         if suffixed:
-            builder.op(ops.MARK, None, start)
+            builder.op(Op.MARK, register=start)
         if name:
             with builder.field(name):
                 (serializer.emit_encode_key if name == KEY else serializer.emit_encode)(builder, builder.column(name))
         else:
             builder.bytes(serializer.serialize(None))
         if suffixed:
-            builder.op(ops.SUFFIX, None, start)
+            builder.op(Op.SUFFIX, register=start)
 
 
 def _emit_entry(
@@ -427,7 +427,7 @@ def _emit_entry(
             name, serializer, column = value
             with builder.field(name):
                 serializer.emit_encode(builder, column)
-    builder.op(ops.ENTRY_END)
+    builder.op(Op.ENTRY_END)
 
 
 def _emit_value(builder: EncodeBuilder, state: StateDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
@@ -437,7 +437,7 @@ def _emit_value(builder: EncodeBuilder, state: StateDescription, fields: dict[st
         _emit_entry(builder, parts, suffixed, prefix, (MAP_VALUE, fields[MAP_VALUE], builder.column(MAP_VALUE)), map_key)
         return
     column = builder.column(VALUE)
-    with builder.unless(ops.SKIP_EMPTY if state.kind == LIST else ops.SKIP_NULL, column):
+    with builder.unless(Op.SKIP_EMPTY if state.kind == LIST else Op.SKIP_NULL, column):
         _emit_entry(builder, parts, suffixed, prefix, (VALUE, fields[VALUE], column))
 
 
@@ -446,5 +446,5 @@ def _emit_map(builder: EncodeBuilder, state: StateDescription, fields: dict[str,
     assert isinstance(map_column, _MapColumn)
     key = (f"{VALUE}.key", map_column.key, column.child(0))
     value = (f"{VALUE}.value", map_column.element, column.child(1))
-    with builder.unless(ops.SKIP_EMPTY, column), builder.elements(column, ops.LOOSE):
+    with builder.unless(Op.SKIP_EMPTY, column), builder.elements(column, LOOSE):
         _emit_entry(builder, _key_parts(state, fields), _is_suffixed(state), prefix, value, key)

@@ -17,10 +17,10 @@ from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
+from state_processor.serializers.kernel.opcodes import Op
 
 _BUFFER: Final = 1 << 20
 
@@ -143,8 +143,8 @@ def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.
     for name, serializer in serializers.items():
         with builder.field(name):
             serializer.emit_encode(builder, builder.column(name))
-    builder.op(ops.ENTRY_END)
-    builder.op(ops.ROW_END)
+    builder.op(Op.ENTRY_END)
+    builder.op(Op.ROW_END)
     batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     return ColumnEncoder(builder.build(), context).encode(batch)
 

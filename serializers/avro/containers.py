@@ -18,8 +18,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import BLOCKS, Op
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -80,7 +79,7 @@ class AvroArray(AvroType):
             self.items.emit(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        with builder.elements(column, encode_ops.BLOCKS), builder.field("element"):
+        with builder.elements(column, BLOCKS), builder.field("element"):
             self.items.emit_encode(builder, column.child(0))
 
     def hash_code(self, value: Sequence[Any]) -> int:
@@ -116,7 +115,7 @@ class AvroMap(AvroArray):
             self.items.emit(builder, column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        with builder.elements(column, encode_ops.BLOCKS):
+        with builder.elements(column, BLOCKS):
             self._key.emit_encode(builder, column.child(0))
             with builder.field("value"):
                 self.items.emit_encode(builder, column.child(1))
@@ -199,24 +198,22 @@ class AvroUnion(AvroType):
         return AvroBranch(given[0], self.branches[given[0]].accept(value[self.names[given[0]]]))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        first = builder.aux([(0, 0, 0, 0)] * len(self.branches))
-        builder.op(ops.CHOOSE, column, first, len(self.branches))
-        jumps = []
-        for number, branch in enumerate(self.branches):
-            builder.patch_aux(first + number, (builder.here, 0, 0, 0))
+        targets, end = [builder.label() for _ in self.branches], builder.label()
+        builder.op(Op.CHOOSE, column, branches=builder.aux([(target,) for target in targets]), count=len(targets))
+        for number, (branch, target) in enumerate(zip(self.branches, targets, strict=True)):
+            builder.place(target)
             if number == self.null:
                 builder.fill_nulls(column)
             elif not self.is_struct:
                 branch.emit(builder, column)
             else:
-                builder.op(ops.VALID, column)
+                builder.op(Op.VALID, column)
                 place = self.others.index(number)
                 with builder.field(self.names[number]):
                     branch.emit(builder, column.child(place))
                 builder.fill_nulls(*[column.child(i) for i in range(len(self.others)) if i != place])
-            jumps.append(builder.op(ops.JUMP))
-        for jump in jumps:
-            builder.patch(jump, 0, builder.here)
+            builder.jump(end)
+        builder.place(end)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         if self.is_struct:
@@ -226,11 +223,12 @@ class AvroUnion(AvroType):
         elif self.null < 0:
             self._emit_encode_branch(builder, self.others[0], column)
         else:
-            with builder.unless(encode_ops.SKIP_NULL, column):
+            end = builder.label()
+            with builder.unless(Op.SKIP_NULL, column):
                 self._emit_encode_branch(builder, self.others[0], column)
-                end = builder.op(encode_ops.JUMP)
+                builder.jump(end)
             self._emit_encode_branch(builder, self.null, column)
-            builder.patch(end, 0, builder.here)
+            builder.place(end)
 
     def _emit_encode_branch(self, builder: EncodeBuilder, number: int, column: Column) -> None:
         builder.bytes(number.to_bytes(4, "big"))
@@ -239,19 +237,19 @@ class AvroUnion(AvroType):
     def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
         """The branch whose field in the struct is not null, or null's where the struct is."""
         children = [column.named(self.names[i]) for i in self.others]
-        first = builder.aux([(0, 0, 0, 0)] * len(children))
-        head = builder.op(encode_ops.UNION, column, first, len(children), 0, -1)
-        ends = []
-        for row, (number, child) in enumerate(zip(self.others, children, strict=True)):
-            builder.patch_aux(first + row, (child.index, builder.here, 0, 0))
+        targets, end = [builder.label() for _ in children], builder.label()
+        of_null = builder.label() if self.null >= 0 else None
+        branches = builder.aux(list(zip(children, targets, strict=True)))
+        builder.op(Op.UNION, column, branches=branches, count=len(children), null=of_null)
+        for number, child, target in zip(self.others, children, targets, strict=True):
+            builder.place(target)
             with builder.field(self.names[number]):
                 self._emit_encode_branch(builder, number, child)
-            ends.append(builder.op(encode_ops.JUMP))
-        if self.null >= 0:
-            builder.patch(head, 3, builder.here)
+            builder.jump(end)
+        if of_null is not None:
+            builder.place(of_null)
             self._emit_encode_branch(builder, self.null, column)
-        for end in ends:
-            builder.patch(end, 0, builder.here)
+        builder.place(end)
 
     def hash_code(self, value: Any) -> int:
         branch, content = self.branch_of(value)
@@ -287,13 +285,13 @@ class AvroRecord(AvroType):
         return {name: f.accept(value[name]) for name, f in self.fields.items()}
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.VALID, column)
+        builder.op(Op.VALID, column)
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
                 field.emit(builder, column.child(number))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         for name, field in self.fields.items():
             with builder.field(name):
                 field.emit_encode(builder, column.named(name))

@@ -24,10 +24,8 @@ from state_processor.serializers.core.time_values import (
 from state_processor.serializers.decode_options import NUMBER, DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
-from state_processor.serializers.table.binary_values import decimal_operands, to_decimal
-from state_processor.serializers.table.logical_types import DecimalType
+from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, FIXED, INSTANT_TEXT, LOCAL_TEXT, SIZED, Op
+from state_processor.serializers.table.binary_values import decimal_limit, to_decimal
 from state_processor.serializers.text_grammar import to_number
 
 if TYPE_CHECKING:
@@ -41,10 +39,10 @@ _DAY: Final = 86_400
 _SINCE_MIDNIGHT: Final = 2
 _EXACT: Final = Context(prec=1000)
 _TEXT_FORMS: Final = {
-    "date": encode_ops.DATE_TEXT,
-    "time": encode_ops.CLOCK_TEXT,
-    "timestamp": encode_ops.INSTANT_TEXT,
-    "local": encode_ops.LOCAL_TEXT,
+    "date": DATE_TEXT,
+    "time": CLOCK_TEXT,
+    "timestamp": INSTANT_TEXT,
+    "local": LOCAL_TEXT,
 }
 _UNITS: Final = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
 
@@ -104,21 +102,21 @@ class AvroLogical(AvroType):
         return units
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        mode = builder.options.time_mode
-        if self.kind == "date":
-            builder.op(ops.EPOCH_DAY, column, mode)
-        else:
-            of_day, local = self.kind.startswith("time-"), self.kind.startswith("local-")
-            meaning = _SINCE_MIDNIGHT if of_day else int(not local)
-            builder.op(ops.EPOCH_UNITS, column, mode, meaning, _NANOS // self._nanos, self.length)
+        of_day, local = self.kind.startswith("time-"), self.kind.startswith("local-")
+        meaning = _SINCE_MIDNIGHT if of_day else int(not local)
+        builder.op(Op.EPOCH, column, mode=builder.options.time_mode, meaning=meaning, units=self._units, size=self.length)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        units = 0 if self.kind == "date" else _NANOS // self._nanos
-        form = encode_ops.COUNTS
+        form = COUNTS
         if pa.types.is_string(column.type):
             kind = self.kind.partition("-")[0]
             form = _TEXT_FORMS[kind]
-        builder.op(encode_ops.EPOCH, column, units, self.length, form)
+        builder.op(Op.EPOCH, column, units=self._units, size=self.length, form=form)
+
+    @property
+    def _units(self) -> int:
+        """Units of a second; 0 for days."""
+        return 0 if self.kind == "date" else _NANOS // self._nanos
 
     @property
     def _nanos(self) -> int:
@@ -172,8 +170,7 @@ class AvroDecimal(AvroLogical):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if self.precision <= _MAX_DECIMAL and isinstance(self.base, AvroBytes):
             # The instruction's own test for a decimal that fits a long is Flink SQL's; here it is always bytes.
-            _, high, low = decimal_operands(DecimalType(self.precision, self.scale))
-            builder.op(ops.DECIMAL, column, 0, 0, 0, 0, high, low)
+            builder.op(Op.DECIMAL, column, compact=0, limit=decimal_limit(self.precision))
         else:
             raise NotCompilableError("decimal")
 
@@ -181,6 +178,5 @@ class AvroDecimal(AvroLogical):
         if self.precision > _MAX_DECIMAL:
             builder.prepare(self, column)
             return
-        form = encode_ops.FIXED if self.length >= 0 else encode_ops.SIZED
-        _, high, low = decimal_operands(DecimalType(self.precision, self.scale))
-        builder.op(encode_ops.DECIMAL, column, form, max(self.length, 0), 0, 0, high, low)
+        form = FIXED if self.length >= 0 else SIZED
+        builder.op(Op.DECIMAL, column, form=form, size=max(self.length, 0), limit=decimal_limit(self.precision))

@@ -19,8 +19,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -77,10 +76,10 @@ class AvroBytes(AvroType):
         return bytes.fromhex(value) if isinstance(value, str) else value
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BYTES, column)
+        builder.op(Op.BYTES, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BYTES, column)
+        builder.op(Op.BYTES, column)
 
 
 class AvroString(AvroType):
@@ -105,10 +104,10 @@ class AvroString(AvroType):
         return pa.string()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.UTF8, column)
+        builder.op(Op.UTF8, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.UTF8, column)
+        builder.op(Op.UTF8, column)
 
     def hash_code(self, value: str) -> int:
         return hashing.of_units(struct.unpack(f"{len(value.encode())}b", value.encode()))
@@ -136,10 +135,10 @@ class AvroFixed(AvroType):
         return bytes.fromhex(value) if isinstance(value, str) else value
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.FIXED_BYTES, column, self.length)
+        builder.op(Op.FIXED_BYTES, column, size=self.length)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.FIXED_BYTES, column, self.length)
+        builder.op(Op.FIXED_BYTES, column, size=self.length)
 
     def hash_code(self, value: bytes) -> int:
         return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
@@ -170,14 +169,10 @@ class AvroEnum(AvroType):
         return pa.string()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        symbols = [s.encode() for s in self.symbols]
-        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
-        builder.op(ops.ENUM, column, first, len(symbols))
+        builder.enum(column, [symbol.encode() for symbol in self.symbols])
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        symbols = [s.encode() for s in self.symbols]
-        first = builder.aux([(builder.constant(s), len(s), 0, 0) for s in symbols])
-        builder.op(encode_ops.ENUM, column, first, len(symbols))
+        builder.enum(column, [symbol.encode() for symbol in self.symbols])
 
     def hash_code(self, value: str) -> int:
         return self.symbols.index(value)

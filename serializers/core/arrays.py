@@ -23,8 +23,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshots
 
 if TYPE_CHECKING:
@@ -145,10 +144,10 @@ class BytesSerializer(SimpleSerializer):
         return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BYTES, column)
+        builder.op(Op.BYTES, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BYTES, column)
+        builder.op(Op.BYTES, column)
 
     def hash_code(self, value: Any) -> int:
         raise _no_key(self)

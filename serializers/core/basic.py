@@ -17,8 +17,7 @@ from state_processor.serializers.decode_options import NUMBER, WHOLE, DecodeOpti
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.text_grammar import to_number, to_whole_number
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class _Number:
 
     name: str
     layout: struct.Struct
-    operation: int
+    operation: Op
     arrow_type: pa.DataType
     hash_code: Callable[[Any], int]
     accept: Callable[[Any], Any]
@@ -75,23 +74,16 @@ def _number(name: str) -> _Number:
     return _NUMBERS[name]
 
 
-_ENCODE: Final = {
-    ops.INT8: encode_ops.INT8,
-    ops.INT16: encode_ops.INT16,
-    ops.INT32: encode_ops.INT32,
-    ops.INT64: encode_ops.INT64,
-}
-
 _NUMBERS: Final = {
     n.name: n
     for n in (
-        _Number("BOOLEAN", struct.Struct(">?"), ops.INT8, pa.bool_(), hashing.of_boolean, _truth),
-        _Number("BYTE", struct.Struct(">b"), ops.INT8, pa.int8(), int, _whole),
-        _Number("SHORT", struct.Struct(">h"), ops.INT16, pa.int16(), int, _whole),
-        _Number("INT", struct.Struct(">i"), ops.INT32, pa.int32(), int, _whole),
-        _Number("LONG", struct.Struct(">q"), ops.INT64, pa.int64(), hashing.of_long, _whole),
-        _Number("FLOAT", struct.Struct(">f"), ops.INT32, pa.float32(), hashing.of_float, _floating(">f")),
-        _Number("DOUBLE", struct.Struct(">d"), ops.INT64, pa.float64(), hashing.of_double, _floating(">d")),
+        _Number("BOOLEAN", struct.Struct(">?"), Op.INT8, pa.bool_(), hashing.of_boolean, _truth),
+        _Number("BYTE", struct.Struct(">b"), Op.INT8, pa.int8(), int, _whole),
+        _Number("SHORT", struct.Struct(">h"), Op.INT16, pa.int16(), int, _whole),
+        _Number("INT", struct.Struct(">i"), Op.INT32, pa.int32(), int, _whole),
+        _Number("LONG", struct.Struct(">q"), Op.INT64, pa.int64(), hashing.of_long, _whole),
+        _Number("FLOAT", struct.Struct(">f"), Op.FLOAT32, pa.float32(), hashing.of_float, _floating(">f")),
+        _Number("DOUBLE", struct.Struct(">d"), Op.FLOAT64, pa.float64(), hashing.of_double, _floating(">d")),
     )
 }
 
@@ -131,8 +123,7 @@ class NumberSerializer(SimpleSerializer):
         builder.op(self._number.operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        is_floating = pa.types.is_floating(self._number.arrow_type)
-        builder.op(_ENCODE[self._number.operation], column, int(is_floating))
+        builder.op(self._number.operation, column)
 
     def hash_code(self, value: Any) -> int:
         return self._number.hash_code(value)
@@ -160,10 +151,10 @@ class CharSerializer(SimpleSerializer):
         return without_lone_surrogates(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.CHAR, column)
+        builder.op(Op.CHAR, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.CHAR, column)
+        builder.op(Op.CHAR, column)
 
     def hash_code(self, value: str) -> int:
         return ord(value)
@@ -174,7 +165,7 @@ class StringSerializer(SimpleSerializer):
 
     snapshot_class = f"{BASE}StringSerializer$StringSerializerSnapshot"
     _lengths_start_at = 1
-    _operation = ops.STRING
+    _operation = Op.STRING
 
     def __str__(self) -> str:
         return "STRING"
@@ -216,7 +207,7 @@ class StringSerializer(SimpleSerializer):
         builder.op(self._operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.STRING, column, self._lengths_start_at)
+        builder.op(self._operation, column)
 
     def hash_code(self, value: str | None) -> int:
         return 0 if value is None else hashing.of_string(value)
@@ -227,7 +218,7 @@ class StringValueSerializer(StringSerializer):
 
     snapshot_class = f"{BASE}StringValueSerializer$StringValueSerializerSnapshot"
     _lengths_start_at = 0
-    _operation = ops.STRING_VALUE
+    _operation = Op.STRING_VALUE
 
     def write(self, value: str | None, target: DataOutput) -> None:
         if value is None:
@@ -293,10 +284,10 @@ class BigIntegerSerializer(SimpleSerializer):
         return None if value is None else to_whole_number(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BIG_INTEGER, column)
+        builder.op(Op.BIG_INTEGER, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BIG_INTEGER, column)
+        builder.op(Op.BIG_INTEGER, column)
 
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_big_integer(value)
@@ -340,10 +331,10 @@ class BigDecimalSerializer(SimpleSerializer):
         return None if value is None else to_number(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BIG_DECIMAL, column)
+        builder.op(Op.BIG_DECIMAL, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BIG_DECIMAL, column)
+        builder.op(Op.BIG_DECIMAL, column)
 
     def hash_code(self, value: Decimal | None) -> int:
         return 0 if value is None else hashing.of_big_decimal(*unscaled_and_scale(value))
@@ -369,7 +360,7 @@ class VoidSerializer(SimpleSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if self.length:
-            builder.op(ops.SKIP, column, self.length)
+            builder.skip(self.length)
         builder.fill_nulls(column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

@@ -12,9 +12,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
+from state_processor.serializers.kernel.opcodes import COUNTED, JOINED, Op
 from state_processor.serializers.registry import register_snapshot, register_snapshots
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class ListSerializer(TypeSerializer):
             self.element.emit(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        with builder.elements(column, encode_ops.COUNTED), builder.field("element"):
+        with builder.elements(column, COUNTED), builder.field("element"):
             self.element.emit_encode(builder, column.child(0))
 
     def snapshot(self) -> TypeSerializerSnapshot:
@@ -141,7 +140,7 @@ class MapSerializer(TypeSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.distinct(column, distinct_values(self.key))
-        with builder.elements(column, encode_ops.COUNTED):
+        with builder.elements(column, COUNTED):
             with builder.field("key"):
                 self.key.emit_encode(builder, column.child(0))
             with builder.field("value"):
@@ -269,15 +268,16 @@ class MapStateValue(NullFlagged):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         if not self.inner.writes_null:
-            builder.op(encode_ops.REQUIRE, column)
+            builder.op(Op.REQUIRE, column)
         super().emit_encode(builder, column)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        end = builder.label()
         with builder.null_flag(column, null_when=True):
             self.inner.emit(builder, column)
-            over = builder.op(ops.JUMP)
-        builder.op(ops.REST)
-        builder.patch(over, 0, builder.here)
+            builder.jump(end)
+        builder.op(Op.REST, left=0)
+        builder.place(end)
 
 
 class JoinedListSerializer(TypeSerializer):
@@ -325,7 +325,7 @@ class JoinedListSerializer(TypeSerializer):
             self.element.emit(builder, column.child(0))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        with builder.elements(column, encode_ops.JOINED), builder.field("element"):
+        with builder.elements(column, JOINED), builder.field("element"):
             self.element.emit_encode(builder, column.child(0))
 
     def snapshot(self) -> TypeSerializerSnapshot:

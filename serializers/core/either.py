@@ -12,8 +12,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshots
 
 if TYPE_CHECKING:
@@ -85,27 +84,29 @@ class EitherSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         left, right = column.child(0), column.child(1)
-        builder.op(ops.VALID, column)
-        branch = builder.op(ops.BRANCH_ZERO)
+        builder.op(Op.VALID, column)
+        of_right, end = builder.label(), builder.label()
+        builder.op(Op.BRANCH_ZERO, target=of_right)
         with builder.field("left"):
             self.left.emit(builder, left)
         builder.fill_nulls(right)
-        end = builder.op(ops.JUMP)
-        builder.patch(branch, 0, builder.here)
+        builder.jump(end)
+        builder.place(of_right)
         with builder.field("right"):
             self.right.emit(builder, right)
         builder.fill_nulls(left)
-        builder.patch(end, 0, builder.here)
+        builder.place(end)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         left, right = column.child(0), column.child(1)
-        with builder.unless(encode_ops.EITHER, column, left.index, right.index, 0, 0, 1, 0):
+        end = builder.label()
+        with builder.unless(Op.EITHER, column, left=left, right=right, left_byte=1, right_byte=0):
             with builder.field("left"):
                 self.left.emit_encode(builder, left)
-            end = builder.op(encode_ops.JUMP)
+            builder.jump(end)
         with builder.field("right"):
             self.right.emit_encode(builder, right)
-        builder.patch(end, 0, builder.here)
+        builder.place(end)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return EitherSerializerSnapshot(self._snapshot_class, [self.left.snapshot(), self.right.snapshot()], self._version)

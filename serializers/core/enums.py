@@ -13,8 +13,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
@@ -64,12 +62,10 @@ class EnumSerializer(TypeSerializer):
         return pa.string()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        names = [name.encode() for name in self.names]
-        builder.op(ops.ENUM, column, builder.aux([(builder.constant(n), len(n), 0, 0) for n in names]), len(names))
+        builder.enum(column, [name.encode() for name in self.names])
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        names = [name.encode() for name in self.names]
-        builder.op(encode_ops.ENUM, column, builder.aux([(builder.constant(n), len(n), 0, 0) for n in names]), len(names))
+        builder.enum(column, [name.encode() for name in self.names])
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return EnumSerializerSnapshot(self.enum_class, self.names)

@@ -10,8 +10,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -52,10 +51,10 @@ class OpaqueSerializer(TypeSerializer):
         return pa.binary()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.REST, column, 0)
+        builder.op(Op.REST, column, left=0)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.RAW, column, -1)
+        builder.raw(column, null=None)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._snapshot

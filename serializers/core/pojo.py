@@ -23,8 +23,7 @@ from state_processor.serializers.core.pojo_entries import (
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
@@ -355,31 +354,31 @@ class PojoSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         variants = self._variants
-        first = builder.aux([(0, 0, 0, 0)] * len(variants))
-        nulls = builder.null_range(column)
-        head = builder.op(ops.POJO, column, first, *nulls, 0, 0, len(variants))
-        if not self._has_subclasses:
-            builder.op(ops.VALID, column)
-            self._emit_fields(builder, column.named)
-            builder.patch(head, 3, builder.here)
-            return
-        types, places = self._layout(builder.options)
-        self._emit_variant(0, self, builder, column, types, places)
-        ends = [builder.op(ops.JUMP)]
-        for number, (kind, tag, pojo) in enumerate(variants):
+        targets = [builder.label() for _ in variants]
+        subclasses = []
+        for (kind, tag, pojo), target in zip(variants, targets, strict=True):
             name = encode_modified_utf8(pojo.class_name)
             mark, size = (tag, 0) if kind == _BY_TAG else (builder.constant(name), len(name))
-            builder.patch_aux(first + number, (kind, mark, size, builder.here))
-            builder.op(ops.EXPECT, column, _EXACT)
-            self._emit_variant(number + 1, pojo, builder, column, types, places)
-            ends.append(builder.op(ops.JUMP))
-        for end in ends:
-            builder.patch(end, 0, builder.here)
-        builder.patch(head, 3, builder.here)
+            subclasses.append((kind, mark, size, target))
+        with builder.unless(Op.POJO, column, subclasses=builder.aux(subclasses), nulls=column, count=len(variants)):
+            if not self._has_subclasses:
+                builder.op(Op.VALID, column)
+                self._emit_fields(builder, column.named)
+                return
+            types, places = self._layout(builder.options)
+            end = builder.label()
+            self._emit_variant(0, self, builder, column, types, places)
+            builder.jump(end)
+            for number, ((_, _, pojo), target) in enumerate(zip(variants, targets, strict=True)):
+                builder.place(target)
+                builder.expect(_EXACT)
+                self._emit_variant(number + 1, pojo, builder, column, types, places)
+                builder.jump(end)
+            builder.place(end)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         has_subclasses = self._has_subclasses
-        with builder.unless(encode_ops.POJO, column, int(has_subclasses)):
+        with builder.unless(Op.POJO, column, flags_follow=int(has_subclasses)):
             if not has_subclasses:
                 self._encode_fields(builder, column.named)
                 return
@@ -408,23 +407,22 @@ class PojoSerializer(TypeSerializer):
             target.write_byte(_EXACT)
             marks.append(target.to_bytes())
         classes = [self, *(s for _, _, s in self._variants)]
-        first = builder.aux([(0, 0, 0, 0)] * len(classes))
+        targets, end = [builder.label() for _ in classes], builder.label()
+        names = [pojo.class_name.encode() for pojo in classes]
         of_class = column.find(CLASS_FIELD)
         if of_class is not None:
-            builder.op(encode_ops.SUBCLASS, of_class, first, len(classes))
-        ends = []
-        for number, (mark, pojo) in enumerate(zip(marks, classes, strict=True)):
-            name = pojo.class_name.encode()
-            builder.patch_aux(first + number, (0, builder.constant(name), len(name), builder.here))
+            rows = [(0, builder.constant(name), len(name), target) for name, target in zip(names, targets, strict=True)]
+            builder.op(Op.SUBCLASS, of_class, classes=builder.aux(rows), count=len(rows))
+        for number, (mark, pojo, of_class_name) in enumerate(zip(marks, classes, targets, strict=True)):
+            builder.place(of_class_name)
             builder.bytes(mark)
 
             def place(field: str, number: int = number) -> Column:
                 return column.named(places[number, field])
 
             pojo._encode_fields(builder, place)
-            ends.append(builder.op(encode_ops.JUMP))
-        for end in ends:
-            builder.patch(end, 0, builder.here)
+            builder.jump(end)
+        builder.place(end)
 
     @staticmethod
     def _emit_variant(
@@ -436,7 +434,7 @@ class PojoSerializer(TypeSerializer):
         places: Mapping[tuple[int, str], str],
     ) -> None:
         """One class's values: its fields, and nulls for those of the others."""
-        builder.op(ops.VALID, column)
+        builder.op(Op.VALID, column)
         builder.text(column.named(CLASS_FIELD), pojo.class_name)
         taken = {CLASS_FIELD, *(places[number, field.name] for field in pojo.fields)}
         pojo._emit_fields(builder, lambda name: column.named(places[number, name]))

@@ -22,9 +22,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
@@ -134,30 +133,34 @@ class RowSerializer(TypeSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         mask = builder.register()
-        builder.op(ops.MASK, column, mask, self._bits)
-        builder.op(ops.VALID, column)
+        builder.op(Op.MASK, column, register=mask, bits=self._bits)
+        builder.op(Op.VALID, column)
         first = int(builder.options.row_kind)
         if first and self.supports_row_kind:
-            builder.op(ops.ROW_KIND, column.child(0), mask, builder.constant("".join(ROW_KINDS).encode()))
+            builder.op(Op.ROW_KIND, column.child(0), register=mask, kinds=builder.constant("".join(ROW_KINDS).encode()))
         elif first:
             builder.text(column.child(0), ROW_KINDS[0])
         for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
             child = column.child(first + i)
-            with builder.field(name):
-                test = builder.op(ops.MASK_NULL, child, mask, *builder.null_range(child), 0, self._kind_bits + i)
+            bit = self._kind_bits + i
+            with builder.field(name), builder.unless(Op.MASK_NULL, child, register=mask, nulls=child, bit=bit):
                 f.emit(builder, child)
-                builder.patch(test, 3, builder.here)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         kind = column.find(ROW_KIND_FIELD)
         children = column.children[0 if kind is None else 1 :]
-        names = builder.constant("".join(ROW_KINDS).encode())
-        first = builder.aux([(c.index, 0, 0, 0) for c in children])
-        kind_index = -1 if kind is None else kind.index
-        builder.op(encode_ops.MASK, column, first, len(children), self._kind_bits, 0, kind_index, names)
+        builder.op(
+            Op.MASK,
+            column,
+            fields=builder.aux([(child,) for child in children]),
+            count=len(children),
+            kind_bits=self._kind_bits,
+            kind=kind,
+            kinds=builder.constant("".join(ROW_KINDS).encode()),
+        )
         for name, f, child in zip(self.field_names, self.fields, children, strict=True):
-            with builder.field(name), builder.unless(encode_ops.SKIP_NULL, child):
+            with builder.field(name), builder.unless(Op.SKIP_NULL, child):
                 f.emit_encode(builder, child)
 
     def snapshot(self) -> TypeSerializerSnapshot:

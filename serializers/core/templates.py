@@ -22,9 +22,8 @@ from state_processor.serializers.core.time_values import Instant, exact_millis, 
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshots
 
 if TYPE_CHECKING:
@@ -128,13 +127,13 @@ class FieldsSerializer(TypeSerializer):
         return self.value_class(*[f.accept(part) for f, part in zip(self.fields.values(), parts, strict=True)])
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.VALID, column)
+        builder.op(Op.VALID, column)
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
                 field.emit(builder, column.child(number))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         for number, (name, field) in enumerate(self.fields.items()):
             with builder.field(name):
                 field.emit_encode(builder, column.child(number))
@@ -285,7 +284,7 @@ class ChoiceSerializer(NestedSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         def side(number: int) -> None:
-            builder.op(ops.VALID, column)
+            builder.op(Op.VALID, column)
             with builder.field(self.names[number]):
                 self.nested[number].emit(builder, column.child(number))
             builder.fill_nulls(column.child(1 - number))
@@ -297,13 +296,14 @@ class ChoiceSerializer(NestedSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         first, second = column.child(0), column.child(1)
-        with builder.unless(encode_ops.EITHER, column, first.index, second.index, 0, 0, *self.markers):
+        markers, end = self.markers, builder.label()
+        with builder.unless(Op.EITHER, column, left=first, right=second, left_byte=markers[0], right_byte=markers[1]):
             with builder.field(self.names[0]):
                 self.nested[0].emit_encode(builder, first)
-            end = builder.op(encode_ops.JUMP)
+            builder.jump(end)
         with builder.field(self.names[1]):
             self.nested[1].emit_encode(builder, second)
-        builder.patch(end, 0, builder.here)
+        builder.place(end)
 
 
 def total_length(*parts: TypeSerializer) -> int:
@@ -314,16 +314,15 @@ def total_length(*parts: TypeSerializer) -> int:
 
 def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Callable[[], None] | None]) -> None:
     """A byte that selects what follows; ``None`` where it must not occur."""
-    first = builder.aux([(-1, 0, 0, 0)] * len(branches))
-    builder.op(ops.CHOOSE_BYTE, column, first, len(branches))
-    ends = []
-    for number, branch in enumerate(branches):
+    targets = [None if branch is None else builder.label() for branch in branches]
+    end = builder.label()
+    builder.op(Op.CHOOSE_BYTE, column, branches=builder.aux([(target,) for target in targets]), count=len(targets))
+    for branch, target in zip(branches, targets, strict=True):
         if branch is not None:
-            builder.patch_aux(first + number, (builder.here, 0, 0, 0))
+            builder.place(target)
             branch()
-            ends.append(builder.op(ops.JUMP))
-    for end in ends:
-        builder.patch(end, 0, builder.here)
+            builder.jump(end)
+    builder.place(end)
 
 
 class EpochMillisSerializer(NumberSerializer):
@@ -343,14 +342,10 @@ class EpochMillisSerializer(NumberSerializer):
         return value if type(value) is int else exact_millis(to_instant(value))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.MILLIS, column, builder.options.time_mode, 1)
+        builder.op(Op.MILLIS, column, mode=builder.options.time_mode, zone=1)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        if pa.types.is_string(column.type):
-            builder.op(encode_ops.REQUIRE, column)
-            builder.op(encode_ops.TEXT_TIME, column, -1, encode_ops.DATE_MS)
-        else:
-            builder.op(encode_ops.MILLIS, column, -1)
+        builder.op(Op.MILLIS, column, null=-1, text=int(pa.types.is_string(column.type)))
 
 
 class SignFlippedLongSerializer(NumberSerializer):
@@ -366,7 +361,7 @@ class SignFlippedLongSerializer(NumberSerializer):
         target.write_bytes((value + _SIGN).to_bytes(8, "big"))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.SIGN_FLIPPED_INT64, column)
+        builder.op(Op.SIGN_FLIPPED_INT64, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.SIGN_FLIPPED_INT64, column)
+        builder.op(Op.SIGN_FLIPPED_INT64, column)

@@ -33,8 +33,8 @@ from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel import outcomes
+from state_processor.serializers.kernel.opcodes import Op
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -60,9 +60,9 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
         If its year is not one of 1 to 9999, or microseconds can't hold it and ``options.nanos`` forbids to cut.
     """
     if options.nanos == "error" and nano % 1000:
-        raise UndecodableValueError(f"{Instant(seconds, nano)}: {ops.MESSAGES[ops.LOST_NANOS]}")
+        raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.DECODING[outcomes.LOST_NANOS]}")
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
-        raise UndecodableValueError(f"{Instant(seconds, nano)}: {ops.MESSAGES[ops.OUT_OF_RANGE]}")
+        raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
     return (EPOCH + timedelta(seconds=seconds, microseconds=nano // 1000)).replace(tzinfo=zone)
 
 
@@ -77,7 +77,7 @@ def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
     if options.as_text:
         return str(value)
     if not 1 <= value.year <= 9999:
-        raise UndecodableValueError(f"{value}: {ops.MESSAGES[ops.OUT_OF_RANGE]}")
+        raise UndecodableValueError(f"{value}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
     return date(*value)
 
 
@@ -111,21 +111,17 @@ class TemporalSerializer(SimpleSerializer):
     """What all dates and times have in common: a fixed number of bytes, a null of their own, one kernel instruction."""
 
     name: str
-    operation: int
-    encode_operation: int
-    """The kernel instruction that writes days or microseconds, or what its instruction for text is told."""
+    operation: Op
+    """The kernel instruction that reads and writes a value."""
 
     def __str__(self) -> str:
         return self.name
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(self.operation, column, builder.options.time_mode)
+        builder.time(self.operation, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        if pa.types.is_string(column.type):
-            builder.op(encode_ops.TEXT_TIME, column, -1, self.encode_operation)
-        else:
-            builder.op(self.encode_operation, column)
+        builder.time(self.operation, column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +130,7 @@ class _Millis:
 
     name: str
     java_name: str
-    operation: int
-    encode_operation: int
+    operation: Op
     arrow_type: Callable[[DecodeOptions], pa.DataType]
     present: Callable[[int, DecodeOptions], Any]
     accept: Callable[[Any], int]
@@ -147,8 +142,7 @@ _MILLIS: Final = {
         _Millis(
             "DATE",
             "Date",
-            ops.DATE_MS,
-            encode_ops.DATE_MS,
+            Op.DATE_MS,
             _instant_type,
             lambda v, o: _present_instant(_of_millis(v), o),
             lambda v: exact_millis(to_instant(v)),
@@ -156,8 +150,7 @@ _MILLIS: Final = {
         _Millis(
             "SQL_DATE",
             "SqlDate",
-            ops.SQL_DATE,
-            encode_ops.SQL_DATE,
+            Op.SQL_DATE,
             _date_type,
             lambda v, o: present_date(LocalDate.of_epoch_day(v // MILLIS_OF_DAY), o),
             lambda v: to_local_date(v).epoch_day * MILLIS_OF_DAY,
@@ -165,8 +158,7 @@ _MILLIS: Final = {
         _Millis(
             "SQL_TIME",
             "SqlTime",
-            ops.SQL_TIME,
-            encode_ops.SQL_TIME,
+            Op.SQL_TIME,
             _text_type,
             lambda v, o: _clock(v),
             lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, NANOS_OF_SECOND))),
@@ -193,7 +185,6 @@ class MillisSerializer(TemporalSerializer):
         super().__init__(_snapshot_class(self._kind.java_name))
         self.name = name
         self.operation = self._kind.operation
-        self.encode_operation = self._kind.encode_operation
 
     def read(self, source: DataInput) -> int | None:
         value = source.read_long()
@@ -232,8 +223,7 @@ class SqlTimestampSerializer(TemporalSerializer):
     snapshot_class = _snapshot_class("SqlTimestamp")
     length = smallest = 12
     name = "SQL_TIMESTAMP"
-    operation = ops.SQL_TIMESTAMP
-    encode_operation = encode_ops.SQL_TIMESTAMP
+    operation = Op.SQL_TIMESTAMP
 
     def read(self, source: DataInput) -> SqlTimestamp | None:
         start = source.position
@@ -251,7 +241,7 @@ class SqlTimestampSerializer(TemporalSerializer):
         target.write_int(value.nano)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         super().emit_encode(builder, column)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -273,8 +263,7 @@ class InstantSerializer(TemporalSerializer):
     snapshot_class = _snapshot_class("Instant")
     length = smallest = 12
     name = "INSTANT"
-    operation = ops.INSTANT
-    encode_operation = encode_ops.INSTANT
+    operation = Op.INSTANT
 
     def read(self, source: DataInput) -> Instant | None:
         start = source.position
@@ -309,8 +298,7 @@ class LocalDateSerializer(TemporalSerializer):
     snapshot_class = _snapshot_class("LocalDate")
     length = smallest = 6
     name = "LOCAL_DATE"
-    operation = ops.LOCAL_DATE
-    encode_operation = encode_ops.LOCAL_DATE
+    operation = Op.LOCAL_DATE
 
     def read(self, source: DataInput) -> LocalDate | None:
         start = source.position
@@ -352,8 +340,7 @@ class LocalTimeSerializer(TemporalSerializer):
     snapshot_class = _snapshot_class("LocalTime")
     length = smallest = 7
     name = "LOCAL_TIME"
-    operation = ops.LOCAL_TIME
-    encode_operation = encode_ops.LOCAL_TIME
+    operation = Op.LOCAL_TIME
 
     def read(self, source: DataInput) -> LocalTime | None:
         start = source.position
@@ -394,8 +381,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
     snapshot_class = _snapshot_class("LocalDateTime")
     length = smallest = 13
     name = "LOCAL_DATE_TIME"
-    operation = ops.LOCAL_DATE_TIME
-    encode_operation = encode_ops.LOCAL_DATE_TIME
+    operation = Op.LOCAL_DATE_TIME
     _date = LocalDateSerializer()
     _time = LocalTimeSerializer()
 

@@ -19,9 +19,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
@@ -85,13 +84,13 @@ class TupleSerializer(TypeSerializer):
         return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.VALID, column)
+        builder.op(Op.VALID, column)
         for i, f in enumerate(self.fields):
             with builder.field(f"f{i}"):
                 f.emit(builder, column.child(i))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         for i, f in enumerate(self.fields):
             with builder.field(f"f{i}"):
                 f.emit_encode(builder, column.child(i))
@@ -151,8 +150,8 @@ class Tuple0Serializer(SimpleSerializer):
         return ()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.EXPECT, column, self._byte)
-        builder.op(ops.VALID, column)
+        builder.expect(self._byte)
+        builder.op(Op.VALID, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.bytes(bytes([self._byte]))

@@ -35,7 +35,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import StateMigrationError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
@@ -289,7 +289,7 @@ class DefaultSerializer(TypeSerializer):
         elif isinstance(self.value, str):
             builder.text(column, self.value)
         else:
-            builder.op(ops.REGISTER, column, builder.register())  # nothing writes to it: it holds 0
+            builder.op(Op.REGISTER, column, register=builder.register())  # nothing writes to it: it holds 0
 
     def snapshot(self) -> TypeSerializerSnapshot:
         raise _reads_only(self)

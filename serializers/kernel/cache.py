@@ -67,6 +67,8 @@ def content_stamp(function: Callable[..., Any]) -> str:
         value: Any = function.__globals__.get(name)
         if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE):
             digest.update(value.__name__.encode() + _source(str(value.__file__)))
+        elif isinstance(value, type) and value.__module__.startswith(_PACKAGE):
+            digest.update(value.__module__.encode() + _source(str(sys.modules[value.__module__].__file__)))
         elif hasattr(value, "kernel_stamp"):
             digest.update(value.kernel_stamp.encode())
         elif isinstance(getattr(value, "_defn", None), Callable):  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from state_processor.serializers.core.templates import EpochMillisSerializer, Fi
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import STATE, TABLE_WINDOWS, WINDOWS
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -43,7 +42,7 @@ class VoidNamespaceSerializer(VoidSerializer):
         target.write_byte(0)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.SKIP, column, 1)
+        builder.skip(1)
         builder.fill_nulls(column)
 
 
@@ -83,7 +82,7 @@ class GlobalWindowSerializer(SimpleSerializer):
         return TimeWindowSerializer().arrow_type(options)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.SKIP, column, 1)
+        builder.skip(1)
         builder.fill_nulls(column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

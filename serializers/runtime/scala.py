@@ -35,8 +35,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.registry import register_snapshot
 
 if TYPE_CHECKING:
@@ -364,24 +362,21 @@ class EnumerationSerializer(TypeSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if not self._is_dense:
             raise NotCompilableError(f"{self}: ids with gaps")
-        names = self._constants(builder)
-        builder.op(ops.ENUM, column, builder.aux(names), len(names))
+        builder.enum(column, self._constants())
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         if not self._is_dense:
             builder.prepare(self, column)
             return
-        names = self._constants(builder)
-        builder.op(encode_ops.ENUM, column, builder.aux(names), len(names))
+        builder.enum(column, self._constants())
 
     @property
     def _is_dense(self) -> bool:
         return sorted(self._names) == list(range(len(self._names)))
 
-    def _constants(self, builder: DecodeBuilder | EncodeBuilder) -> list[tuple[int, int, int, int]]:
-        """Where the names are among a program's constants, in the order of the ids."""
-        names = [self._names[number].encode() for number in range(len(self._names))]
-        return [(builder.constant(name), len(name), 0, 0) for name in names]
+    def _constants(self) -> list[bytes]:
+        """Return the names in the order of the ids."""
+        return [self._names[number].encode() for number in range(len(self._names))]
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return EnumerationSerializerSnapshot(self._snapshot_class, self.enumeration, self.values)
@@ -458,7 +453,7 @@ class NothingSerializer(SimpleSerializer):
         return pa.null()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.EXPECT, column, self._no_byte)
+        builder.expect(self._no_byte)
         builder.fill_nulls(column)
 
 

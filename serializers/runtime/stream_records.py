@@ -21,7 +21,7 @@ from state_processor.serializers.core.templates import (
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import STREAMING
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel.opcodes import Op
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -184,12 +184,12 @@ class StreamElementSerializer(NestedSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         def element(kind: _StreamElementKind) -> None:
-            builder.op(ops.VALID, column)
+            builder.op(Op.VALID, column)
             builder.text(column.named("kind"), kind.name)
-            builder.op(ops.SKIP, column, kind.before)
+            builder.skip(kind.before)
             if kind.has_timestamp:
-                builder.op(ops.INT64, column.named("timestamp"))
-            builder.op(ops.SKIP, column, kind.after)
+                builder.op(Op.INT64, column.named("timestamp"))
+            builder.skip(kind.after)
             if kind.has_record:
                 self.record.emit(builder, column.named("record"))
             absent = {"timestamp": kind.has_timestamp, "record": kind.has_record}

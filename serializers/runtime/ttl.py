@@ -22,8 +22,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import STATE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import is_timed
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 
@@ -107,11 +106,11 @@ class TtlSerializer(NestedSerializer):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if builder.options.ttl:
-            builder.op(ops.VALID, column)
-            builder.op(ops.MILLIS, column.child(0), _AS_TIMESTAMP.time_mode)
+            builder.op(Op.VALID, column)
+            builder.op(Op.MILLIS, column.child(0), mode=_AS_TIMESTAMP.time_mode, zone=0)
             self.value.emit(builder, column.child(1))
         else:
-            builder.op(ops.SKIP, column, _MILLIS.length)
+            builder.skip(_MILLIS.length)
             self.value.emit(builder, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -120,7 +119,7 @@ class TtlSerializer(NestedSerializer):
         if access is None:
             builder.bytes(default)
         else:
-            builder.op(encode_ops.MILLIS, access, builder.constant(default))
+            builder.op(Op.MILLIS, access, null=builder.constant(default), text=0)
         self.value.emit_encode(builder, column.named("value") if is_timed(column.type) else column)
 
 

@@ -20,10 +20,10 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
+from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.kernel.outcomes import DECODING, OUT_OF_BOUNDS
 from state_processor.serializers.table.binary_slots import (
     INT,
     BinaryWriter,
@@ -139,14 +139,14 @@ class ContainerSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            region = _registers(builder, self.registers)
-            builder.op(ops.SUBREGION, column, *place, region, self.smallest)
+            region = builder.registers(self.registers)
+            builder.op(Op.SUBREGION, column, place=place, inner=region, smallest=self.smallest)
             self.emit_content(builder, column, region)
 
     def emit_framed(self, builder: DecodeBuilder, column: Column) -> None:
         """Instructions that read an int size and that many bytes."""
-        region = _registers(builder, self.registers)
-        builder.op(ops.REGION, column, region, 0, 0, self.smallest)
+        region = builder.registers(self.registers)
+        builder.op(Op.REGION, column, region=region, smallest=self.smallest)
         if column.index >= 0:
             self.emit_content(builder, column, region)
 
@@ -155,24 +155,19 @@ class ContainerSlot(Slot):
         """Instructions that read the content of a region into a column that is not discarded."""
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        region = _registers(builder, self.encode_registers)
+        region = builder.registers(self.encode_registers)
         self.emit_encode_content(builder, column, region)
-        builder.op(encode_ops.CLOSE, None, region, place.register, place.offset, place.region)
+        builder.op(Op.CLOSE, region=region, slot=(place.register, place.offset), outer=place.region)
 
     def emit_encode_framed(self, builder: EncodeBuilder, column: Column) -> None:
         """Instructions that write an int size and the bytes."""
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         with builder.frame():
-            self.emit_encode_content(builder, column, _registers(builder, self.encode_registers))
+            self.emit_encode_content(builder, column, builder.registers(self.encode_registers))
 
     @abstractmethod
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
         """Instructions that write a region from its begin to its end."""
-
-
-def _registers(builder: DecodeBuilder | EncodeBuilder, count: int) -> int:
-    first, *_ = [builder.register() for _ in range(count)]
-    return first
 
 
 def null_bytes(arity: int) -> int:
@@ -243,36 +238,34 @@ class RowSlot(ContainerSlot):
         return shown
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
-        builder.op(ops.VALID, column)
+        builder.op(Op.VALID, column)
         first = int(builder.options.row_kind)
         if first:
-            builder.op(ops.BINARY_KIND, column.child(0), region, builder.constant("".join(ROW_KINDS).encode()))
+            builder.op(Op.BINARY_KIND, column.child(0), region=region, kinds=builder.constant("".join(ROW_KINDS).encode()))
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
-            child = column.child(first + i)
-            with builder.field(name):
-                test = builder.op(ops.BIT_NULL, child, region, *builder.null_range(child), 0, i + _HEADER_BITS)
+            child, bit = column.child(first + i), i + _HEADER_BITS
+            with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, nulls=child, bit=bit):
                 slot.emit(builder, child, Place(region, region, self._first + 8 * i))
-                builder.patch(test, 3, builder.here)
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int, *, reserve_nulls: bool = False) -> None:
         """Instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
-        builder.op(encode_ops.OPEN, None, region, self.smallest)
+        builder.op(Op.OPEN, region=region, size=self.smallest)
         kind = column.find(ROW_KIND_FIELD)
         if kind is not None:
             with builder.field(ROW_KIND_FIELD):
-                builder.op(encode_ops.BINARY_KIND, kind, region, builder.constant("".join(ROW_KINDS).encode()))
+                builder.op(Op.BINARY_KIND, kind, region=region, kinds=builder.constant("".join(ROW_KINDS).encode()))
         for i, (name, slot) in enumerate(zip(self.type.names, self.fields, strict=True)):
             child, at = column.named(name), self._first + 8 * i
             builder.limit(child, self.limits[i])
-            kept = slot.reserved if reserve_nulls else 0
-            with builder.field(name), builder.unless(encode_ops.BIT_NULL, child, region, kept, at, 0, i + _HEADER_BITS):
+            kept, bit = slot.reserved if reserve_nulls else 0, i + _HEADER_BITS
+            with builder.field(name), builder.unless(Op.BIT_NULL, child, region=region, kept=kept, at=at, bit=bit):
                 slot.emit_encode(builder, child, Place(region, region, at))
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
         """Instructions that write an int size and a row that is a key: room is kept for what is null."""
-        builder.op(encode_ops.REQUIRE, column)
+        builder.op(Op.REQUIRE, column)
         with builder.frame():
-            self.emit_encode_content(builder, column, _registers(builder, self.encode_registers), reserve_nulls=True)
+            self.emit_encode_content(builder, column, builder.registers(self.encode_registers), reserve_nulls=True)
 
 
 def _in_field(name: str, action: Callable[[Any, Any], Any], *arguments: Any) -> Any:
@@ -320,7 +313,7 @@ class ArraySlot(ContainerSlot):
         count = INT.unpack_from(data)[0]
         first = 4 + (count + 31) // 32 * 4
         if count < 0 or first + count * self.element.width > len(data):
-            raise CorruptSnapshotError(f"{count} elements in {len(data)} bytes: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+            raise CorruptSnapshotError(f"{count} elements in {len(data)} bytes: {DECODING[OUT_OF_BOUNDS]}")
         return [
             None if data[4 + (i >> 3)] & 1 << (i & 7) else self.element.get(data, first + i * self.element.width)
             for i in range(count)
@@ -347,29 +340,26 @@ class ArraySlot(ContainerSlot):
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         child = column.child(0)
-        head = builder.op(ops.ELEMENTS, column, region, child.index, self.element.width)
-        self.emit_element(builder, child, region)
-        builder.op(ops.ELEMENTS_NEXT, column, region, child.index, self.element.width, head + 1)
-        builder.patch(head, 3, builder.here)
+        with builder.loop(Op.ELEMENTS, Op.ELEMENTS_NEXT, column, region=region, child=child, width=self.element.width):
+            self.emit_element(builder, child, region)
 
     def emit_element(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         """Instructions that read the element that the array's registers stand at."""
-        test = builder.op(ops.ELEMENT_NULL, column, region, *builder.null_range(column))
-        self.element.emit(builder, column, Place(region, region + 4))
-        builder.patch(test, 3, builder.here)
+        with builder.unless(Op.ELEMENT_NULL, column, region=region, nulls=column):
+            self.element.emit(builder, column, Place(region, region + 4))
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
         self.emit_encode_elements(builder, column, column.child(0), region)
 
     def emit_encode_elements(self, builder: EncodeBuilder, column: Column, child: Column, region: int) -> None:
         """Instructions that write an array of what ``child`` holds for a list, or one side of a map."""
-        width = self.element.width
         builder.limit(child, self.limits)
-        with builder.unless(encode_ops.ELEMENTS, column, region, width), builder.field("element"):
-            first = builder.here
-            with builder.unless(encode_ops.ELEMENT_NULL, child, region):
-                self.element.emit_encode(builder, child, Place(region, region + 2))
-            builder.op(encode_ops.ELEMENTS_NEXT, column, region, width, 0, first)
+        with (
+            builder.loop(Op.ELEMENTS, Op.ELEMENTS_NEXT, column, region=region, width=self.element.width),
+            builder.field("element"),
+            builder.unless(Op.ELEMENT_NULL, child, region=region),
+        ):
+            self.element.emit_encode(builder, child, Place(region, region + 2))
 
 
 class MapSlot(ContainerSlot):
@@ -387,7 +377,7 @@ class MapSlot(ContainerSlot):
     def content(self, data: bytes) -> list[tuple[Any, Any]]:
         size = INT.unpack_from(data)[0]
         if not ArraySlot.smallest <= size <= len(data) - 4 - ArraySlot.smallest:
-            raise CorruptSnapshotError(f"{size} bytes of keys in a map of {len(data)}: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+            raise CorruptSnapshotError(f"{size} bytes of keys in a map of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
         keys, values = self.keys.content(data[4 : 4 + size]), self.values.content(data[4 + size :])
         if len(keys) != len(values):
             raise CorruptSnapshotError(f"a map of {len(keys)} keys and {len(values)} values")
@@ -407,20 +397,17 @@ class MapSlot(ContainerSlot):
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
         keys, values = region + 2, region + 2 + ArraySlot.registers
-        widths = self.keys.element.width, self.values.element.width
-        child = column.child(0)
-        head = builder.op(ops.PAIRS, column, region, child.index, widths[0], 0, widths[1])
-        self.keys.emit_element(builder, child, keys)
-        self.values.emit_element(builder, column.child(1), values)
-        builder.op(ops.PAIRS_NEXT, column, region, child.index, widths[0], head + 1, widths[1])
-        builder.patch(head, 3, builder.here)
+        widths = {"key_width": self.keys.element.width, "value_width": self.values.element.width}
+        with builder.loop(Op.PAIRS, Op.PAIRS_NEXT, column, region=region, child=column.child(0), **widths):
+            self.keys.emit_element(builder, column.child(0), keys)
+            self.values.emit_element(builder, column.child(1), values)
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
         keys, values = region + 1, region + 1 + ArraySlot.encode_registers
         builder.distinct(column, Distinct(self.keys.element.arrow_type(WIDEST), lambda key: self.keys.build([key])))
-        builder.op(encode_ops.KEYS, None, region)
+        builder.op(Op.KEYS, region=region)
         self.keys.emit_encode_elements(builder, column, column.child(0), keys)
-        builder.op(encode_ops.END_KEYS, None, region)
+        builder.op(Op.END_KEYS, region=region)
         self.values.emit_encode_elements(builder, column, column.child(1), values)
 
 

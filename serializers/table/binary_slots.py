@@ -18,13 +18,13 @@ from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.kernel.outcomes import DECODING, OUT_OF_BOUNDS
 from state_processor.serializers.table.binary_values import (
     TimestampData,
     Variant,
     checked_timestamp,
-    decimal_operands,
+    decimal_limit,
     decode_text,
     encode_text,
     present_decimal,
@@ -161,10 +161,10 @@ class NumberSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_INT, column, *place, self.width)
+            builder.op(Op.SLOT_INT, column, place=place, width=self.width)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        builder.op(encode_ops.SLOT_INT, column, *place, self.width)
+        builder.op(Op.SLOT_INT, column, place=place, width=self.width)
 
 
 class NullSlot(Slot):
@@ -199,10 +199,10 @@ class DateSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_DATE, column, *place, 0, builder.options.time_mode)
+            builder.op(Op.SLOT_DATE, column, place=place, mode=builder.options.time_mode)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        builder.op(encode_ops.SLOT_DATE, column, *place, 0, int(pa.types.is_string(column.type)))
+        builder.op(Op.SLOT_DATE, column, place=place, text=int(pa.types.is_string(column.type)))
 
 
 class TimeSlot(Slot):
@@ -221,17 +221,17 @@ class TimeSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_TIME, column, *place)
+            builder.op(Op.SLOT_TIME, column, place=place)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        builder.op(encode_ops.SLOT_TIME, column, *place, 0, 1)
+        builder.op(Op.SLOT_TIME, column, place=place, text=1)
 
 
 def pointed(data: bytes, at: int) -> bytes:
     """The bytes that a slot points to."""
     size, offset = struct.unpack_from("<ii", data, at)
     if size < 0 or offset < 0 or offset + size > len(data):
-        raise CorruptSnapshotError(f"bytes {offset} to {offset + size} of {len(data)}: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+        raise CorruptSnapshotError(f"bytes {offset} to {offset + size} of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
     return data[offset : offset + size]
 
 
@@ -241,7 +241,7 @@ def pointed_or_inline(data: bytes, at: int) -> bytes:
     if not mark & 0x80:
         return pointed(data, at)
     if mark & 0x7F > _INLINE:
-        raise CorruptSnapshotError(f"{mark & 0x7F} bytes in a slot of eight: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+        raise CorruptSnapshotError(f"{mark & 0x7F} bytes in a slot of eight: {DECODING[OUT_OF_BOUNDS]}")
     return data[at : at + (mark & 0x7F)]
 
 
@@ -259,10 +259,10 @@ class TextSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_TEXT, column, *place)
+            builder.op(Op.SLOT_TEXT, column, place=place)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        builder.op(encode_ops.SLOT_BYTES, column, *place, 1)
+        builder.op(Op.SLOT_BYTES, column, place=place, inline=1)
 
 
 class BytesSlot(Slot):
@@ -280,10 +280,10 @@ class BytesSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_BYTES, column, *place, int(self._inline))
+            builder.op(Op.SLOT_BYTES, column, place=place, inline=int(self._inline))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        builder.op(encode_ops.SLOT_BYTES, column, *place, int(self._inline))
+        builder.op(Op.SLOT_BYTES, column, place=place, inline=int(self._inline))
 
 
 class VariantSlot(Slot):
@@ -305,12 +305,12 @@ class VariantSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.VALID, column)
-            builder.op(ops.SLOT_VARIANT, column.child(0), *place, column.child(1).index)
+            builder.op(Op.VALID, column)
+            builder.op(Op.SLOT_VARIANT, column.child(0), place=place, dictionary=column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        parts = (column.named(n).index for n in Variant._fields)
-        builder.op(encode_ops.SLOT_VARIANT, column, *place, *parts)
+        value, dictionary = (column.named(name) for name in Variant._fields)
+        builder.op(Op.SLOT_VARIANT, column, place=place, value=value, dictionary=dictionary)
 
 
 class DecimalSlot(Slot):
@@ -341,10 +341,14 @@ class DecimalSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_DECIMAL, column, *place, *decimal_operands(self.type))
+            self._emit_decimal(builder, column, place)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        builder.op(encode_ops.SLOT_DECIMAL, column, *place, *decimal_operands(self.type))
+        self._emit_decimal(builder, column, place)
+
+    def _emit_decimal(self, builder: DecodeBuilder | EncodeBuilder, column: Column, place: Place) -> None:
+        compact, limit = int(self.type.is_compact), decimal_limit(self.type.precision)
+        builder.op(Op.SLOT_DECIMAL, column, place=place, compact=compact, limit=limit)
 
 
 class TimestampSlot(Slot):
@@ -361,7 +365,7 @@ class TimestampSlot(Slot):
             return TimestampData(LONG.unpack_from(data, at)[0])
         nano, offset = struct.unpack_from("<ii", data, at)
         if not 0 <= offset <= len(data) - 8:
-            raise CorruptSnapshotError(f"byte {offset} of {len(data)}: {ops.MESSAGES[ops.OUT_OF_BOUNDS]}")
+            raise CorruptSnapshotError(f"byte {offset} of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
         return checked_timestamp(LONG.unpack_from(data, offset)[0], nano)
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
@@ -377,8 +381,8 @@ class TimestampSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(ops.SLOT_TIMESTAMP, column, *place, *timestamp_operands(self.type, builder.options))
+            builder.op(Op.SLOT_TIMESTAMP, column, place=place, **timestamp_operands(self.type, builder.options))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
         is_text = int(pa.types.is_string(column.type))
-        builder.op(encode_ops.SLOT_TIMESTAMP, column, *place, int(self.type.is_compact), is_text)
+        builder.op(Op.SLOT_TIMESTAMP, column, place=place, compact=int(self.type.is_compact), text=is_text)

@@ -20,7 +20,7 @@ from state_processor.serializers.core.time_values import (
 )
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
-from state_processor.serializers.kernel.decode import ops
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.table.logical_types import DecimalType, TimestampType
 from state_processor.serializers.text_grammar import to_number
 
@@ -68,7 +68,7 @@ def to_millis_of_day(value: Any) -> int:
 def time_text(millis: int) -> str:
     """Milliseconds of the day as ``LocalTime`` prints them."""
     if not 0 <= millis < _DAY_MS:
-        raise CorruptSnapshotError(f"{millis} milliseconds: {ops.MESSAGES[ops.BAD_TIME]}")
+        raise CorruptSnapshotError(f"{millis} milliseconds: {outcomes.DECODING[outcomes.BAD_TIME]}")
     seconds = millis // 1000
     return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, millis % 1000 * 1_000_000))
 
@@ -102,10 +102,10 @@ def to_variant(value: Any) -> Variant:
     return Variant(to_bytes(content), to_bytes(metadata))
 
 
-def decimal_operands(type_: DecimalType) -> tuple[int, int, int]:
-    """Operands d, e and f of the kernel's instructions for decimals."""
-    high, low = divmod(10**type_.precision, 1 << 64)
-    return int(type_.is_compact), high, low - (low >> 63 << 64)
+def decimal_limit(precision: int) -> tuple[int, int]:
+    """Return ten to the precision for the kernel's instructions: the high and the low half of 128 bits, each signed."""
+    high, low = divmod(10**precision, 1 << 64)
+    return high, low - (low >> 63 << 64)
 
 
 def to_decimal(unscaled: int, scale: int) -> Decimal:
@@ -140,15 +140,15 @@ def to_java_bytes(number: int) -> bytes:
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
-def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> tuple[int, int, int]:
-    """Operands d, e and f of the kernel's instructions for timestamps."""
-    return int(type_.is_compact), options.time_mode, int(type_.local_zoned)
+def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> dict[str, int]:
+    """Return operands of the kernel's instructions that read timestamps."""
+    return {"compact": int(type_.is_compact), "mode": options.time_mode, "zone": int(type_.local_zoned)}
 
 
 def checked_timestamp(millis: int, nano: int) -> TimestampData:
     """A timestamp as it was read; its nanoseconds must be fewer than a millisecond."""
     if not 0 <= nano < 1_000_000:
-        raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {ops.MESSAGES[ops.BAD_TIME]}")
+        raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {outcomes.DECODING[outcomes.BAD_TIME]}")
     return TimestampData(millis, nano)
 
 

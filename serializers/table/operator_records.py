@@ -33,8 +33,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.object_input import JavaInstance, JavaObject, read_java_object
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import COUNTED, Op
 from state_processor.serializers.registry import register_snapshot
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import worst_of_nested
@@ -122,23 +121,22 @@ class LinkedListSerializer(TypeSerializer):
             with builder.counted(column, smallest=self.element.smallest):
                 self.element.emit(builder, child)
             return
-        mask, _, _ = (builder.register() for _ in range(3))
-        head = builder.op(ops.MASKED, column, mask, child.index)
-        test = builder.op(ops.MASKED_NULL, child, mask, *builder.null_range(child))
-        self.element.emit(builder, child)
-        builder.patch(test, 3, builder.here)
-        builder.op(ops.MASKED_NEXT, column, mask, child.index, 0, head + 1)
-        builder.patch(head, 3, builder.here)
+        registers = builder.registers(3)
+        with (
+            builder.loop(Op.MASKED, Op.MASKED_NEXT, column, registers=registers, child=child),
+            builder.unless(Op.MASKED_NULL, child, registers=registers, nulls=child),
+        ):
+            self.element.emit(builder, child)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         child = column.child(0)
-        with builder.unless(encode_ops.LIST, column, encode_ops.COUNTED), builder.field("element"):
+        with builder.elements(column, COUNTED, nulls_of=child if self.has_null_mask else None), builder.field("element"):
             if self.has_null_mask:
-                builder.op(encode_ops.NULL_BITS, column, child.index)
-            first = builder.here
-            with builder.unless(encode_ops.SKIP_NULL if self.has_null_mask else encode_ops.REQUIRE, child):
+                with builder.unless(Op.SKIP_NULL, child):
+                    self.element.emit_encode(builder, child)
+            else:
+                builder.op(Op.REQUIRE, child)
                 self.element.emit_encode(builder, child)
-            builder.op(encode_ops.LIST_NEXT, column, encode_ops.COUNTED, 0, 0, first)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         snapshot = LinkedListSerializerSnapshot(
@@ -245,14 +243,14 @@ class NullAwareMapSerializer(NestedSerializer):
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         with builder.counted(column, smallest=2):
             entry = column.child(0)
-            builder.op(ops.VALID, entry)
+            builder.op(Op.VALID, entry)
             self.key.emit(builder, entry.child(0))
             self.value.emit(builder, entry.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        with builder.elements(column, encode_ops.COUNTED):
+        with builder.elements(column, COUNTED):
             entry = column.child(0)
-            builder.op(encode_ops.REQUIRE, entry)
+            builder.op(Op.REQUIRE, entry)
             for name, part in (("key", self.key), ("value", self.value)):
                 with builder.field(name):
                     part.emit_encode(builder, entry.named(name))

@@ -23,15 +23,14 @@ from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.murmur import hash_bytes, hash_words
-from state_processor.serializers.kernel.decode import ops
-from state_processor.serializers.kernel.encode import ops as encode_ops
+from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, Op
 from state_processor.serializers.registry import register_snapshots
 from state_processor.serializers.table.binary_format import null_bytes
 from state_processor.serializers.table.binary_values import (
     TimestampData,
     Variant,
     checked_timestamp,
-    decimal_operands,
+    decimal_limit,
     decode_text,
     encode_text,
     present_decimal,
@@ -117,10 +116,10 @@ class SizedBytesSerializer(TypeSerializer):
         return to_bytes(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.BYTES, column)
+        builder.op(Op.BYTES, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.BYTES, column)
+        builder.op(Op.BYTES, column)
 
 
 BINARY_ROW_SNAPSHOT: Final = f"{TABLE}BinaryRowDataSerializer$BinaryRowDataSerializerSnapshot"
@@ -194,10 +193,10 @@ class StringDataSerializer(SimpleSerializer):
         return present_text(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.UTF8, column)
+        builder.op(Op.UTF8, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(encode_ops.UTF8, column)
+        builder.op(Op.UTF8, column)
 
     def hash_code(self, value: str) -> int:
         return hash_bytes(encode_text(value))
@@ -244,11 +243,11 @@ class DecimalDataSerializer(TypeSerializer):
         return to_decimal(to_unscaled(value, self.type), self.type.scale)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.DECIMAL, column, 0, 0, 0, *decimal_operands(self.type))
+        builder.op(Op.DECIMAL, column, compact=int(self.type.is_compact), limit=decimal_limit(self.type.precision))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        compact, high, low = decimal_operands(self.type)
-        builder.op(encode_ops.DECIMAL, column, encode_ops.IN_LONG if compact else encode_ops.SIZED, 0, 0, 0, high, low)
+        form = IN_LONG if self.type.is_compact else SIZED
+        builder.op(Op.DECIMAL, column, form=form, size=0, limit=decimal_limit(self.type.precision))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return DecimalDataSerializerSnapshot(self._snapshot_class, [self.type.precision, self.type.scale])
@@ -308,11 +307,11 @@ class TimestampDataSerializer(TypeSerializer):
         return to_timestamp(value, self.type)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.TIMESTAMP, column, 0, 0, 0, *timestamp_operands(self.type, builder.options))
+        builder.op(Op.TIMESTAMP, column, **timestamp_operands(self.type, builder.options))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.limit(column, limits_of(self.type))
-        builder.op(encode_ops.TIMESTAMP, column, int(self.type.is_compact), int(pa.types.is_string(column.type)))
+        builder.op(Op.TIMESTAMP, column, compact=int(self.type.is_compact), text=int(pa.types.is_string(column.type)))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return TimestampDataSerializerSnapshot(self._snapshot_class, [self.type.precision])
@@ -352,7 +351,7 @@ class NullSerializer(SimpleSerializer):
         return pa.null()
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.EXPECT, column, 0)
+        builder.expect(0)
         builder.fill_nulls(column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
@@ -423,13 +422,13 @@ class VariantSerializer(SimpleSerializer):
         return to_variant(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(ops.VALID, column)
-        builder.op(ops.VARIANT, column.child(0), 0, 0, 0, column.child(1).index)
+        builder.op(Op.VALID, column)
+        builder.op(Op.VARIANT, column.child(0), dictionary=column.child(1))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        parts = (column.named(n).index for n in Variant._fields)
-        builder.op(encode_ops.REQUIRE, column)
-        builder.op(encode_ops.VARIANT, column, 0, 0, 0, *parts)
+        value, dictionary = (column.named(name) for name in Variant._fields)
+        builder.op(Op.REQUIRE, column)
+        builder.op(Op.VARIANT, column, value=value, dictionary=dictionary)
 
 
 class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):

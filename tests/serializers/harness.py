@@ -14,10 +14,10 @@ import pytest
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
 from state_processor.serializers.errors import InvalidRowError, NotCompilableError
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column
+from state_processor.serializers.kernel.opcodes import Op
 from tests.archives import unpacked
 from tests.corpus import CORPUS
 
@@ -43,10 +43,10 @@ def _run(
     serializer: TypeSerializer, payloads: Sequence[bytes], schema: pa.Schema, options: DecodeOptions
 ) -> Iterator[pa.RecordBatch]:
     builder = DecodeBuilder(schema, options)
-    builder.op(ops.SEEK, DISCARD, 0)
+    builder.op(Op.SEEK, part=0)
     serializer.emit(builder, builder.column("value"))
-    builder.op(ops.END)
-    builder.op(ops.ROW_END)
+    builder.op(Op.END)
+    builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build())
     ends = np.cumsum([len(p) for p in payloads], dtype=np.int64)
     entries = np.zeros((len(payloads), 5), dtype=np.int64)

@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -27,7 +27,6 @@ from state_processor.serializers.kernel.decode.sql_values import (
     put_decimal_bytes,
     put_text,
     put_timestamp,
-    sized_value,
 )
 from state_processor.serializers.kernel.decode.times import put_day
 from state_processor.serializers.kernel.memory import (
@@ -39,6 +38,7 @@ from state_processor.serializers.kernel.memory import (
     store_i32,
     store_i64,
 )
+from state_processor.serializers.kernel.opcodes import CODE, COL, SLOT, TABLE, A, B, C, D, E, F, Op
 
 _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
@@ -69,30 +69,32 @@ def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
 @kernel
 def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value from its slot, which lies inside of its region; 0, or the status that stops the run."""
-    slot = regs[prog[pc, 3]] + prog[pc, 4]
-    if op == ops.SLOT_DATE:
-        return put_day(arena, cols, col, load_i32(buf, slot), prog[pc, 6])
-    if op == ops.SLOT_TIME:
+    slot = regs[prog[pc, B]] + prog[pc, C]
+    if op == Op.SLOT_DATE:
+        return put_day(arena, cols, col, load_i32(buf, slot), prog[pc, E])
+    if op == Op.SLOT_TIME:
         return put_clock(arena, cols, col, load_i32(buf, slot))
-    begin = regs[prog[pc, 2]]
-    end = regs[prog[pc, 2] + 1]
-    if op == ops.SLOT_BYTES:
-        at, size = _pointed_or_inline(buf, slot, begin, end) if prog[pc, 5] else _pointed(buf, slot, begin, end)
+    begin = regs[prog[pc, A]]
+    end = regs[prog[pc, A] + 1]
+    if op == Op.SLOT_BYTES:
+        at, size = _pointed_or_inline(buf, slot, begin, end) if prog[pc, D] else _pointed(buf, slot, begin, end)
         if size < 0:
-            return ops.OUT_OF_BOUNDS
-        return ops.OK if put_bytes(arena, cols, col, buf, at, size) else ops.FULL
-    if op == ops.SLOT_DECIMAL:
-        if prog[pc, 5]:
+            return outcomes.OUT_OF_BOUNDS
+        return outcomes.OK if put_bytes(arena, cols, col, buf, at, size) else outcomes.FULL
+    if op == Op.SLOT_DECIMAL:
+        if prog[pc, D]:
             low = load_i64(buf, slot)
-            return put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
+            return put_decimal(arena, cols, col, low >> 63, low, prog[pc, E], prog[pc, F])
         at, size = _pointed(buf, slot, begin, end)
-        return ops.OUT_OF_BOUNDS if size < 0 else put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
-    if prog[pc, 5]:
-        return put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, 6], prog[pc, 7])
+        if size < 0:
+            return outcomes.OUT_OF_BOUNDS
+        return put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, E], prog[pc, F])
+    if prog[pc, D]:
+        return put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, E], prog[pc, F])
     offset = load_i32(buf, slot + 4)
     if offset < 0 or offset + 8 > end - begin:
-        return ops.OUT_OF_BOUNDS
-    return put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, 6], prog[pc, 7])
+        return outcomes.OUT_OF_BOUNDS
+    return put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, E], prog[pc, F])
 
 
 @kernel
@@ -135,41 +137,41 @@ def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untype
 @kernel
 def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """Begin or go on with an array or a map: whether to jump to the target, and the status."""
-    reg = prog[pc, 2]
-    if op == ops.ELEMENTS:
-        left = _open_array(buf, regs, reg, prog[pc, 4])
-    elif op == ops.PAIRS:
-        left = _open_map(buf, regs, reg, prog[pc, 4], prog[pc, 6])
+    reg = prog[pc, A]
+    if op == Op.ELEMENTS:
+        left = _open_array(buf, regs, reg, prog[pc, C])
+    elif op == Op.PAIRS:
+        left = _open_map(buf, regs, reg, prog[pc, C], prog[pc, E])
     else:
-        if op == ops.PAIRS_NEXT:
+        if op == Op.PAIRS_NEXT:
             regs[reg + 3 + 2] += 1
-            regs[reg + 4 + 2] += prog[pc, 4]
+            regs[reg + 4 + 2] += prog[pc, C]
             regs[reg + 3 + 2 + _ARRAY] += 1
-            regs[reg + 4 + 2 + _ARRAY] += prog[pc, 6]
+            regs[reg + 4 + 2 + _ARRAY] += prog[pc, E]
             reg += 2
         else:
             regs[reg + 3] += 1
-            regs[reg + 4] += prog[pc, 4]
+            regs[reg + 4] += prog[pc, C]
         regs[reg + 2] -= 1
         left = regs[reg + 2]
     if left < 0:
-        return False, ops.OUT_OF_BOUNDS
-    begins = op == ops.ELEMENTS or op == ops.PAIRS
-    if left == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-        return False, ops.FULL
-    return (left == 0) == begins, ops.OK
+        return False, outcomes.OUT_OF_BOUNDS
+    begins = op == Op.ELEMENTS or op == Op.PAIRS
+    if left == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+        return False, outcomes.FULL
+    return (left == 0) == begins, outcomes.OK
 
 
 @kernel
 def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
     """Begin or go on with a list that has a bit mask: whether to jump to the target, the position, and the status."""
-    reg = prog[pc, 2]
-    if op == ops.MASKED:
+    reg = prog[pc, A]
+    if op == Op.MASKED:
         if pos + 4 > end:
-            return False, pos, ops.TRUNCATED
+            return False, pos, outcomes.TRUNCATED
         count = load_be_i32(buf, pos)
         if count < 0 or (count + 7) // 8 > end - pos - 4:
-            return False, pos, ops.BAD_COUNT
+            return False, pos, outcomes.BAD_COUNT
         regs[reg] = count
         regs[reg + 1] = 0
         regs[reg + 2] = pos + 4
@@ -177,62 +179,62 @@ def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignor
     else:
         regs[reg] -= 1
         regs[reg + 1] += 1
-    if regs[reg] == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-        return False, pos, ops.FULL
-    return (regs[reg] == 0) == (op == ops.MASKED), pos, ops.OK
+    if regs[reg] == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+        return False, pos, outcomes.FULL
+    return (regs[reg] == 0) == (op == Op.MASKED), pos, outcomes.OK
 
 
 @kernel
 def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     """Where a variant's value and dictionary lie, the position after it, and 0 or the status that stops the run."""
-    if op == ops.SLOT_VARIANT:
-        at, size = _pointed(buf, regs[prog[pc, 3]] + prog[pc, 4], regs[prog[pc, 2]], regs[prog[pc, 2] + 1])
+    if op == Op.SLOT_VARIANT:
+        at, size = _pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], regs[prog[pc, A] + 1])
         if size < 4:
-            return at, size, at, size, pos, ops.OUT_OF_BOUNDS
+            return at, size, at, size, pos, outcomes.OUT_OF_BOUNDS
         names = load_be_i32(buf, at)
         if names < 0 or names > size - 4:
-            return at, size, at, size, pos, ops.OUT_OF_BOUNDS
-        return at + 4 + names, size - 4 - names, at + 4, names, pos, ops.OK
+            return at, size, at, size, pos, outcomes.OUT_OF_BOUNDS
+        return at + 4 + names, size - 4 - names, at + 4, names, pos, outcomes.OK
     if pos + 8 > end:
-        return pos, pos, pos, pos, pos, ops.TRUNCATED
+        return pos, pos, pos, pos, pos, outcomes.TRUNCATED
     size = load_be_i32(buf, pos)
     names = load_be_i32(buf, pos + 4)
     at = pos + 8
     if size < 0 or names < 0 or size + names > end - at:
-        return at, size, at, names, pos, ops.BAD_COUNT
-    return at, size, at + size, names, at + size + names, ops.OK
+        return at, size, at, names, pos, outcomes.BAD_COUNT
+    return at, size, at + size, names, at + size + names, outcomes.OK
 
 
 @kernel
 def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
-    """Run instructions up to the first one before ``REGION``: its index, the position, the status, the column without room.
+    """Run instructions as long as they are of ``TABLE``: the index after them, the position, the status, the column without room.
 
     Many at once, because the call costs more than most of them; the most frequent ones stand in the loop for the same reason.
     """
-    status = ops.OK
+    status = outcomes.OK
     col = -1
     while True:
-        op = prog[pc, 0]
-        if op < ops.REGION:
+        op = prog[pc, CODE]
+        if not op & TABLE:
             break
-        col = prog[pc, 1]
-        reg = prog[pc, 2]
-        if op == ops.BIT_NULL:
-            bit = prog[pc, 6]
+        col = prog[pc, COL]
+        reg = prog[pc, A]
+        if op == Op.BIT_NULL:
+            bit = prog[pc, E]
             if buf[regs[reg] + (bit >> 3)] & (1 << (bit & 7)):
-                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
                 if col >= 0:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.SLOT_INT:
+        elif op == Op.SLOT_INT:
             n = cols[col, COUNT]
             if n >= cols[col, CAPACITY]:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
-            slot = regs[prog[pc, 3]] + prog[pc, 4]
-            width = prog[pc, 5]
+            slot = regs[prog[pc, B]] + prog[pc, C]
+            width = prog[pc, D]
             out = cols[col, DATA] + width * n
             if width == 8:
                 store_i64(arena, out, load_i64(buf, slot))
@@ -243,84 +245,84 @@ def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: 
             else:
                 arena[out] = buf[slot]
             cols[col, COUNT] = n + 1
-        elif op == ops.SLOT_TEXT:
-            slot = regs[prog[pc, 3]] + prog[pc, 4]
+        elif op == Op.SLOT_TEXT:
+            slot = regs[prog[pc, B]] + prog[pc, C]
             at, size = _pointed_or_inline(buf, slot, regs[reg], regs[reg + 1])
-            status = ops.OUT_OF_BOUNDS if size < 0 else put_text(buf, at, size, arena, cols, col)
-            if status != ops.OK:
+            status = outcomes.OUT_OF_BOUNDS if size < 0 else put_text(buf, at, size, arena, cols, col)
+            if status != outcomes.OK:
                 break
-        elif op >= ops.SLOT_BYTES and op <= ops.SLOT_TIME:
+        elif op & SLOT:
             status = _slot(op, prog, pc, buf, regs, arena, cols, col)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.ELEMENT_NULL or op == ops.MASKED_NULL:
-            if op == ops.ELEMENT_NULL:
+        elif op == Op.ELEMENT_NULL or op == Op.MASKED_NULL:
+            if op == Op.ELEMENT_NULL:
                 index = regs[reg + 3]
                 is_null = (buf[regs[reg] + 4 + (index >> 3)] >> (index & 7)) & 1
             else:
                 index = regs[reg + 1]
                 is_null = (buf[regs[reg + 2] + (index >> 3)] >> (7 - (index & 7))) & 1
             if is_null:
-                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
                 if col >= 0:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.REGION:
+        elif op == Op.REGION:
             if pos + 4 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             size = load_be_i32(buf, pos)
-            if size < prog[pc, 5] or size > end - pos - 4:
-                status = ops.BAD_COUNT
+            if size < prog[pc, D] or size > end - pos - 4:
+                status = outcomes.BAD_COUNT
                 break
             regs[reg] = pos + 4
             pos += 4 + size
             regs[reg + 1] = pos
-        elif op == ops.SUBREGION:
-            at, size = _pointed(buf, regs[prog[pc, 3]] + prog[pc, 4], regs[reg], regs[reg + 1])
-            if size < prog[pc, 6]:
-                status = ops.OUT_OF_BOUNDS
+        elif op == Op.SUBREGION:
+            at, size = _pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[reg], regs[reg + 1])
+            if size < prog[pc, E]:
+                status = outcomes.OUT_OF_BOUNDS
                 break
-            regs[prog[pc, 5]] = at
-            regs[prog[pc, 5] + 1] = at + size
-        elif op == ops.BINARY_KIND:
+            regs[prog[pc, D]] = at
+            regs[prog[pc, D] + 1] = at + size
+        elif op == Op.BINARY_KIND:
             kind = np.int64(buf[regs[reg]])
             if kind > 3:
-                status = ops.BAD_BYTE
+                status = outcomes.BAD_BYTE
                 break
-            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, 3] + 2 * kind, 2):
-                status = ops.FULL
+            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, B] + 2 * kind, 2):
+                status = outcomes.FULL
                 break
-        elif op == ops.UTF8 or op == ops.DECIMAL or op == ops.TIMESTAMP:
-            pos, status = sized_value(op, prog, pc, buf, pos, end, arena, cols, col)
-            if status != ops.OK:
-                break
-        elif op == ops.SLOT_VARIANT or op == ops.VARIANT:
+        elif op == Op.SLOT_VARIANT or op == Op.VARIANT:
             at, size, names_at, names, after, status = _variant(op, prog, pc, buf, pos, end, regs)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
             if col >= 0 and not put_bytes(arena, cols, col, buf, at, size):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
-            col = prog[pc, 5]
+            col = prog[pc, D]
             if col >= 0 and not put_bytes(arena, cols, col, buf, names_at, names):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos = after
-        elif op <= ops.MASKED_NEXT:
-            if op < ops.MASKED:
-                jumps, status = _collection(op, prog, pc, buf, regs, arena, cols, col)
-            else:
-                jumps, pos, status = _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col)
-            if status != ops.OK:
+        elif op == Op.ELEMENTS or op == Op.ELEMENTS_NEXT or op == Op.PAIRS or op == Op.PAIRS_NEXT:
+            jumps, status = _collection(op, prog, pc, buf, regs, arena, cols, col)
+            if status != outcomes.OK:
                 break
             if jumps:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
+                continue
+        elif op == Op.MASKED or op == Op.MASKED_NEXT:
+            jumps, pos, status = _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col)
+            if status != outcomes.OK:
+                break
+            if jumps:
+                pc = prog[pc, D]
                 continue
         else:
-            status = ops.BAD_BYTE
+            status = outcomes.UNKNOWN_INSTRUCTION
             break
         pc += 1
     return pc, pos, status, col

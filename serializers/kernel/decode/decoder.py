@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.decode import loop as k
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.arena import Arena, estimate_bytes
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
 from state_processor.serializers.kernel.decode.slots import COUNT, VAR_SIZE
@@ -28,7 +28,7 @@ _FIRST_TEXT: Final = 16.0
 _LEAST: Final = 0.1
 _NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
 _BY_NAME: Final = 4
-_UNREPRESENTABLE: Final = {ops.BAD_TAG, ops.LOST_NANOS, ops.OUT_OF_RANGE}
+_UNREPRESENTABLE: Final = {outcomes.BAD_TAG, outcomes.LOST_NANOS, outcomes.OUT_OF_RANGE}
 
 
 class ColumnDecoder:
@@ -141,10 +141,10 @@ class ColumnDecoder:
     def _after(self, arena: Arena, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> Iterator[pa.RecordBatch]:
         status = int(self._result[k.STATUS])
         self._rows += int(self._result[k.ROWS])
-        if status == ops.OK:
+        if status == outcomes.OK:
             if self._rows == self._capacity:
                 yield self._close(arena)
-        elif status == ops.FULL:
+        elif status == outcomes.FULL:
             if self._rows:
                 self._grow(int(self._result[k.COLUMN]), 1.25)
                 yield self._close(arena)
@@ -177,12 +177,14 @@ class ColumnDecoder:
         return batch
 
     def _error(self, status: int, locate: Locate, entry: int, buffer: npt.NDArray[np.uint8]) -> StateProcessorError:
+        if status == outcomes.UNKNOWN_INSTRUCTION:
+            raise self._program.unknown_instruction(int(self._result[k.INSTRUCTION]), "decode")
         path = self._program.paths[int(self._result[k.INSTRUCTION])]
         position = int(self._result[k.POSITION])
         where = locate(position, entry, int(self._result[k.ROW_START]))
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
-        problem = ops.MESSAGES[status]
-        if status == ops.BAD_TAG:
+        problem = outcomes.DECODING[status]
+        if status == outcomes.BAD_TAG:
             problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}{_DESCRIBE}"
         return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
 

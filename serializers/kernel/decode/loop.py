@@ -12,8 +12,8 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.io import MOST_EMPTY
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.binary import binary
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
@@ -28,6 +28,7 @@ from state_processor.serializers.kernel.decode.slots import (
     put_offset,
     room,
 )
+from state_processor.serializers.kernel.decode.sql_values import sized_value
 from state_processor.serializers.kernel.decode.text import (
     put_code_point,
 )
@@ -41,6 +42,7 @@ from state_processor.serializers.kernel.memory import (
     store_i32,
     store_i64,
 )
+from state_processor.serializers.kernel.opcodes import CODE, COL, TABLE, TIME, A, B, C, D, E, F, Op
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -65,359 +67,363 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
     pc = start
     row_start = pos
     part = pos
-    status = ops.OK
+    status = outcomes.OK
     col = -1
     while done < rows:
-        op = prog[pc, 0]
-        col = prog[pc, 1]
-        if op == ops.SEEK:
-            part = prog[pc, 2]
+        op = prog[pc, CODE]
+        col = prog[pc, COL]
+        if op == Op.SEEK:
+            part = prog[pc, A]
             pos = entries[entry, 2 * part]
             end = entries[entry, 2 * part + 1]
-        elif op == ops.INT64:
+        elif op == Op.INT64 or op == Op.FLOAT64:
             if pos + 8 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             if col >= 0:
                 n = cols[col, COUNT]
                 if n >= cols[col, CAPACITY]:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
                 store_i64(arena, cols[col, DATA] + 8 * n, load_be_i64(buf, pos))
                 cols[col, COUNT] = n + 1
             pos += 8
-        elif op == ops.END:
+        elif op == Op.END:
             if pos != end:
-                status = ops.TRAILING
+                status = outcomes.TRAILING
                 break
-        elif op == ops.ROW_END:
+        elif op == Op.ROW_END:
             done += 1
             entry += 1
             row_start = pos
             pc = start
             continue
-        elif op == ops.STRING:
+        elif op == Op.STRING:
             pos, status = java_string(True, buf, pos, end, arena, cols, col)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.NULL_FLAG:
+        elif op == Op.NULL_FLAG:
             if pos >= end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             flag = np.int64(1) if buf[pos] != 0 else np.int64(0)
             pos += 1
-            if flag == prog[pc, 2]:
-                if pos + prog[pc, 6] > end:
-                    status = ops.TRUNCATED
+            if flag == prog[pc, A]:
+                if pos + prog[pc, E] > end:
+                    status = outcomes.TRUNCATED
                     break
-                pos += prog[pc, 6]
-                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                pos += prog[pc, E]
+                col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
                 if col >= 0:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.INT32:
+        elif op == Op.INT32 or op == Op.FLOAT32:
             if pos + 4 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             if col >= 0:
                 n = cols[col, COUNT]
                 if n >= cols[col, CAPACITY]:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
                 store_i32(arena, cols[col, DATA] + 4 * n, load_be_i32(buf, pos))
                 cols[col, COUNT] = n + 1
             pos += 4
-        elif op == ops.INT16 or op == ops.INT8:
-            width = 2 if op == ops.INT16 else 1
+        elif op == Op.INT16 or op == Op.INT8:
+            width = 2 if op == Op.INT16 else 1
             if pos + width > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             number = load_be_i16(buf, pos) if width == 2 else np.int64(buf[pos])
             if col >= 0 and not put_fixed(arena, cols, col, number):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos += width
-        elif op == ops.SIGN_FLIPPED_INT64:
+        elif op == Op.SIGN_FLIPPED_INT64:
             if pos + 8 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             if col >= 0 and not put_fixed(arena, cols, col, load_be_i64(buf, pos) ^ _MIN_I64):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos += 8
-        elif op == ops.POJO:
+        elif op == Op.POJO:
             if pos >= end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             flags = np.int64(buf[pos])
             pos += 1
             if flags == 1:
-                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+                col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
                 if col >= 0:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
             if flags == 4 or flags == 8:
-                target, pos = pojo_target(buf, pos, end, flags, aux, prog[pc, 2], prog[pc, 7], consts)
+                target, pos = pojo_target(buf, pos, end, flags, aux, prog[pc, A], prog[pc, F], consts)
                 if target < 0:
-                    status = ops.BAD_TAG
+                    status = outcomes.BAD_TAG
                     break
                 pc = target
                 continue
             if flags != 2:
-                status = ops.BAD_BYTE
+                status = outcomes.BAD_BYTE
                 break
-        elif op == ops.VALID:
+        elif op == Op.VALID:
             if col >= 0:
                 n = cols[col, COUNT]
                 if n >= cols[col, CAPACITY]:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
                 cols[col, COUNT] = n + 1
-        elif op == ops.SKIP:
-            if pos + prog[pc, 2] > end:
-                status = ops.TRUNCATED
+        elif op == Op.SKIP:
+            if pos + prog[pc, A] > end:
+                status = outcomes.TRUNCATED
                 break
-            pos += prog[pc, 2]
-        elif op == ops.LIST:
+            pos += prog[pc, A]
+        elif op == Op.LIST:
             if pos + 4 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             count = load_be_i32(buf, pos)
             pos += 4
-            if count < 0 or count * prog[pc, 6] > end - pos or (prog[pc, 6] == 0 and count > MOST_EMPTY):
-                status = ops.BAD_COUNT
+            if count < 0 or count * prog[pc, E] > end - pos or (prog[pc, E] == 0 and count > MOST_EMPTY):
+                status = outcomes.BAD_COUNT
                 break
             if count == 0:
-                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-                    status = ops.FULL
+                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-            regs[prog[pc, 2]] = count
-        elif op == ops.LIST_NEXT:
-            reg = prog[pc, 2]
+            regs[prog[pc, A]] = count
+        elif op == Op.LIST_NEXT:
+            reg = prog[pc, A]
             regs[reg] -= 1
             if regs[reg] > 0:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-                status = ops.FULL
+            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                status = outcomes.FULL
                 break
-        elif op == ops.JOINED:
+        elif op == Op.JOINED:
             if pos >= end:
-                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-                    status = ops.FULL
+                if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.JOINED_NEXT:
+        elif op == Op.JOINED_NEXT:
             if pos < end:
                 if buf[pos] != 0x2C:
-                    status = ops.BAD_BYTE
+                    status = outcomes.BAD_BYTE
                     break
                 pos += 1
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-                status = ops.FULL
+            if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                status = outcomes.FULL
                 break
-        elif op == ops.BLOCKS or op == ops.BLOCKS_NEXT:
+        elif op == Op.BLOCKS or op == Op.BLOCKS_NEXT:
             more = False
-            if op == ops.BLOCKS_NEXT:
-                regs[prog[pc, 2]] -= 1
-                more = regs[prog[pc, 2]] > 0
+            if op == Op.BLOCKS_NEXT:
+                regs[prog[pc, A]] -= 1
+                more = regs[prog[pc, A]] > 0
             if not more:
                 count, after = varint(buf, pos, end)
                 if after < 0 or count > end - after:
-                    status = ops.BAD_COUNT
+                    status = outcomes.BAD_COUNT
                     break
                 pos = after
-                regs[prog[pc, 2]] = count
+                regs[prog[pc, A]] = count
                 if count == 0:
-                    if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, 3], COUNT]):
-                        status = ops.FULL
+                    if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
+                        status = outcomes.FULL
                         break
-                    if op == ops.BLOCKS:
-                        pc = prog[pc, 5]
+                    if op == Op.BLOCKS:
+                        pc = prog[pc, D]
                     else:
                         pc += 1
                     continue
-                more = op == ops.BLOCKS_NEXT
+                more = op == Op.BLOCKS_NEXT
             if more:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.BYTES or op == ops.FIXED_BYTES:
-            size = prog[pc, 2]
-            if op == ops.BYTES:
+        elif op == Op.BYTES or op == Op.FIXED_BYTES:
+            size = prog[pc, A]
+            if op == Op.BYTES:
                 if pos + 4 > end:
-                    status = ops.TRUNCATED
+                    status = outcomes.TRUNCATED
                     break
                 size = load_be_i32(buf, pos)
                 pos += 4
             if size < 0 or size > end - pos:
-                status = ops.BAD_COUNT
+                status = outcomes.BAD_COUNT
                 break
             if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos += size
-        elif op == ops.REST:
-            size = end - pos - prog[pc, 2]
+        elif op == Op.REST:
+            size = end - pos - prog[pc, A]
             if size < 0:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos += size
-        elif op == ops.MASK:
-            regs[prog[pc, 2]] = pos
-            pos += (prog[pc, 3] + 7) // 8
+        elif op == Op.MASK:
+            regs[prog[pc, A]] = pos
+            pos += (prog[pc, B] + 7) // 8
             if pos > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
-        elif op == ops.MASK_NULL:
-            bit = prog[pc, 6]
-            if buf[regs[prog[pc, 2]] + (bit >> 3)] & (0x80 >> (bit & 7)):
-                col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+        elif op == Op.MASK_NULL:
+            bit = prog[pc, E]
+            if buf[regs[prog[pc, A]] + (bit >> 3)] & (0x80 >> (bit & 7)):
+                col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
                 if col >= 0:
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.ROW_KIND:
-            bits = np.int64(buf[regs[prog[pc, 2]]])
+        elif op == Op.ROW_KIND:
+            bits = np.int64(buf[regs[prog[pc, A]]])
             if col >= 0:
                 kind = 2 * ((bits >> 7) + 2 * ((bits >> 6) & 1))
-                if not put_bytes(arena, cols, col, consts, prog[pc, 3] + kind, 2):
-                    status = ops.FULL
+                if not put_bytes(arena, cols, col, consts, prog[pc, B] + kind, 2):
+                    status = outcomes.FULL
                     break
-        elif op == ops.FILL_NULLS:
-            col = fill_nulls(arena, cols, nulls, prog[pc, 3], prog[pc, 4])
+        elif op == Op.FILL_NULLS:
+            col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
             if col >= 0:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
-        elif op == ops.ENTRY:
-            if col >= 0 and not put_fixed(arena, cols, col, entries[entry, prog[pc, 2]]):
-                status = ops.FULL
+        elif op == Op.ENTRY:
+            if col >= 0 and not put_fixed(arena, cols, col, entries[entry, prog[pc, A]]):
+                status = outcomes.FULL
                 break
-        elif op == ops.REGISTER:
-            if col >= 0 and not put_fixed(arena, cols, col, regs[prog[pc, 2]]):
-                status = ops.FULL
+        elif op == Op.REGISTER:
+            if col >= 0 and not put_fixed(arena, cols, col, regs[prog[pc, A]]):
+                status = outcomes.FULL
                 break
-        elif op == ops.CAPTURE:
-            begin = regs[prog[pc, 2]]
+        elif op == Op.CAPTURE:
+            begin = regs[prog[pc, A]]
             if col >= 0 and not put_bytes(arena, cols, col, buf, begin, pos - begin):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
-        elif op == ops.CONST:
-            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, 2], prog[pc, 3]):
-                status = ops.FULL
+        elif op == Op.CONST:
+            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, A], prog[pc, B]):
+                status = outcomes.FULL
                 break
-        elif op == ops.CHOOSE_BYTE:
+        elif op == Op.CHOOSE_BYTE:
             if pos >= end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             index = np.int64(buf[pos])
-            target = aux[prog[pc, 2] + index, 0] if index < prog[pc, 3] else np.int64(-1)
+            target = aux[prog[pc, A] + index, 0] if index < prog[pc, B] else np.int64(-1)
             if target < 0:
-                status = ops.BAD_BYTE
+                status = outcomes.BAD_BYTE
                 break
             pos += 1
             pc = target
             continue
-        elif op == ops.ENUM or op == ops.CHOOSE:
+        elif op == Op.ENUM or op == Op.CHOOSE:
             if pos + 4 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             index = load_be_i32(buf, pos)
-            if index < 0 or index >= prog[pc, 3]:
-                status = ops.BAD_INDEX
+            if index < 0 or index >= prog[pc, B]:
+                status = outcomes.BAD_INDEX
                 break
             pos += 4
-            if op == ops.CHOOSE:
-                pc = aux[prog[pc, 2] + index, 0]
+            if op == Op.CHOOSE:
+                pc = aux[prog[pc, A] + index, 0]
                 continue
             if col >= 0:
-                r = prog[pc, 2] + index
+                r = prog[pc, A] + index
                 if not put_bytes(arena, cols, col, consts, aux[r, 0], aux[r, 1]):
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
-        elif op == ops.CHAR:
+        elif op == Op.CHAR:
             if pos + 2 > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             if col >= 0:
                 if not room(cols, col, 3):
-                    status = ops.FULL
+                    status = outcomes.FULL
                     break
                 unit = load_be_u16(buf, pos)
                 if 0xD800 <= unit < 0xE000:
                     unit = 0xFFFD
                 end_text(arena, cols, col, put_code_point(arena, cols[col, VAR] + cols[col, VAR_SIZE], unit))
             pos += 2
-        elif op == ops.STRING_VALUE:
+        elif op == Op.STRING_VALUE:
             pos, status = java_string(False, buf, pos, end, arena, cols, col)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.BIG_DECIMAL or op == ops.BIG_INTEGER:
+        elif op == Op.BIG_DECIMAL or op == Op.BIG_INTEGER:
             pos, status = big_number(op, buf, pos, end, arena, cols, col)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op >= ops.DATE_MS and op <= ops.MILLIS_NANOS:
-            pos, status = temporal(op, prog[pc, 2], prog[pc, 3], buf, pos, end, arena, cols, col)
-            if status != ops.OK:
+        elif op & TIME:
+            pos, status = temporal(op, prog[pc, A], prog[pc, B], buf, pos, end, arena, cols, col)
+            if status != outcomes.OK:
                 break
-        elif op == ops.EPOCH_DAY or op == ops.EPOCH_UNITS:
-            pos, status = epoch(prog[pc], buf, pos, end, arena, cols, col)
-            if status != ops.OK:
+        elif op == Op.UTF8 or op == Op.DECIMAL or op == Op.TIMESTAMP:
+            pos, status = sized_value(op, prog, pc, buf, pos, end, arena, cols, col)
+            if status != outcomes.OK:
                 break
-        elif op >= ops.REGION:
+        elif op == Op.EPOCH:
+            pos, status = epoch(prog, pc, buf, pos, end, arena, cols, col)
+            if status != outcomes.OK:
+                break
+        elif op & TABLE:
             pc, pos, status, col = binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
             continue
-        elif op == ops.JUMP:
-            pc = prog[pc, 2]
+        elif op == Op.JUMP:
+            pc = prog[pc, A]
             continue
-        elif op == ops.BRANCH_ZERO:
+        elif op == Op.BRANCH_ZERO:
             if pos >= end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
             pos += 1
             if buf[pos - 1] == 0:
-                pc = prog[pc, 2]
+                pc = prog[pc, A]
                 continue
-        elif op == ops.EXPECT:
+        elif op == Op.EXPECT:
             if pos >= end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
-            if buf[pos] != prog[pc, 2]:
-                status = ops.BAD_BYTE
+            if buf[pos] != prog[pc, A]:
+                status = outcomes.BAD_BYTE
                 break
             pos += 1
-        elif op == ops.MARK:
-            regs[prog[pc, 2]] = pos
-        elif op == ops.SKIP_SUFFIX:
-            length = pos - regs[prog[pc, 2]]
+        elif op == Op.MARK:
+            regs[prog[pc, A]] = pos
+        elif op == Op.SUFFIX:
+            length = pos - regs[prog[pc, A]]
             pos += 1
             while length > 255:
                 length >>= 8
                 pos += 1
             if pos > end:
-                status = ops.TRUNCATED
+                status = outcomes.TRUNCATED
                 break
         else:
-            status = ops.BAD_BYTE
+            status = outcomes.UNKNOWN_INSTRUCTION
             break
         pc += 1
     result[STATUS] = status
     result[ROWS] = done
-    result[POSITION] = row_start if status == ops.FULL else pos
+    result[POSITION] = row_start if status == outcomes.FULL else pos
     result[INSTRUCTION] = pc
     result[COLUMN] = col
     result[ROW_START] = row_start

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, put_instant
 from state_processor.serializers.kernel.memory import load_i32, store_i16, store_i32, store_i64
 
@@ -116,22 +116,22 @@ def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
 def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
     """A point in time as microseconds; 0, or the status that stops the run."""
     if mode == 0 and nano % 1000 != 0:
-        return ops.LOST_NANOS
+        return outcomes.LOST_NANOS
     if seconds > _LAST_SECOND or seconds < _FIRST_SECOND:
-        return ops.OUT_OF_RANGE
+        return outcomes.OUT_OF_RANGE
     if put_fixed(arena, cols, col, seconds * 1000000 + nano // 1000):
-        return ops.OK
-    return ops.FULL
+        return outcomes.OK
+    return outcomes.FULL
 
 
 @kernel
 def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
     """A point in time as text; 0, or the status that stops the run."""
     if not room(cols, col, INSTANT_SIZE):
-        return ops.FULL
+        return outcomes.FULL
     out = put_instant(arena, cols[col, VAR] + cols[col, VAR_SIZE], seconds, nano)
     end_text(arena, cols, col, out if zone else out - 1)
-    return ops.OK
+    return outcomes.OK
 
 
 @kernel

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -22,6 +22,7 @@ from state_processor.serializers.kernel.decode.slots import (
 )
 from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, TIME_SIZE, civil_from_days, put_date, put_time
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i64, store_i64
+from state_processor.serializers.kernel.opcodes import D, E, F, Op
 
 _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
@@ -82,9 +83,9 @@ def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
                     break
                 at += length
         if at == end:
-            return ops.OK if put_bytes(arena, cols, col, buf, pos, size) else ops.FULL
+            return outcomes.OK if put_bytes(arena, cols, col, buf, pos, size) else outcomes.FULL
     if not room(cols, col, needed):
-        return ops.FULL
+        return outcomes.FULL
     out = cols[col, VAR] + cols[col, VAR_SIZE]
     at = pos
     while at < end:
@@ -99,7 +100,7 @@ def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
             out += 1
         at += abs(length)
     end_text(arena, cols, col, out)
-    return ops.OK
+    return outcomes.OK
 
 
 @kernel
@@ -115,21 +116,21 @@ def put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: ig
             over_high += 1
     unsigned = np.uint64(over_low)
     if over_high < 0 or over_high > limit_high or (over_high == limit_high and unsigned >= np.uint64(limit_low)):
-        return ops.OUT_OF_RANGE
+        return outcomes.OUT_OF_RANGE
     n = cols[col, COUNT]
     if n >= cols[col, CAPACITY]:
-        return ops.FULL
+        return outcomes.FULL
     store_i64(arena, cols[col, DATA] + 16 * n, low)
     store_i64(arena, cols[col, DATA] + 16 * n + 8, high)
     cols[col, COUNT] = n + 1
-    return ops.OK
+    return outcomes.OK
 
 
 @kernel
 def put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low):  # type: ignore[no-untyped-def]
     """The same for big-endian bytes in two's complement."""
     if size < 1 or size > 16:
-        return ops.OUT_OF_RANGE
+        return outcomes.OUT_OF_RANGE
     high = np.int64(-1) if buf[pos] & 0x80 else np.int64(0)
     low = high
     for i in range(size):
@@ -142,7 +143,7 @@ def put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low): 
 def put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-untyped-def]
     """Milliseconds and nanoseconds of the millisecond; 0, or the status that stops the run."""
     if nano < 0 or nano > 999999:
-        return ops.BAD_TIME
+        return outcomes.BAD_TIME
     seconds = ms // 1000
     nano += ms % 1000 * 1000000
     if mode != _TEXT:
@@ -150,57 +151,57 @@ def put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-un
     if zone:
         return put_instant_text(arena, cols, col, seconds, nano, True)
     if not room(cols, col, INSTANT_SIZE + TIME_SIZE):
-        return ops.FULL
+        return outcomes.FULL
     days = seconds // 86400
     rest = seconds - days * 86400
     year, month, day = civil_from_days(days)
     out = put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day)
     arena[out] = 84
     end_text(arena, cols, col, put_time(arena, out + 1, rest // 3600, rest // 60 % 60, rest % 60, nano, False))
-    return ops.OK
+    return outcomes.OK
 
 
 @kernel
 def put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
     """Milliseconds of the day; 0, or the status that stops the run."""
     if ms < 0 or ms >= _DAY_MS:
-        return ops.BAD_TIME
+        return outcomes.BAD_TIME
     if not room(cols, col, TIME_SIZE):
-        return ops.FULL
+        return outcomes.FULL
     seconds = ms // 1000
     out = cols[col, VAR] + cols[col, VAR_SIZE]
     out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, ms % 1000 * 1000000, False)
     end_text(arena, cols, col, out)
-    return ops.OK
+    return outcomes.OK
 
 
 @kernel
 def sized_value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """A value outside of binary rows: the new position and 0, or the status that stops the run."""
-    fixed = prog[pc, 5] != 0
-    if op == ops.TIMESTAMP:
+    fixed = prog[pc, D] != 0
+    if op == Op.TIMESTAMP:
         size = np.int64(8 if fixed else 12)
         if size > end - pos:
-            return pos, ops.TRUNCATED
+            return pos, outcomes.TRUNCATED
         if col < 0:
-            return pos + size, ops.OK
+            return pos + size, outcomes.OK
         nano = np.int64(0) if fixed else load_be_i32(buf, pos + 8)
-        return pos + size, put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, 6], prog[pc, 7])
-    if op == ops.DECIMAL and fixed:
+        return pos + size, put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, E], prog[pc, F])
+    if op == Op.DECIMAL and fixed:
         if pos + 8 > end:
-            return pos, ops.TRUNCATED
+            return pos, outcomes.TRUNCATED
         if col < 0:
-            return pos + 8, ops.OK
+            return pos + 8, outcomes.OK
         low = load_be_i64(buf, pos)
-        return pos + 8, put_decimal(arena, cols, col, low >> 63, low, prog[pc, 6], prog[pc, 7])
+        return pos + 8, put_decimal(arena, cols, col, low >> 63, low, prog[pc, E], prog[pc, F])
     if pos + 4 > end:
-        return pos, ops.TRUNCATED
+        return pos, outcomes.TRUNCATED
     size = load_be_i32(buf, pos)
     if size < 0 or size > end - pos - 4:
-        return pos, ops.BAD_COUNT
+        return pos, outcomes.BAD_COUNT
     after = pos + 4 + size
     if col < 0:
-        return after, ops.OK
-    if op == ops.UTF8:
+        return after, outcomes.OK
+    if op == Op.UTF8:
         return after, put_text(buf, pos + 4, size, arena, cols, col)
-    return after, put_decimal_bytes(buf, pos + 4, size, arena, cols, col, prog[pc, 6], prog[pc, 7])
+    return after, put_decimal_bytes(buf, pos + 4, size, arena, cols, col, prog[pc, E], prog[pc, F])

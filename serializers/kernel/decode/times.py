@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.slots import (
     VAR,
     VAR_SIZE,
@@ -31,6 +31,7 @@ from state_processor.serializers.kernel.decode.text import (
     put_time,
 )
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64
+from state_processor.serializers.kernel.opcodes import A, B, C, D, Op
 
 _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _MIN_I64: Final = -(2**63)
@@ -47,13 +48,13 @@ def put_day(arena, cols, col, days, mode):  # type: ignore[no-untyped-def]
     """A day as days since 1970 or as text; 0, or the status that stops the run."""
     if mode == _TEXT:
         if not room(cols, col, INSTANT_SIZE):
-            return ops.FULL
+            return outcomes.FULL
         year, month, day = civil_from_days(days)
         end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
-        return ops.OK
+        return outcomes.OK
     if days > _LAST_DAY or days < _FIRST_DAY:
-        return ops.OUT_OF_RANGE
-    return ops.OK if put_fixed(arena, cols, col, days) else ops.FULL
+        return outcomes.OUT_OF_RANGE
+    return outcomes.OK if put_fixed(arena, cols, col, days) else outcomes.FULL
 
 
 @kernel
@@ -69,24 +70,24 @@ def _is_date(year, month, day):  # type: ignore[no-untyped-def]
 @kernel
 def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 8 > end:
-        return pos, ops.TRUNCATED
+        return pos, outcomes.TRUNCATED
     ms = load_be_i64(buf, pos)
     pos += 8
     if col < 0:
-        return pos, ops.OK
-    if ms == _MIN_I64 and op != ops.MILLIS:
-        return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
-    if op == ops.SQL_DATE:
+        return pos, outcomes.OK
+    if ms == _MIN_I64 and op != Op.MILLIS:
+        return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
+    if op == Op.SQL_DATE:
         return pos, put_day(arena, cols, col, ms // 86400000, mode)
-    if op == ops.SQL_TIME:
+    if op == Op.SQL_TIME:
         if not room(cols, col, TIME_SIZE):
-            return pos, ops.FULL
+            return pos, outcomes.FULL
         of_day = ms % 86400000
         seconds = of_day // 1000
         out = cols[col, VAR] + cols[col, VAR_SIZE]
         out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, of_day % 1000 * 1000000, True)
         end_text(arena, cols, col, out)
-        return pos, ops.OK
+        return pos, outcomes.OK
     if mode == _TEXT and not zone:
         return pos, put_instant_text(arena, cols, col, ms // 1000, ms % 1000 * 1000000, False)
     return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
@@ -95,23 +96,23 @@ def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no
 @kernel
 def _with_nanos(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 12 > end:
-        return pos, ops.TRUNCATED
+        return pos, outcomes.TRUNCATED
     whole = load_be_i64(buf, pos)
     nano = load_be_i32(buf, pos + 8)
     pos += 12
     if col < 0:
-        return pos, ops.OK
-    if whole == _MIN_I64 and ((op == ops.INSTANT and nano == _MIN_I32) or op == ops.SQL_TIMESTAMP):
-        return pos, ops.OK if put_null(arena, cols, col) else ops.FULL
-    if op == ops.SQL_TIMESTAMP:
+        return pos, outcomes.OK
+    if whole == _MIN_I64 and ((op == Op.INSTANT and nano == _MIN_I32) or op == Op.SQL_TIMESTAMP):
+        return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
+    if op == Op.SQL_TIMESTAMP:
         whole = whole // 1000
-    elif op == ops.MILLIS_NANOS:
+    elif op == Op.MILLIS_NANOS:
         nano += whole % 1000 * 1000000
         whole = whole // 1000
     elif whole < _INSTANT_MIN or whole > _INSTANT_MAX:
-        return pos - 12, ops.BAD_TIME
+        return pos - 12, outcomes.BAD_TIME
     if nano < 0 or nano >= _NANOS:
-        return pos - 12, ops.BAD_TIME
+        return pos - 12, outcomes.BAD_TIME
     if mode == _TEXT and not zone:
         return pos, put_instant_text(arena, cols, col, whole, nano, False)
     return pos, put_time_of(arena, cols, col, whole, nano, mode)
@@ -119,15 +120,15 @@ def _with_nanos(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignor
 
 @kernel
 def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    size = 6 if op == ops.LOCAL_DATE else (7 if op == ops.LOCAL_TIME else 13)
+    size = 6 if op == Op.LOCAL_DATE else (7 if op == Op.LOCAL_TIME else 13)
     if pos + size > end:
-        return pos, ops.TRUNCATED
+        return pos, outcomes.TRUNCATED
     if col < 0:
-        return pos + size, ops.OK
+        return pos + size, outcomes.OK
     days = np.int64(0)
     null = False
     at = pos
-    if op != ops.LOCAL_TIME:
+    if op != Op.LOCAL_TIME:
         year = load_be_i32(buf, at)
         month = np.int64(buf[at + 4])
         day = np.int64(buf[at + 5])
@@ -135,33 +136,33 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
         null = year == _MIN_I32
         if not null:
             if not _is_date(year, month, day):
-                return pos, ops.BAD_TIME
+                return pos, outcomes.BAD_TIME
             days = days_from_civil(year, month, day)
-    if op == ops.LOCAL_DATE:
+    if op == Op.LOCAL_DATE:
         if null:
-            return at, ops.OK if put_null(arena, cols, col) else ops.FULL
+            return at, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
         return at, put_day(arena, cols, col, days, mode)
     hour = np.int64(buf[at])
     minute = np.int64(buf[at + 1])
     second = np.int64(buf[at + 2])
     nano = load_be_i32(buf, at + 3)
     at += 7
-    if hour == 0x80 and (null or op == ops.LOCAL_TIME):
-        return at, ops.OK if put_null(arena, cols, col) else ops.FULL
+    if hour == 0x80 and (null or op == Op.LOCAL_TIME):
+        return at, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
     if null or hour > 23 or minute > 59 or second > 59 or nano < 0 or nano >= _NANOS:
-        return pos, ops.BAD_TIME
-    if op == ops.LOCAL_DATE_TIME and mode != _TEXT:
+        return pos, outcomes.BAD_TIME
+    if op == Op.LOCAL_DATE_TIME and mode != _TEXT:
         return at, put_micros(arena, cols, col, days * 86400 + hour * 3600 + minute * 60 + second, nano, mode)
     if not room(cols, col, INSTANT_SIZE + TIME_SIZE):
-        return pos, ops.FULL
+        return pos, outcomes.FULL
     out = cols[col, VAR] + cols[col, VAR_SIZE]
-    if op == ops.LOCAL_DATE_TIME:
+    if op == Op.LOCAL_DATE_TIME:
         year, month, day = civil_from_days(days)
         out = put_date(arena, out, year, month, day)
         arena[out] = 84
         out += 1
     end_text(arena, cols, col, put_time(arena, out, hour, minute, second, nano, False))
-    return at, ops.OK
+    return at, outcomes.OK
 
 
 @kernel
@@ -170,37 +171,38 @@ def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[n
 
     ``zone`` matters to ``MILLIS`` and ``MILLIS_NANOS`` alone: whether their text ends with the ``Z`` of UTC.
     """
-    if op == ops.LOCAL_DATE or op == ops.LOCAL_TIME or op == ops.LOCAL_DATE_TIME:
+    if op == Op.LOCAL_DATE or op == Op.LOCAL_TIME or op == Op.LOCAL_DATE_TIME:
         return _local(op, mode, buf, pos, end, arena, cols, col)
-    of_utc = zone != 0 or (op != ops.MILLIS and op != ops.MILLIS_NANOS)
-    if op == ops.SQL_TIMESTAMP or op == ops.INSTANT or op == ops.MILLIS_NANOS:
+    of_utc = zone != 0 or (op != Op.MILLIS and op != Op.MILLIS_NANOS)
+    if op == Op.SQL_TIMESTAMP or op == Op.INSTANT or op == Op.MILLIS_NANOS:
         return _with_nanos(op, mode, of_utc, buf, pos, end, arena, cols, col)
-    return _millis(op, mode, of_utc, buf, pos, end, arena, cols, col)
+    if op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME or op == Op.MILLIS:
+        return _millis(op, mode, of_utc, buf, pos, end, arena, cols, col)
+    return pos, outcomes.UNKNOWN_INSTRUCTION
 
 
 @kernel
-def epoch(ins, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+def epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """A count of days or of parts of a second, never null (Avro): the new position and 0, or the status that stops the run."""
-    mode = ins[2]
-    size = 4 if ins[0] == ops.EPOCH_DAY else ins[5]
+    mode, meaning, units, size = prog[pc, A], prog[pc, B], prog[pc, C], prog[pc, D]
     if pos + size > end:
-        return pos, ops.TRUNCATED
+        return pos, outcomes.TRUNCATED
     value = np.int64(load_be_i32(buf, pos)) if size == 4 else load_be_i64(buf, pos)
     pos += size
     if col < 0:
-        return pos, ops.OK
-    if ins[0] == ops.EPOCH_DAY:
+        return pos, outcomes.OK
+    if units == 0:
         return pos, put_day(arena, cols, col, value, mode)
-    seconds = value // ins[4]
-    nano = value % ins[4] * (_NANOS // ins[4])
-    if ins[3] == 2:
+    seconds = value // units
+    nano = value % units * (_NANOS // units)
+    if meaning == 2:
         if seconds < 0 or seconds >= 86400:
-            return pos, ops.OUT_OF_RANGE
+            return pos, outcomes.OUT_OF_RANGE
         if not room(cols, col, TIME_SIZE):
-            return pos, ops.FULL
+            return pos, outcomes.FULL
         out = cols[col, VAR] + cols[col, VAR_SIZE]
         end_text(arena, cols, col, put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, nano, False))
-        return pos, ops.OK
+        return pos, outcomes.OK
     if mode == _TEXT:
-        return pos, put_instant_text(arena, cols, col, seconds, nano, ins[3] == 1)
+        return pos, put_instant_text(arena, cols, col, seconds, nano, meaning == 1)
     return pos, put_micros(arena, cols, col, seconds, nano, mode)

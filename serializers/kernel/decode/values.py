@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_null, room
 from state_processor.serializers.kernel.decode.text import decimal_text_size, put_decimal, put_integer, put_units
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
+from state_processor.serializers.kernel.opcodes import Op
 
 
 @allocating_kernel
@@ -18,41 +19,41 @@ def big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-
     The int before the bytes is 0 for null, 1, 2 and 3 for the constants ZERO, ONE and TEN, else the size plus 4.
     """
     if pos + 4 > end:
-        return pos, ops.TRUNCATED
+        return pos, outcomes.TRUNCATED
     head = load_be_i32(buf, pos)
     pos += 4
     if head < 0:
-        return pos - 4, ops.BAD_COUNT
+        return pos - 4, outcomes.BAD_COUNT
     if head == 0:
         if col >= 0 and not put_null(arena, cols, col):
-            return pos, ops.FULL
-        return pos, ops.OK
+            return pos, outcomes.FULL
+        return pos, outcomes.OK
     size = head - 4 if head >= 4 else 0
     if pos + size > end or head == 4:
-        return pos - 4, ops.BAD_COUNT
+        return pos - 4, outcomes.BAD_COUNT
     start = pos
     pos += size
     scale = np.int64(0)
-    if op == ops.BIG_DECIMAL:
+    if op == Op.BIG_DECIMAL:
         if pos + 4 > end:
-            return pos, ops.TRUNCATED
+            return pos, outcomes.TRUNCATED
         scale = load_be_i32(buf, pos)
         pos += 4
     if col < 0:
-        return pos, ops.OK
+        return pos, outcomes.OK
     if not room(cols, col, decimal_text_size(size, scale)):
-        return pos, ops.FULL
+        return pos, outcomes.FULL
     out = cols[col, VAR] + cols[col, VAR_SIZE]
     if size == 0:
         constant = np.zeros(1, np.uint8)
         constant[0] = 10 if head == 3 else head - 1
         out = put_decimal(constant, 0, 1, scale, arena, out)
-    elif op == ops.BIG_DECIMAL:
+    elif op == Op.BIG_DECIMAL:
         out = put_decimal(buf, start, size, scale, arena, out)
     else:
         out = put_integer(buf, start, size, arena, out)
     end_text(arena, cols, col, out)
-    return pos, ops.OK
+    return pos, outcomes.OK
 
 
 @kernel
@@ -75,28 +76,28 @@ def java_string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-u
     """Flink's string: the new position and 0, or the status that stops the run."""
     units, after = varint(buf, pos, end)
     if after < 0:
-        return pos, ops.BAD_STRING
+        return pos, outcomes.BAD_STRING
     if nullable:
         if units == 0:
             if col >= 0 and not put_null(arena, cols, col):
-                return pos, ops.FULL
-            return after, ops.OK
+                return pos, outcomes.FULL
+            return after, outcomes.OK
         units -= 1
     if units > end - after:
-        return pos, ops.BAD_STRING
+        return pos, outcomes.BAD_STRING
     if col < 0:
         for _ in range(units):
             while after < end and buf[after] >= 0x80:
                 after += 1
             after += 1
-        return (after, ops.OK) if after <= end else (pos, ops.BAD_STRING)
+        return (after, outcomes.OK) if after <= end else (pos, outcomes.BAD_STRING)
     if not room(cols, col, 3 * units):
-        return pos, ops.FULL
+        return pos, outcomes.FULL
     after, out = put_units(buf, after, end, units, arena, cols[col, VAR] + cols[col, VAR_SIZE])
     if after < 0:
-        return pos, ops.BAD_STRING
+        return pos, outcomes.BAD_STRING
     end_text(arena, cols, col, out)
-    return after, ops.OK
+    return after, outcomes.OK
 
 
 @kernel

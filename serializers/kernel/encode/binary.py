@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.numbers import below, put_halves, size_of
@@ -26,6 +26,7 @@ from state_processor.serializers.kernel.memory import (
     store_i32,
     store_i64,
 )
+from state_processor.serializers.kernel.opcodes import CODE, COL, TABLE, A, B, C, D, E, F, Op
 
 _INLINE: Final = 7
 _DECIMAL: Final = np.int64(16)
@@ -84,39 +85,39 @@ def _put_bytes(arena, first, last, inline, out, slot, begin, pos):  # type: igno
 @kernel
 def _put_time(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
     """A date, a time of day or a timestamp: the new end of the region and 0, or the status that stops the run."""
-    textual = prog[pc, 6] != 0
+    textual = prog[pc, E] != 0
     first, last = np.int64(0), np.int64(0)
     if textual:
         first, last = text_at(arena, cols, col, at)
-    if op == ops.SLOT_DATE:
+    if op == Op.SLOT_DATE:
         days = np.int64(0)
         if textual:
             after, days = parse_date(arena, first, last, _MOST_YEARS)
             if after != last:
-                return pos, ops.BAD_TIME
+                return pos, outcomes.BAD_TIME
             if days > _INT_MAX or days < -_INT_MAX - 1:
-                return pos, ops.OUT_OF_RANGE
+                return pos, outcomes.OUT_OF_RANGE
         else:
             days = np.int64(load_i32(arena, cols[col, DATA] + 4 * at))
         store_i32(out, slot, days)
-        return pos, ops.OK
-    if op == ops.SLOT_TIME:
+        return pos, outcomes.OK
+    if op == Op.SLOT_TIME:
         nanos = parse_clock(arena, first, last)
         if nanos < 0:
-            return pos, ops.BAD_TIME
+            return pos, outcomes.BAD_TIME
         store_i32(out, slot, nanos // 1000000)
-        return pos, ops.LOST_DIGITS if nanos % 1000000 else ops.OK
+        return pos, outcomes.LOST_DIGITS if nanos % 1000000 else outcomes.OK
     millis, nano, status = millis_of(arena, cols, col, at, textual)
-    if status != ops.OK:
+    if status != outcomes.OK:
         return pos, status
-    if prog[pc, 5]:
+    if prog[pc, D]:
         store_i64(out, slot, millis)
-        return pos, ops.LOST_DIGITS if nano else ops.OK
+        return pos, outcomes.LOST_DIGITS if nano else outcomes.OK
     if pos + 8 > len(out):
-        return pos, ops.FULL
+        return pos, outcomes.FULL
     _point(out, slot, begin, pos, nano)
     store_i64(out, pos, millis)
-    return pos + 8, ops.OK
+    return pos + 8, outcomes.OK
 
 
 @kernel
@@ -124,40 +125,40 @@ def _put_decimal(prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type
     """A decimal: the new end of the region and 0, or the status that stops the run."""
     low = load_i64(arena, cols[col, DATA] + 16 * at)
     high = load_i64(arena, cols[col, DATA] + 16 * at + 8)
-    if not below(high, low, prog[pc, 6], prog[pc, 7]):
-        return pos, ops.OUT_OF_RANGE
-    if prog[pc, 5]:
+    if not below(high, low, prog[pc, E], prog[pc, F]):
+        return pos, outcomes.OUT_OF_RANGE
+    if prog[pc, D]:
         store_i64(out, slot, low)
-        return pos, ops.OK
+        return pos, outcomes.OK
     if pos + _DECIMAL > len(out):
-        return pos, ops.FULL
+        return pos, outcomes.FULL
     size = size_of(high, low)
     _point(out, slot, begin, pos, size)
     _zeros(out, pos, _DECIMAL)
     put_halves(high, low, size, out, pos)
-    return pos + _DECIMAL, ops.OK
+    return pos + _DECIMAL, outcomes.OK
 
 
 @kernel
 def _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos):  # type: ignore[no-untyped-def]
     """A variant from the columns of its value and dictionary: the new end and 0, or the status that stops the run."""
-    value_col, names_col = prog[pc, 5], prog[pc, 6]
+    value_col, names_col = prog[pc, D], prog[pc, E]
     value_slot, names_slot = idx[cols[value_col, LEVEL]], idx[cols[names_col, LEVEL]]
     if is_null(arena, cols, value_col, value_slot) or is_null(arena, cols, names_col, names_slot):
-        return pos, ops.NULL_VALUE
+        return pos, outcomes.NULL_VALUE
     begin, end = text_at(arena, cols, value_col, value_slot)
     names, names_end = text_at(arena, cols, names_col, names_slot)
     size = end - begin + names_end - names
     if pos + size + 16 > len(out):
-        return pos, ops.FULL
-    if op == ops.VARIANT:
+        return pos, outcomes.FULL
+    if op == Op.VARIANT:
         store_be_i32(out, pos, end - begin)
         store_be_i32(out, pos + 4, names_end - names)
-        return copy(arena, names, names_end, out, copy(arena, begin, end, out, pos + 8)), ops.OK
-    _point(out, regs[prog[pc, 3]] + prog[pc, 4], regs[prog[pc, 2]], pos, size + 4)
+        return copy(arena, names, names_end, out, copy(arena, begin, end, out, pos + 8)), outcomes.OK
+    _point(out, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], pos, size + 4)
     store_be_i32(out, pos, names_end - names)
     after = copy(arena, begin, end, out, copy(arena, names, names_end, out, pos + 4))
-    return _zeros(out, after, _rounded(size + 4) - size - 4), ops.OK
+    return _zeros(out, after, _rounded(size + 4) - size - 4), outcomes.OK
 
 
 @kernel
@@ -167,12 +168,12 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
     first = np.int64(load_i32(arena, data))
     count = load_i32(arena, data + 4) - first
     header = 4 + (count + 31) // 32 * 4
-    size = _rounded(header + count * prog[pc, 3])
+    size = _rounded(header + count * prog[pc, B])
     if pos + size > len(out):
         return np.int64(-1), pos
     _zeros(out, pos, size)
     store_i32(out, pos, count)
-    reg = prog[pc, 2]
+    reg = prog[pc, A]
     regs[reg] = pos
     regs[reg + 1] = 0
     regs[reg + 2] = pos + header
@@ -183,37 +184,37 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
 
 @kernel
 def binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos):  # type: ignore[no-untyped-def]
-    """Run instructions up to the first one before ``OPEN``: its index, the position, and the status.
+    """Run instructions as long as they are of ``TABLE``: the index after them, the position, and the status.
 
     Many at once, because the call costs more than most of them.
     """
     limit = len(out)
-    status = ops.OK
+    status = outcomes.OK
     while True:
-        op = prog[pc, 0]
-        if op < ops.OPEN:
+        op = prog[pc, CODE]
+        if not op & TABLE:
             break
-        col = prog[pc, 1]
-        reg = prog[pc, 2]
+        col = prog[pc, COL]
+        reg = prog[pc, A]
         at = np.int64(0)
         if col >= 0:
             at = idx[cols[col, LEVEL]]
-        if op == ops.BIT_NULL:
+        if op == Op.BIT_NULL:
             if is_null(arena, cols, col, at):
-                bit = prog[pc, 6]
+                bit = prog[pc, E]
                 out[regs[reg] + (bit >> 3)] |= 1 << (bit & 7)
-                kept = prog[pc, 3]
+                kept = prog[pc, B]
                 if kept:
                     if pos + kept > limit:
-                        status = ops.FULL
+                        status = outcomes.FULL
                         break
-                    _point(out, regs[reg] + prog[pc, 4], regs[reg], pos, np.int64(0))
+                    _point(out, regs[reg] + prog[pc, C], regs[reg], pos, np.int64(0))
                     pos = _zeros(out, pos, kept)
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.SLOT_INT:
-            slot = regs[prog[pc, 3]] + prog[pc, 4]
-            width = prog[pc, 5]
+        elif op == Op.SLOT_INT:
+            slot = regs[prog[pc, B]] + prog[pc, C]
+            width = prog[pc, D]
             data = cols[col, DATA] + width * at
             if width == 8:
                 store_i64(out, slot, load_i64(arena, data))
@@ -223,79 +224,79 @@ def binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos):  # type: i
                 store_i16(out, slot, load_i16(arena, data))
             else:
                 out[slot] = arena[data]
-        elif op == ops.SLOT_BYTES:
+        elif op == Op.SLOT_BYTES:
             first, last = text_at(arena, cols, col, at)
-            slot = regs[prog[pc, 3]] + prog[pc, 4]
-            after = _put_bytes(arena, first, last, prog[pc, 5], out, slot, regs[reg], pos)
+            slot = regs[prog[pc, B]] + prog[pc, C]
+            after = _put_bytes(arena, first, last, prog[pc, D], out, slot, regs[reg], pos)
             if after < 0:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos = after
-        elif op == ops.SLOT_DECIMAL:
-            slot = regs[prog[pc, 3]] + prog[pc, 4]
+        elif op == Op.SLOT_DECIMAL:
+            slot = regs[prog[pc, B]] + prog[pc, C]
             pos, status = _put_decimal(prog, pc, arena, cols, col, at, out, slot, regs[reg], pos)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.SLOT_TIMESTAMP or op == ops.SLOT_DATE or op == ops.SLOT_TIME:
-            slot = regs[prog[pc, 3]] + prog[pc, 4]
+        elif op == Op.SLOT_TIMESTAMP or op == Op.SLOT_DATE or op == Op.SLOT_TIME:
+            slot = regs[prog[pc, B]] + prog[pc, C]
             pos, status = _put_time(op, prog, pc, arena, cols, col, at, out, slot, regs[reg], pos)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.OPEN:
-            if pos + prog[pc, 3] > limit:
-                status = ops.FULL
+        elif op == Op.OPEN:
+            if pos + prog[pc, B] > limit:
+                status = outcomes.FULL
                 break
             regs[reg] = pos
-            pos = _zeros(out, pos, prog[pc, 3])
-        elif op == ops.BINARY_KIND:
-            kind = row_kind(arena, cols, col, idx, consts, prog[pc, 3])
+            pos = _zeros(out, pos, prog[pc, B])
+        elif op == Op.BINARY_KIND:
+            kind = row_kind(arena, cols, col, idx, consts, prog[pc, B])
             if kind < 0:
-                status = ops.BAD_NAME
+                status = outcomes.BAD_NAME
                 break
             out[regs[reg]] = kind
-        elif op == ops.CLOSE:
+        elif op == Op.CLOSE:
             begin = regs[reg]
             padded = _rounded(pos - begin)
             if begin + padded > limit:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
-            _point(out, regs[prog[pc, 3]] + prog[pc, 4], regs[prog[pc, 5]], begin, pos - begin)
+            _point(out, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, D]], begin, pos - begin)
             pos = _zeros(out, pos, begin + padded - pos)
-        elif op == ops.ELEMENTS:
+        elif op == Op.ELEMENTS:
             count, pos = _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos)
             if count < 0:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             if count == 0:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.ELEMENT_NULL:
+        elif op == Op.ELEMENT_NULL:
             if is_null(arena, cols, col, at):
                 index = regs[reg + 1]
                 out[regs[reg] + 4 + (index >> 3)] |= 1 << (index & 7)
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.ELEMENTS_NEXT:
+        elif op == Op.ELEMENTS_NEXT:
             regs[reg + 1] += 1
-            regs[reg + 2] += prog[pc, 3]
+            regs[reg + 2] += prog[pc, B]
             idx[col + 1] += 1
             if idx[col + 1] < stop[col + 1]:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.KEYS:
+        elif op == Op.KEYS:
             if pos + 4 > limit:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             regs[reg] = pos
             pos += 4
-        elif op == ops.END_KEYS:
+        elif op == Op.END_KEYS:
             store_i32(out, regs[reg], pos - regs[reg] - 4)
-        elif op == ops.SLOT_VARIANT or op == ops.VARIANT:
+        elif op == Op.SLOT_VARIANT or op == Op.VARIANT:
             pos, status = _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
         else:
-            status = ops.BAD_PROGRAM
+            status = outcomes.UNKNOWN_INSTRUCTION
             break
         pc += 1
     return pc, pos, status

@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.encode import loop as k
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.conversion import bind, lower
 from state_processor.serializers.kernel.encode.distinct_keys import check_map_keys
 from state_processor.serializers.kernel.encode.input_arena import InputArena
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
+from state_processor.serializers.kernel.opcodes import Op
 
 _FIRST_BYTES: Final = 64
 _SHOWN: Final = ("key", "namespace", "window", "map_key", "value")
@@ -116,9 +117,9 @@ class ColumnEncoder:
                 entries,
                 result,
             )
-            if result[k.STATUS] == ops.OK:
+            if result[k.STATUS] == outcomes.OK:
                 break
-            if result[k.STATUS] != ops.FULL:
+            if result[k.STATUS] != outcomes.FULL:
                 raise self._error(result, batch)
             out, entries = self._more_room(out, entries, result, batch.num_rows)
         position, found = int(result[k.POSITION]), int(result[k.ENTRIES])
@@ -142,8 +143,10 @@ class ColumnEncoder:
 
     def _error(self, result: npt.NDArray[np.int64], batch: pa.RecordBatch) -> InvalidRowError:
         row = int(result[k.ROWS])
+        if result[k.STATUS] == outcomes.UNKNOWN_INSTRUCTION:
+            raise self._program.unknown_instruction(int(result[k.INSTRUCTION]), "encode")
         path = self._program.paths[int(result[k.INSTRUCTION])]
-        error = InvalidRowError(f"column {path} of row {row} {ops.MESSAGES[int(result[k.STATUS])]}")
+        error = InvalidRowError(f"column {path} of row {row} {outcomes.ENCODING[int(result[k.STATUS])]}")
         error.row = row
         return self._located(error, batch)
 
@@ -193,6 +196,6 @@ def encode_column(
     builder = EncodeBuilder(pa.schema([("value", bind(serializer, values.type, "value"))]), options)
     with builder.field("value"):
         (serializer.emit_encode_key if as_keys else serializer.emit_encode)(builder, builder.column("value"))
-    builder.op(ops.ENTRY_END)
-    builder.op(ops.ROW_END)
+    builder.op(Op.ENTRY_END)
+    builder.op(Op.ROW_END)
     return ColumnEncoder(builder.build()).encode(pa.RecordBatch.from_arrays([values], names=["value"]))

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.binary import binary
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VAR
@@ -26,6 +26,7 @@ from state_processor.serializers.kernel.memory import (
     store_be_i32,
     store_be_i64,
 )
+from state_processor.serializers.kernel.opcodes import BLOCKS, CODE, COL, COUNTED, JOINED, TABLE, TIME, A, B, C, D, E, F, Op
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -90,7 +91,7 @@ def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx
 def _union(prog, pc, aux, arena, cols, idx):  # type: ignore[no-untyped-def]
     """The target of the only branch that is not null, or -1."""
     target = -1
-    for r in range(prog[pc, 2], prog[pc, 2] + prog[pc, 3]):
+    for r in range(prog[pc, A], prog[pc, A] + prog[pc, B]):
         if not is_null(arena, cols, aux[r, 0], idx[cols[aux[r, 0], LEVEL]]):
             if target >= 0:
                 return -1
@@ -103,10 +104,10 @@ def _put_fixed(size, arena, cols, col, slot, out, pos):  # type: ignore[no-untyp
     """So many bytes: the offset after them and 0, or the status that stops the run."""
     first, last = text_at(arena, cols, col, slot)
     if last - first != size:
-        return pos, ops.BAD_SIZE
+        return pos, outcomes.BAD_SIZE
     if pos + size > len(out):
-        return pos, ops.FULL
-    return copy(arena, first, last, out, pos), ops.OK
+        return pos, outcomes.FULL
+    return copy(arena, first, last, out, pos), outcomes.OK
 
 
 @kernel
@@ -136,7 +137,7 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
     row_pos = pos
     row_found = found
     begin = pos
-    status = ops.OK
+    status = outcomes.OK
     pc = np.int64(0)  # a plain zero would have everything that is called with it compiled twice
     limit = len(out)
     while done < rows:
@@ -145,286 +146,293 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
             row_pos = pos
             row_found = found
             begin = pos
-        op = prog[pc, 0]
-        if op >= ops.OPEN:
+        op = prog[pc, CODE]
+        if op & TABLE:
             pc, pos, status = binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
             continue
-        col = prog[pc, 1]
+        col = prog[pc, COL]
         slot = np.int64(0)
         null = False
         if col >= 0:
             slot = idx[cols[col, LEVEL]]
             null = is_null(arena, cols, col, slot)
         if pos + _LARGEST_FIXED > limit:
-            status = ops.FULL
+            status = outcomes.FULL
             break
-        if op == ops.INT64 or op == ops.INT32 or op == ops.INT16 or op == ops.INT8:
+        if (
+            op == Op.INT64
+            or op == Op.FLOAT64
+            or op == Op.INT32
+            or op == Op.FLOAT32
+            or op == Op.INT16
+            or op == Op.INT8
+        ):
             if null:
-                status = ops.NULL_VALUE
+                status = outcomes.NULL_VALUE
                 break
             data = cols[col, DATA]
-            if op == ops.INT64:
+            if op == Op.INT64 or op == Op.FLOAT64:
                 whole = load_i64(arena, data + 8 * slot)
-                if prog[pc, 2] == 1 and whole & _MAX_I64 > _INFINITY_64:
+                if op == Op.FLOAT64 and whole & _MAX_I64 > _INFINITY_64:
                     whole = _NAN_64
                 store_be_i64(out, pos, whole)
                 pos += 8
-            elif op == ops.INT32:
+            elif op == Op.INT32 or op == Op.FLOAT32:
                 half = load_i32(arena, data + 4 * slot)
-                if prog[pc, 2] == 1 and half & _MAX_I32 > _INFINITY_32:
+                if op == Op.FLOAT32 and half & _MAX_I32 > _INFINITY_32:
                     half = _NAN_32
                 store_be_i32(out, pos, half)
                 pos += 4
-            elif op == ops.INT16:
+            elif op == Op.INT16:
                 store_be_i16(out, pos, load_i16(arena, data + 2 * slot))
                 pos += 2
             else:
                 out[pos] = arena[data + slot]
                 pos += 1
-        elif op == ops.STRING or op == ops.BYTES or op == ops.RAW or op == ops.UTF8:
-            a = prog[pc, 2]
+        elif op == Op.STRING or op == Op.STRING_VALUE or op == Op.BYTES or op == Op.RAW or op == Op.UTF8:
+            a = prog[pc, A]
             if null:
-                if op == ops.STRING and a == 1:
+                if op == Op.STRING:
                     out[pos] = 0
                     pos += 1
-                elif op == ops.RAW and a >= 0:
-                    if pos + prog[pc, 3] > limit:
-                        status = ops.FULL
+                elif op == Op.RAW and a >= 0:
+                    if pos + prog[pc, B] > limit:
+                        status = outcomes.FULL
                         break
-                    pos = copy(consts, a, a + prog[pc, 3], out, pos)
+                    pos = copy(consts, a, a + prog[pc, B], out, pos)
                 else:
-                    status = ops.NULL_VALUE
+                    status = outcomes.NULL_VALUE
                     break
             else:
                 data = cols[col, DATA] + 4 * slot
                 first = cols[col, VAR] + load_i32(arena, data)
                 last = cols[col, VAR] + load_i32(arena, data + 4)
-                if op == ops.STRING:
-                    after = put_string(arena, first, last, a, out, pos)
+                if op == Op.STRING or op == Op.STRING_VALUE:
+                    after = put_string(arena, first, last, op == Op.STRING, out, pos)
                     if after < 0:
-                        status = ops.FULL
+                        status = outcomes.FULL
                         break
                     pos = after
                 else:
                     if pos + last - first + 4 > limit:
-                        status = ops.FULL
+                        status = outcomes.FULL
                         break
-                    if op != ops.RAW:
+                    if op != Op.RAW:
                         store_be_i32(out, pos, last - first)
                         pos += 4
                     pos = copy(arena, first, last, out, pos)
-        elif op == ops.FRAME:
-            regs[prog[pc, 2]] = pos
+        elif op == Op.FRAME:
+            regs[prog[pc, A]] = pos
             pos += 4
-        elif op == ops.END_FRAME:
-            start = regs[prog[pc, 2]]
+        elif op == Op.END_FRAME:
+            start = regs[prog[pc, A]]
             store_be_i32(out, start, pos - start - 4)
-        elif op == ops.PREFIX:
+        elif op == Op.PREFIX:
             group = groups[idx[0]]
-            if prog[pc, 2] == 2:
+            if prog[pc, A] == 2:
                 store_be_i16(out, pos, group)
                 pos += 2
             else:
                 out[pos] = group
                 pos += 1
-        elif op == ops.CONST:
-            if pos + prog[pc, 3] > limit:
-                status = ops.FULL
+        elif op == Op.CONST:
+            if pos + prog[pc, B] > limit:
+                status = outcomes.FULL
                 break
-            pos = copy(consts, prog[pc, 2], prog[pc, 2] + prog[pc, 3], out, pos)
-        elif op == ops.ENTRY_END:
+            pos = copy(consts, prog[pc, A], prog[pc, A] + prog[pc, B], out, pos)
+        elif op == Op.ENTRY_END:
             if found == len(entries):
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             entries[found, BEGIN] = begin
             entries[found, END] = pos
             entries[found, ROW] = done
             found += 1
             begin = pos
-        elif op == ops.ROW_END:
+        elif op == Op.ROW_END:
             done += 1
             pc = np.int64(0)
             continue
-        elif op == ops.SKIP_NULL:
+        elif op == Op.SKIP_NULL:
             if null:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.NULL_FLAG:
-            means_null = prog[pc, 2]
+        elif op == Op.NULL_FLAG:
+            means_null = prog[pc, A]
             if null:
-                if pos + prog[pc, 6] + 1 > limit:
-                    status = ops.FULL
+                if pos + prog[pc, E] + 1 > limit:
+                    status = outcomes.FULL
                     break
                 out[pos] = means_null
-                for i in range(prog[pc, 6]):
+                for i in range(prog[pc, E]):
                     out[pos + 1 + i] = 0
-                pos += 1 + prog[pc, 6]
-                pc = prog[pc, 5]
+                pos += 1 + prog[pc, E]
+                pc = prog[pc, D]
                 continue
             out[pos] = 1 - means_null
             pos += 1
-        elif op == ops.POJO:
-            if null or prog[pc, 2] == 0:
+        elif op == Op.POJO:
+            if null or prog[pc, A] == 0:
                 out[pos] = 1 if null else 2
                 pos += 1
             if null:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.REQUIRE:
+        elif op == Op.REQUIRE:
             if null:
-                status = ops.NULL_VALUE
+                status = outcomes.NULL_VALUE
                 break
-        elif op == ops.LIST or op == ops.SKIP_EMPTY:
+        elif op == Op.LIST or op == Op.SKIP_EMPTY:
             count = np.int64(0)
             if not null:
                 first = np.int64(load_i32(arena, cols[col, DATA] + 4 * slot))
                 count = load_i32(arena, cols[col, DATA] + 4 * slot + 4) - first
-            if op == ops.SKIP_EMPTY:
+            if op == Op.SKIP_EMPTY:
                 if count == 0:
-                    pc = prog[pc, 5]
+                    pc = prog[pc, D]
                     continue
             else:
                 if null:
-                    status = ops.NULL_VALUE
+                    status = outcomes.NULL_VALUE
                     break
-                form = prog[pc, 2]
-                if form == ops.COUNTED:
+                form = prog[pc, A]
+                if form == COUNTED:
                     store_be_i32(out, pos, count)
                     pos += 4
-                elif form == ops.BLOCKS:
+                elif form == BLOCKS:
                     pos = put_varint(out, pos, count)
                 if count == 0:
-                    pc = prog[pc, 5]
+                    pc = prog[pc, D]
                     continue
                 idx[col + 1] = first
                 stop[col + 1] = first + count
-        elif op == ops.LIST_NEXT:
+        elif op == Op.LIST_NEXT:
             idx[col + 1] += 1
-            form = prog[pc, 2]
+            form = prog[pc, A]
             if idx[col + 1] < stop[col + 1]:
-                if form == ops.JOINED:
+                if form == JOINED:
                     out[pos] = 0x2C
                     pos += 1
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-            if form == ops.BLOCKS:
+            if form == BLOCKS:
                 out[pos] = 0
                 pos += 1
-        elif op == ops.JUMP:
-            pc = prog[pc, 2]
+        elif op == Op.JUMP:
+            pc = prog[pc, A]
             continue
-        elif op == ops.MARK:
-            regs[prog[pc, 2]] = pos
-        elif op == ops.SUFFIX:
-            length = pos - regs[prog[pc, 2]]
+        elif op == Op.MARK:
+            regs[prog[pc, A]] = pos
+        elif op == Op.SUFFIX:
+            length = pos - regs[prog[pc, A]]
             out[pos] = length & 0xFF
             pos += 1
             while length > 255:
                 length >>= 8
                 out[pos] = length & 0xFF
                 pos += 1
-        elif op == ops.SIGN_FLIPPED_INT64:
+        elif op == Op.SIGN_FLIPPED_INT64:
             if null:
-                status = ops.NULL_VALUE
+                status = outcomes.NULL_VALUE
                 break
             store_be_i64(out, pos, load_i64(arena, cols[col, DATA] + 8 * slot) ^ _MIN_I64)
             pos += 8
-        elif op == ops.MASK:
-            if pos + (prog[pc, 3] + prog[pc, 4] + 7) // 8 > limit:
-                status = ops.FULL
+        elif op == Op.MASK:
+            if pos + (prog[pc, B] + prog[pc, C] + 7) // 8 > limit:
+                status = outcomes.FULL
                 break
-            bits, kind_col, names = prog[pc, 4], prog[pc, 6], prog[pc, 7]
-            after = _mask(aux, prog[pc, 2], prog[pc, 3], bits, kind_col, names, consts, arena, cols, idx, out, pos)
+            bits, kind_col, names = prog[pc, C], prog[pc, E], prog[pc, F]
+            after = _mask(aux, prog[pc, A], prog[pc, B], bits, kind_col, names, consts, arena, cols, idx, out, pos)
             if after < 0:
-                status = ops.BAD_NAME
+                status = outcomes.BAD_NAME
                 break
             pos = after
-        elif op == ops.SUBCLASS:
+        elif op == Op.SUBCLASS:
             if not null:
                 data = cols[col, DATA] + 4 * slot
                 first = cols[col, VAR] + load_i32(arena, data)
                 last = cols[col, VAR] + load_i32(arena, data + 4)
-                r = _named(arena, first, last, aux, prog[pc, 2], prog[pc, 3], 1, 2, consts)
+                r = _named(arena, first, last, aux, prog[pc, A], prog[pc, B], 1, 2, consts)
                 if r < 0:
-                    status = ops.BAD_CLASS
+                    status = outcomes.BAD_CLASS
                     break
-                pc = aux[prog[pc, 2] + r, 3]
+                pc = aux[prog[pc, A] + r, 3]
                 continue
-        elif op == ops.EITHER:
-            left = prog[pc, 2]
-            right = prog[pc, 3]
+        elif op == Op.EITHER:
+            left = prog[pc, A]
+            right = prog[pc, B]
             no_left = is_null(arena, cols, left, idx[cols[left, LEVEL]])
             if null or no_left == is_null(arena, cols, right, idx[cols[right, LEVEL]]):
-                status = ops.NULL_VALUE if null else ops.BAD_EITHER
+                status = outcomes.NULL_VALUE if null else outcomes.BAD_EITHER
                 break
-            out[pos] = prog[pc, 7] if no_left else prog[pc, 6]
+            out[pos] = prog[pc, F] if no_left else prog[pc, E]
             pos += 1
             if no_left:
-                pc = prog[pc, 5]
+                pc = prog[pc, D]
                 continue
-        elif op == ops.ENUM or op == ops.CHAR:
+        elif op == Op.ENUM or op == Op.CHAR:
             if null:
-                status = ops.NULL_VALUE
+                status = outcomes.NULL_VALUE
                 break
             data = cols[col, DATA] + 4 * slot
             first = cols[col, VAR] + load_i32(arena, data)
             last = cols[col, VAR] + load_i32(arena, data + 4)
-            if op == ops.ENUM:
-                r = _named(arena, first, last, aux, prog[pc, 2], prog[pc, 3], 0, 1, consts)
+            if op == Op.ENUM:
+                r = _named(arena, first, last, aux, prog[pc, A], prog[pc, B], 0, 1, consts)
                 if r < 0:
-                    status = ops.BAD_NAME
+                    status = outcomes.BAD_NAME
                     break
                 store_be_i32(out, pos, r)
                 pos += 4
             else:
                 if first == last or utf8_size(arena[first]) != last - first or last - first > 3:
-                    status = ops.BAD_CHAR
+                    status = outcomes.BAD_CHAR
                     break
                 store_be_i16(out, pos, code_point(arena, first, last - first))
                 pos += 2
-        elif op >= ops.DATE_MS and op <= ops.TEXT_TIME:
+        elif op & TIME:
             pos, status = put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.BIG_INTEGER or op == ops.BIG_DECIMAL:
+        elif op == Op.BIG_INTEGER or op == Op.BIG_DECIMAL:
             pos, status = put_number(op, arena, cols, col, slot, null, out, pos)
-            if status != ops.OK:
+            if status != outcomes.OK:
                 break
-        elif op == ops.DECIMAL or op == ops.EPOCH or op == ops.TIMESTAMP or op == ops.FIXED_BYTES:
+        elif op == Op.DECIMAL or op == Op.EPOCH or op == Op.TIMESTAMP or op == Op.FIXED_BYTES:
             if null:
-                status = ops.NULL_VALUE
+                status = outcomes.NULL_VALUE
                 break
-            if op == ops.DECIMAL:
+            if op == Op.DECIMAL:
                 pos, status = put_decimal(prog, pc, arena, cols, col, slot, out, pos)
-            elif op == ops.EPOCH:
+            elif op == Op.EPOCH:
                 pos, status = put_epoch(prog, pc, arena, cols, col, slot, out, pos)
-            elif op == ops.TIMESTAMP:
+            elif op == Op.TIMESTAMP:
                 pos, status = put_timestamp(prog, pc, arena, cols, col, slot, out, pos)
             else:
-                pos, status = _put_fixed(prog[pc, 2], arena, cols, col, slot, out, pos)
-            if status != ops.OK:
+                pos, status = _put_fixed(prog[pc, A], arena, cols, col, slot, out, pos)
+            if status != outcomes.OK:
                 break
-        elif op == ops.UNION:
-            target = prog[pc, 5] if null else _union(prog, pc, aux, arena, cols, idx)
+        elif op == Op.UNION:
+            target = prog[pc, D] if null else _union(prog, pc, aux, arena, cols, idx)
             if target < 0:
-                status = ops.NULL_VALUE if null else ops.BAD_UNION
+                status = outcomes.NULL_VALUE if null else outcomes.BAD_UNION
                 break
             pc = target
             continue
-        elif op == ops.NULL_BITS:
-            after = _null_bits(arena, cols, col, slot, prog[pc, 2], out, pos)
+        elif op == Op.NULL_BITS:
+            after = _null_bits(arena, cols, col, slot, prog[pc, A], out, pos)
             if after < 0:
-                status = ops.FULL
+                status = outcomes.FULL
                 break
             pos = after
         else:
-            status = ops.BAD_PROGRAM
+            status = outcomes.UNKNOWN_INSTRUCTION
             break
         pc += 1
     result[STATUS] = status
     result[ROWS] = done
-    result[POSITION] = row_pos if status != ops.OK else pos
-    result[ENTRIES] = row_found if status != ops.OK else found
+    result[POSITION] = row_pos if status != outcomes.OK else pos
+    result[ENTRIES] = row_found if status != outcomes.OK else found
     result[INSTRUCTION] = pc

@@ -6,11 +6,12 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.access import text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA
 from state_processor.serializers.kernel.memory import load_i64, store_be_i32, store_be_i64
+from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, A, B, E, F, Op
 from state_processor.serializers.text_grammar import MOST_ZEROS
 
 _EXPONENT_DIGITS: Final = 10
@@ -57,25 +58,25 @@ def put_halves(high, low, size, out, pos):  # type: ignore[no-untyped-def]
 @kernel
 def put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """A decimal outside of binary rows: the offset after it and 0, or the status that stops the run."""
-    form, length = prog[pc, 2], prog[pc, 3]
+    form, length = prog[pc, A], prog[pc, B]
     low = load_i64(arena, cols[col, DATA] + 16 * slot)
     high = load_i64(arena, cols[col, DATA] + 16 * slot + 8)
-    if not below(high, low, prog[pc, 6], prog[pc, 7]):
-        return pos, ops.OUT_OF_RANGE
-    if form == ops.IN_LONG:
+    if not below(high, low, prog[pc, E], prog[pc, F]):
+        return pos, outcomes.OUT_OF_RANGE
+    if form == IN_LONG:
         store_be_i64(out, pos, low)
-        return pos + 8, ops.OK
+        return pos + 8, outcomes.OK
     size = size_of(high, low)
-    if form == ops.SIZED:
+    if form == SIZED:
         if pos + 20 > len(out):
-            return pos, ops.FULL
+            return pos, outcomes.FULL
         store_be_i32(out, pos, size)
-        return put_halves(high, low, size, out, pos + 4), ops.OK
+        return put_halves(high, low, size, out, pos + 4), outcomes.OK
     if size > length:
-        return pos, ops.OUT_OF_RANGE
+        return pos, outcomes.OUT_OF_RANGE
     if pos + length > len(out):
-        return pos, ops.FULL
-    return put_halves(high, low, length, out, pos), ops.OK
+        return pos, outcomes.FULL
+    return put_halves(high, low, length, out, pos), outcomes.OK
 
 
 @kernel
@@ -200,37 +201,37 @@ def put_number(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-u
     """A big integer or big decimal from its digits: the offset after it and 0, or the status that stops the run."""
     if null:
         store_be_i32(out, pos, 0)
-        return pos + 4, ops.OK
+        return pos + 4, outcomes.OK
     begin, end = text_at(arena, cols, col, slot)
     first, last, after, exponent = _scan(arena, begin, end)
     if first < 0:
-        return pos, ops.BAD_NUMBER
+        return pos, outcomes.BAD_NUMBER
     negative = arena[begin] == 45
     count = last - first - (1 if _has_point(arena, first, last) else 0)
     scale = after - exponent
-    if op == ops.BIG_DECIMAL:
+    if op == Op.BIG_DECIMAL:
         if scale > _INT_MAX or scale < -_INT_MAX - 1:
-            return pos, ops.BAD_NUMBER
+            return pos, outcomes.BAD_NUMBER
         position = _put_sized(arena, first, last, count, np.int64(0), negative, out, pos)
         if position < 0 or position + 4 > len(out):
-            return pos, ops.FULL
+            return pos, outcomes.FULL
         store_be_i32(out, position, scale)
-        return position + 4, ops.OK
+        return position + 4, outcomes.OK
     zeros = np.int64(0)
     if scale < 0:
         zeros = -scale
         if _only_zeros(arena, first, last):
             zeros = np.int64(0)
         if zeros > MOST_ZEROS:
-            return pos, ops.BAD_NUMBER
+            return pos, outcomes.BAD_NUMBER
     elif scale > 0:
         if not _only_zeros(arena, _behind(arena, first, last, count - scale), last):
-            return pos, ops.BAD_NUMBER
+            return pos, outcomes.BAD_NUMBER
         count = max(count - scale, np.int64(0))
     position = _put_sized(arena, first, last, count, zeros, negative, out, pos)
     if position < 0:
-        return pos, ops.FULL
-    return position, ops.OK
+        return pos, outcomes.FULL
+    return position, outcomes.OK
 
 
 @kernel

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.serializers.kernel.builder import ProgramBuilder
+from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.contracts import ColumnLimit, ValueWriter
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
+from state_processor.serializers.kernel.opcodes import Op
+
+T = TypeVar("T")
+Bytes = bytes  # which is a method of the builder, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +43,14 @@ class PreparedColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class EncodeProgram:
-    """What the kernel runs: instructions, auxiliary table, constants, how many registers they use, and the columns.
+class EncodeProgram(Program):
+    """A program of the encode kernel.
 
     ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them,
-    ``limits`` what columns are held to before the kernel sees them, ``distinct`` what tells keys of maps and elements of sets
-    apart, by the column of the map or set.
+    ``limits`` the checks of columns before the kernel sees them, ``distinct`` the comparison of the keys of maps and of the
+    elements of sets, by the column of the map or set.
     """
 
-    instructions: npt.NDArray[np.int64]
-    aux: npt.NDArray[np.int64]
-    constants: npt.NDArray[np.uint8]
-    registers: int
-    columns: ColumnTree
-    paths: tuple[str, ...]
     prepared: dict[int, PreparedColumn]
     limits: dict[int, tuple[ColumnLimit, ...]]
     distinct: dict[int, Distinct]
@@ -71,6 +69,8 @@ class EncodeBuilder(ProgramBuilder):
         The timestamp column with the time of the last access of values with TTL, if there is one.
     """
 
+    direction = "encode"
+
     def __init__(self, schema: pa.Schema, options: EncodeOptions | None = None, last_access: str | None = None) -> None:
         super().__init__(schema)
         self.options = options or EncodeOptions()
@@ -80,98 +80,87 @@ class EncodeBuilder(ProgramBuilder):
         self._distinct: dict[int, Distinct] = {}
 
     def column(self, name: str) -> Column:
-        """The column of a field of the schema."""
+        """Return the column of a field of the schema."""
         return self.columns.root(name)
 
     # Patterns that serializers share
 
     @contextmanager
-    def unless(self, operation: int, column: Column, *operands: int) -> Iterator[None]:
-        """An instruction that jumps over what is emitted inside: its operand ``d`` becomes the target."""
-        head = self.op(operation, column, *operands)
-        yield
-        self.patch(head, 3, self.here)
-
-    @contextmanager
     def null_flag(self, column: Column, *, null_when: bool, padding: int = 0) -> Iterator[None]:
-        """A byte that says whether a value follows; ``null_when`` is its value for null."""
-        with self.unless(ops.NULL_FLAG, column, int(null_when), 0, 0, 0, padding):
+        """Write a byte that is ``null_when`` where no value follows, and then so many bytes of padding."""
+        with self.unless(Op.NULL_FLAG, column, null_when=int(null_when), padding=padding):
             yield
 
     @contextmanager
-    def elements(self, column: Column, form: int) -> Iterator[None]:
-        """The elements of a list or map column, in one of the forms of lists."""
-        with self.unless(ops.LIST, column, form):
-            first = self.here
-            yield
-            self.op(ops.LIST_NEXT, column, form, 0, 0, first)
+    def elements(self, column: Column, form: int, nulls_of: Column | None = None) -> Iterator[None]:
+        """Write the elements of a list or map column in one of the forms of lists, with the null bits of a column before them."""
+        end = self.label()
+        self.op(Op.LIST, column, form=form, empty=end)
+        if nulls_of is not None:
+            self.op(Op.NULL_BITS, column, elements=nulls_of)
+        first = self.place()
+        yield
+        self.op(Op.LIST_NEXT, column, form=form, next=first)
+        self.place(end)
 
     @contextmanager
     def frame(self) -> Iterator[None]:
-        """An int with the number of bytes that are emitted inside, before them."""
+        """Write an int with the number of bytes that are emitted inside, before them."""
         register = self.register()
-        self.op(ops.FRAME, None, register)
+        self.op(Op.FRAME, register=register)
         yield
-        self.op(ops.END_FRAME, None, register)
+        self.op(Op.END_FRAME, register=register)
 
-    def bytes(self, data: bytes) -> None:
-        """Bytes that are the same for each row."""
-        self.op(ops.CONST, None, self.constant(data), len(data))
+    def time(self, op: Op, column: Column) -> None:
+        """Write a date or time, from text if the column holds text."""
+        self.op(op, column, text=int(pa.types.is_string(column.type)))
+
+    def bytes(self, data: Bytes) -> None:
+        """Write bytes that are the same for each row."""
+        self.op(Op.CONST, constant=self.constant(data), size=len(data))
+
+    def raw(self, column: Column, null: Bytes | None) -> None:
+        """Write the bytes in a column as they are; ``null`` for null, which is an error if that is ``None``."""
+        self.op(Op.RAW, column, null=-1 if null is None else self.constant(null), size=0 if null is None else len(null))
 
     def prepare(self, serializer: ValueWriter, column: Column) -> None:
-        """Let a serializer write the column's values in Python; the kernel copies what comes out."""
+        """Let a serializer write the column's values in Python; the kernel copies the bytes."""
         self._prepared[column.index] = PreparedColumn(serializer, column.type)
-        if serializer.writes_null:
-            null = serializer.serialize(None)
-            self.op(ops.RAW, column, self.constant(null), len(null))
-        else:
-            self.op(ops.RAW, column, -1)
+        self.raw(column, serializer.serialize(None) if serializer.writes_null else None)
 
     def distinct(self, column: Column, distinct: Distinct) -> None:
-        """Let the maps or sets of a column have each key or element once."""
+        """Require the keys of a column's maps, or the elements of its sets, to be distinct."""
         self._distinct[column.index] = distinct
 
     def limit(self, column: Column, limits: tuple[ColumnLimit, ...]) -> None:
-        """Hold the column's values to limits."""
+        """Check the column's values before they are written."""
         if limits:
             self._limits[column.index] = limits
 
     def build(self) -> EncodeProgram:
-        """The finished program.
+        """Return the finished program.
 
         The columns of prepared values are binary in it, whatever they are in the schema.
         """
         tree = ColumnTree(pa.schema([(c.name, _prepared_type(c, self._prepared)) for c in self.columns.roots]))
-        moved = _renumber(self.columns, tree, self._prepared)
-        instructions = self._instruction_table()
-        instructions[:, 1] = moved[instructions[:, 1]]
-        for row in instructions:
-            for operand in _COLUMN_OPERANDS.get(int(row[0]), ()):
-                row[operand] = moved[row[operand]]
-        aux = self._aux_table()
-        for row in instructions[np.isin(instructions[:, 0], (ops.MASK, ops.UNION))]:
-            aux[row[2] : row[2] + row[3], 0] = moved[aux[row[2] : row[2] + row[3], 0]]
+        self._moved = _renumber(self.columns, tree, self._prepared)
         return EncodeProgram(
-            instructions=instructions,
-            aux=aux,
+            instructions=self._instruction_table(),
+            aux=self._aux_table(),
             constants=self._constant_bytes(),
             registers=max(self._registers, 1),
             columns=tree,
             paths=tuple(self._paths),
-            prepared={int(moved[index]): s for index, s in self._prepared.items()},
-            limits={int(moved[index]): s for index, s in self._limits.items()},
-            distinct={int(moved[index]): s for index, s in self._distinct.items()},
+            prepared=self._renumbered(self._prepared),
+            limits=self._renumbered(self._limits),
+            distinct=self._renumbered(self._distinct),
         )
 
+    def _column_number(self, column: Column) -> int:
+        return int(self._moved[column.index])
 
-_COLUMN_OPERANDS = {
-    ops.MASK: (6,),
-    ops.EITHER: (2, 3),
-    ops.NULL_BITS: (2,),
-    ops.SLOT_VARIANT: (5, 6),
-    ops.VARIANT: (5, 6),
-}
-"""Positions in an instruction, besides the second, that hold a column."""
+    def _renumbered(self, by_column: dict[int, T]) -> dict[int, T]:
+        return {int(self._moved[index]): found for index, found in by_column.items()}
 
 
 def _prepared_type(column: Column, prepared: dict[int, PreparedColumn]) -> pa.DataType:

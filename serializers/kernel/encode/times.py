@@ -9,12 +9,13 @@ from typing import Final
 
 import numpy as np
 
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.decode.text import civil_from_days, days_from_civil
-from state_processor.serializers.kernel.encode import ops
 from state_processor.serializers.kernel.encode.access import copy, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA
 from state_processor.serializers.kernel.memory import load_i32, load_i64, store_be_i16, store_be_i32, store_be_i64
+from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, CODE, COUNTS, INSTANT_TEXT, LOCAL_TEXT, A, B, C, Op
 
 _MIN_I64: Final = -(2**63)
 _MIN_I32: Final = -(2**31)
@@ -176,97 +177,101 @@ def _put_clock(nanos, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_null(op, out, pos):  # type: ignore[no-untyped-def]
-    if op == ops.LOCAL_DATE or op == ops.LOCAL_DATE_TIME:
+    """Write the bytes for null: the offset after them and 0, or the status that stops the run."""
+    if op == Op.LOCAL_DATE or op == Op.LOCAL_DATE_TIME:
         store_be_i32(out, pos, _MIN_I32)
         store_be_i16(out, pos + 4, _MIN_I16)
         pos += 6
-    if op == ops.LOCAL_TIME or op == ops.LOCAL_DATE_TIME:
+    if op == Op.LOCAL_TIME or op == Op.LOCAL_DATE_TIME:
         out[pos] = 0x80
         store_be_i16(out, pos + 1, _MIN_I16)
         store_be_i32(out, pos + 3, _MIN_I32)
         pos += 7
-    if op == ops.LOCAL_DATE or op == ops.LOCAL_TIME or op == ops.LOCAL_DATE_TIME:
-        return pos
-    store_be_i64(out, pos, _MIN_I64)
-    if op == ops.INSTANT or op == ops.SQL_TIMESTAMP:
-        store_be_i32(out, pos + 8, _MIN_I32 if op == ops.INSTANT else 0)
-        return pos + 12
-    return pos + 8
+    if op == Op.LOCAL_DATE or op == Op.LOCAL_TIME or op == Op.LOCAL_DATE_TIME:
+        return pos, outcomes.OK
+    if op == Op.INSTANT or op == Op.SQL_TIMESTAMP:
+        store_be_i64(out, pos, _MIN_I64)
+        store_be_i32(out, pos + 8, _MIN_I32 if op == Op.INSTANT else 0)
+        return pos + 12, outcomes.OK
+    if op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME:
+        store_be_i64(out, pos, _MIN_I64)
+        return pos + 8, outcomes.OK
+    return pos, outcomes.UNKNOWN_INSTRUCTION
 
 
 @kernel
 def _put_moment(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
     """A point in time: the offset after it and 0, or the status that stops the run."""
-    if op == ops.INSTANT:
+    if op == Op.INSTANT:
         store_be_i64(out, pos, seconds)
         store_be_i32(out, pos + 8, nano)
-        return pos + 12, ops.OK
+        return pos + 12, outcomes.OK
+    if op != Op.SQL_TIMESTAMP and op != Op.DATE_MS and op != Op.MILLIS:
+        return pos, outcomes.UNKNOWN_INSTRUCTION
     if not _fits_millis(seconds, nano):
-        return pos, ops.OUT_OF_RANGE
+        return pos, outcomes.OUT_OF_RANGE
     store_be_i64(out, pos, seconds * 1000 + nano // 1000000)
-    if op == ops.SQL_TIMESTAMP:
+    if op == Op.SQL_TIMESTAMP:
         store_be_i32(out, pos + 8, nano)
-        return pos + 12, ops.OK
-    return pos + 8, ops.LOST_DIGITS if nano % 1000000 else ops.OK
+        return pos + 12, outcomes.OK
+    return pos + 8, outcomes.LOST_DIGITS if nano % 1000000 else outcomes.OK
 
 
 @kernel
 def _from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
-    if op == ops.LOCAL_DATE or op == ops.SQL_DATE:
+    if op == Op.LOCAL_DATE or op == Op.SQL_DATE:
         at, days = parse_date(text, begin, end, _MOST_YEARS)
         if at != end:
-            return pos, ops.BAD_TIME
-        if op == ops.LOCAL_DATE:
-            return _put_date(days, out, pos), ops.OK
+            return pos, outcomes.BAD_TIME
+        if op == Op.LOCAL_DATE:
+            return _put_date(days, out, pos), outcomes.OK
         if days > _MOST_MS_DAY or days < -_MOST_MS_DAY:
-            return pos, ops.OUT_OF_RANGE
+            return pos, outcomes.OUT_OF_RANGE
         store_be_i64(out, pos, days * _DAY_MS)
-        return pos + 8, ops.OK
-    if op == ops.LOCAL_TIME or op == ops.SQL_TIME:
+        return pos + 8, outcomes.OK
+    if op == Op.LOCAL_TIME or op == Op.SQL_TIME:
         nanos = parse_clock(text, begin, end)
         if nanos < 0:
-            return pos, ops.BAD_TIME
-        if op == ops.LOCAL_TIME:
-            return _put_clock(nanos, out, pos), ops.OK
+            return pos, outcomes.BAD_TIME
+        if op == Op.LOCAL_TIME:
+            return _put_clock(nanos, out, pos), outcomes.OK
         store_be_i64(out, pos, nanos // 1000000)
-        return pos + 8, ops.LOST_DIGITS if nanos % 1000000 else ops.OK
-    if op == ops.LOCAL_DATE_TIME:
+        return pos + 8, outcomes.LOST_DIGITS if nanos % 1000000 else outcomes.OK
+    if op == Op.LOCAL_DATE_TIME:
         days, nanos = parse_local(text, begin, end)
         if nanos < 0:
-            return pos, ops.BAD_TIME
-        return _put_clock(nanos, out, _put_date(days, out, pos)), ops.OK
+            return pos, outcomes.BAD_TIME
+        return _put_clock(nanos, out, _put_date(days, out, pos)), outcomes.OK
+    if op != Op.INSTANT and op != Op.SQL_TIMESTAMP and op != Op.DATE_MS and op != Op.MILLIS:
+        return pos, outcomes.UNKNOWN_INSTRUCTION
     seconds, nano = parse_instant(text, begin, end)
     if nano < 0:
-        return pos, ops.BAD_TIME
+        return pos, outcomes.BAD_TIME
     return _put_moment(op, seconds, nano, out, pos)
 
 
 @kernel
 def put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
     """A date or time from days, microseconds or text: the offset after it and 0, or the status that stops the run."""
-    op = prog[pc, 0]
-    textual = False
-    if op == ops.TEXT_TIME:
-        textual = True
-        op = prog[pc, 3]
+    op = prog[pc, CODE]
     if null:
-        if op != ops.MILLIS:
-            return _put_null(op, out, pos), ops.OK
-        if prog[pc, 2] < 0:
-            return pos, ops.NULL_VALUE
-        return copy(consts, prog[pc, 2], prog[pc, 2] + 8, out, pos), ops.OK
-    if textual:
+        if op != Op.MILLIS:
+            return _put_null(op, out, pos)
+        if prog[pc, A] < 0:
+            return pos, outcomes.NULL_VALUE
+        return copy(consts, prog[pc, A], prog[pc, A] + 8, out, pos), outcomes.OK
+    if prog[pc, B]:
         begin, end = text_at(arena, cols, col, slot)
         return _from_text(op, arena, begin, end, out, pos)
-    if op == ops.LOCAL_DATE:
-        return _put_date(load_i32(arena, cols[col, DATA] + 4 * slot), out, pos), ops.OK
-    if op == ops.SQL_DATE:
+    if op == Op.LOCAL_DATE:
+        return _put_date(load_i32(arena, cols[col, DATA] + 4 * slot), out, pos), outcomes.OK
+    if op == Op.SQL_DATE:
         store_be_i64(out, pos, load_i32(arena, cols[col, DATA] + 4 * slot) * _DAY_MS)
-        return pos + 8, ops.OK
+        return pos + 8, outcomes.OK
     micros = load_i64(arena, cols[col, DATA] + 8 * slot)
-    if op == ops.LOCAL_DATE_TIME:
+    if op == Op.LOCAL_DATE_TIME:
         days = micros // _DAY_US
-        return _put_clock((micros - days * _DAY_US) * 1000, out, _put_date(days, out, pos)), ops.OK
+        return _put_clock((micros - days * _DAY_US) * 1000, out, _put_date(days, out, pos)), outcomes.OK
     seconds = micros // 1000000
     return _put_moment(op, seconds, (micros - seconds * 1000000) * 1000, out, pos)
 
@@ -274,14 +279,14 @@ def put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # t
 @kernel
 def put_timestamp(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """A timestamp of Flink SQL outside of binary rows: the offset after it and 0, or the status that stops the run."""
-    millis, nano, status = millis_of(arena, cols, col, slot, prog[pc, 3] != 0)
-    if status != ops.OK:
+    millis, nano, status = millis_of(arena, cols, col, slot, prog[pc, B] != 0)
+    if status != outcomes.OK:
         return pos, status
     store_be_i64(out, pos, millis)
-    if prog[pc, 2]:
-        return pos + 8, ops.LOST_DIGITS if nano else ops.OK
+    if prog[pc, A]:
+        return pos + 8, outcomes.LOST_DIGITS if nano else outcomes.OK
     store_be_i32(out, pos + 8, nano)
-    return pos + 12, ops.OK
+    return pos + 12, outcomes.OK
 
 
 @kernel
@@ -290,24 +295,24 @@ def millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
     if not textual:
         micros = load_i64(arena, cols[col, DATA] + 8 * slot)
         millis = micros // 1000
-        return millis, (micros - millis * 1000) * 1000, ops.OK
+        return millis, (micros - millis * 1000) * 1000, outcomes.OK
     begin, end = text_at(arena, cols, col, slot)
     seconds, nano = parse_moment(arena, begin, end)
     if nano < 0:
-        return seconds, nano, ops.BAD_TIME
+        return seconds, nano, outcomes.BAD_TIME
     if not _fits_millis(seconds, nano):
-        return seconds, nano, ops.OUT_OF_RANGE
-    return seconds * 1000 + nano // 1000000, nano % 1000000, ops.OK
+        return seconds, nano, outcomes.OUT_OF_RANGE
+    return seconds * 1000 + nano // 1000000, nano % 1000000, outcomes.OK
 
 
 @kernel
 def put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """A count of days or of parts of a second (Avro): the offset after it and 0, or the status that stops the run."""
-    units, size, form = prog[pc, 2], prog[pc, 3], prog[pc, 4]
+    units, size, form = prog[pc, A], prog[pc, B], prog[pc, C]
     seconds = np.int64(0)
     nano = np.int64(0)
     value = np.int64(0)
-    if form == ops.COUNTS:
+    if form == COUNTS:
         if units == 0:
             value = np.int64(load_i32(arena, cols[col, DATA] + 4 * slot))
         else:
@@ -316,13 +321,13 @@ def put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-un
             nano = (micros - seconds * 1000000) * 1000
     else:
         begin, end = text_at(arena, cols, col, slot)
-        if form == ops.INSTANT_TEXT:
+        if form == INSTANT_TEXT:
             seconds, nano = parse_instant(arena, begin, end)
-        elif form == ops.CLOCK_TEXT:
+        elif form == CLOCK_TEXT:
             nanos = parse_clock(arena, begin, end)
             seconds = nanos // _NANOS
             nano = _WRONG if nanos < 0 else nanos % _NANOS
-        elif form == ops.LOCAL_TEXT:
+        elif form == LOCAL_TEXT:
             days, nanos = parse_local(arena, begin, end)
             seconds = days * _DAY + nanos // _NANOS
             nano = _WRONG if nanos < 0 else nanos % _NANOS
@@ -330,19 +335,19 @@ def put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-un
             at, value = parse_date(arena, begin, end, _MOST_YEARS)
             nano = np.int64(0) if at == end else _WRONG
         if nano < 0:
-            return pos, ops.BAD_TIME
+            return pos, outcomes.BAD_TIME
     if units:
         most = 0x7FFFFFFFFFFFFFFF // units - 1
         if seconds > most or seconds < -most:
-            return pos, ops.OUT_OF_RANGE
+            return pos, outcomes.OUT_OF_RANGE
         part = _NANOS // units
         if nano % part:
-            return pos, ops.LOST_DIGITS
+            return pos, outcomes.LOST_DIGITS
         value = seconds * units + nano // part
     if size == 8:
         store_be_i64(out, pos, value)
     else:
         if value > 0x7FFFFFFF or value < _MIN_I32:
-            return pos, ops.OUT_OF_RANGE
+            return pos, outcomes.OUT_OF_RANGE
         store_be_i32(out, pos, value)
-    return pos + size, ops.OK
+    return pos + size, outcomes.OK

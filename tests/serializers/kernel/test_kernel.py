@@ -49,9 +49,9 @@ from state_processor.serializers.core.temporal import (
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.columns import DISCARD
-from state_processor.serializers.kernel.decode import ops
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.opcodes import Op
 
 PLAIN, TEXT = DecodeOptions(), DecodeOptions(nanos="string", row_kind=True)
 INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
@@ -68,7 +68,7 @@ def back_to_back(
     """The batches of values that lie one after the other, and the decoder after them."""
     builder = DecodeBuilder(pa.schema([("value", serializer.arrow_type(PLAIN))]), PLAIN)
     serializer.emit(builder, builder.column("value"))
-    builder.op(ops.ROW_END)
+    builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build(), batch_rows, batch_bytes)
     batches = list(decoder.rows(as_array(b"".join(payloads)), 0, len(payloads), here))
     return [*batches, *decoder.finish()], decoder
@@ -121,7 +121,7 @@ def test_a_column_that_was_empty_for_thousands_of_batches_can_still_grow() -> No
 def test_several_blocks_go_into_one_batch() -> None:
     builder = DecodeBuilder(pa.schema([("value", pa.int64())]), PLAIN)
     LONG.emit(builder, builder.column("value"))
-    builder.op(ops.ROW_END)
+    builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build(), batch_rows=4)
     batches = []
     for block in ([0, 1, 2], [], [3], [4, 5, 6, 7, 8]):
@@ -140,14 +140,14 @@ def test_batches_outlive_the_decoder() -> None:
 
 def test_parts_of_entries_and_their_numbers() -> None:
     builder = DecodeBuilder(pa.schema([("value", pa.string()), ("key", pa.int64()), ("group", pa.int64())]), PLAIN)
-    builder.op(ops.SEEK, DISCARD, 0)
+    builder.op(Op.SEEK, part=0)
     LONG.emit(builder, builder.column("key"))
-    builder.op(ops.END)
-    builder.op(ops.SEEK, DISCARD, 1)
+    builder.op(Op.END)
+    builder.op(Op.SEEK, part=1)
     STRING.emit(builder, builder.column("value"))
-    builder.op(ops.END)
-    builder.op(ops.ENTRY, builder.column("group"), 4)
-    builder.op(ops.ROW_END)
+    builder.op(Op.END)
+    builder.op(Op.ENTRY, builder.column("group"), field=4)
+    builder.op(Op.ROW_END)
     data = b"??" + LONG.serialize(5) + STRING.serialize("five") + LONG.serialize(6) + STRING.serialize(None)
     entries = np.array([[2, 10, 10, 15, 77], [15, 23, 23, 24, 78]], dtype=np.int64)
     decoder = ColumnDecoder(builder.build())
@@ -169,7 +169,7 @@ def test_columns_that_are_not_wanted_are_stepped_over() -> None:
     LONG.emit(builder, DISCARD)
     serializer.fields[1].emit(builder, DISCARD)
     STRING.emit(builder, builder.column("last"))
-    builder.op(ops.ROW_END)
+    builder.op(Op.ROW_END)
     decoder = ColumnDecoder(builder.build())
     list(decoder.rows(as_array(payload * 3), 0, 3, here))
     assert [b.to_pylist() for b in decoder.finish()] == [[{"last": "end"}] * 3]
