@@ -9,35 +9,30 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from os import PathLike, fspath
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
 from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.metadata.discovery import list_snapshots
-from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND, StateReader
 from state_processor.backends.read.state_listing import find_operator
-from state_processor.declared_types import DeclaredTypes
 from state_processor.identifier import OperatorIdentifier
-from state_processor.kryo_inference import kryo_types
-from state_processor.options import SourceOptions, read_options
-from state_processor.portable_registrations import import_serializers
-from state_processor.read.projection import Projection, overridden
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.keywords import takes_options
+from state_processor.options.source import SourceOptions
+from state_processor.options.table import SnapshotOptions, StateSnapshotOptions, TimerSnapshotOptions
+from state_processor.read.projection import Projection
+from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sources import find_reader
-from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError
-from state_processor.serializers.evolution.resolution import PortableType
 
 Path: TypeAlias = str | PathLike[str]
-ArrowSchema: TypeAlias = pa.Schema | TypeSerializer | Mapping[str, pa.DataType | TypeSerializer]
 
 SNAPSHOTS_SCHEMA: Final = pa.schema(
     [
@@ -53,6 +48,7 @@ SNAPSHOTS_SCHEMA: Final = pa.schema(
 _RENAMED: Final = {"size": "size_in_bytes"}
 
 
+@takes_options
 def read_state(
     path: Path,
     uid: str | OperatorIdentifier,
@@ -60,19 +56,7 @@ def read_state(
     *,
     kind: str | None = None,
     schema: ArrowSchema | None = None,
-    flatten: bool = True,
-    metadata: bool = False,
-    keys: Sequence[Any] | None = None,
-    nanos: str = "error",
-    row_kind: bool = False,
-    ttl: str | timedelta | None = None,
-    as_of: str | int | datetime | None = None,
-    types: DeclaredTypes | None = None,
-    infer_kryo: bool = False,
-    undescribed: str = "error",
-    path_mapping: Mapping[str, str] | None = None,
-    scratch: Path | None = None,
-    serializers: Sequence[str] = (),
+    **options: Unpack[StateSnapshotOptions],
 ) -> Iterator[pa.RecordBatch]:
     """Read a state of any kind: keyed, window, list, union, broadcast, timers.
 
@@ -85,83 +69,38 @@ def read_state(
     state
         Name of the state; ``None`` reads all keyed states of the operator, one row per key and one column per state.
     kind
-        What the state has to be: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``; ``None`` for any.
+        The expected kind of the state: ``KEYED``, ``TIMER``, ``OPERATOR_LIST``, ``UNION_LIST``, ``BROADCAST``; ``None`` for any.
         ``RAW_KEYED`` and ``RAW_OPERATOR`` read what the operator wrote itself; see :func:`read_raw_state`.
     schema
         Columns to deliver, in this order and with these types, or a mapping of column names to types to change only those.
         A type of :class:`~state_processor.Types`, for a column or as the schema itself for the value, is one that the state is
-        restored in by Flink's rules: fields that are gone are left out, new ones have Java's default value (0, false, null),
-        Avro goes by the reader's schema.
-    flatten
-        Lists and maps as a row per element (``list_index``, ``list_value``; ``map_key``, ``map_value``), or one row per key.
-    metadata
-        Adds ``_key_group``, ``_subtask`` and ``_last_access`` (time of the last access, of states with TTL).
-    keys
-        Read only these keys; only the key groups that hold them are opened.
-    nanos
-        What to do with nanoseconds, which microseconds can't hold: ``error``, ``truncate`` or ``string``.
-    row_kind
-        Gives rows (``Row``, ``RowData``) a first field ``row_kind``.
-    ttl, as_of
-        Leave out values that were not accessed for ``ttl`` (``timedelta`` or ISO-8601, ``PT1H``) at the time ``as_of``
-        (``datetime``, ISO text, or epoch milliseconds).
-    types
-        Types of what collections hold that Kryo wrote, which snapshots do not tell, by path: the column, then the names of
-        fields, ``element`` in lists, ``key`` and ``value`` in maps (``{"value.counters": Types.MAP(Types.STRING(),
-        Types.LONG())}``). Such a part is an array or a map then, and text with JSON without. Types may be text:
-        ``"MAP<STRING,LONG>"``.
-    undescribed
-        What to do with values of a POJO's subclass that the snapshot does not describe: ``error``, or ``bytes``, where the format
-        tells where they end (values and map values in canonical savepoints and embedded stores). The column then has a first
-        field ``_class`` and a last one ``_bytes``: such a value has these two and no others. Decoding is slower.
-    infer_kryo
-        Looks for these types in the values, which are all read once more for it: what is declared as ``List``, ``Set``,
-        ``Collection`` or ``Map`` and holds objects of one class of the JDK only.
-    path_mapping
-        Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
-    scratch
-        Directory for copies of files that RocksDB has to find on this machine (remote ones, and parts of merged files), by
-        default ``STATE_PROCESSOR_SCRATCH`` or the system's directory for temporary files.
-    serializers
-        Modules to import first, which register serializers of your own.
+        restored in by Flink's rules: removed fields are left out, new ones have Java's default value (0, false, null), Avro
+        records are resolved to the reader's schema.
+    **options
+        See :class:`~state_processor.options.table.StateSnapshotOptions`.
 
     Returns
     -------
     Iterator[pyarrow.RecordBatch]
-        Batches of one schema; one empty batch at least, so that the schema is known.
+        Batches of one schema; at least one, which may be empty.
 
     Raises
     ------
     NotASnapshotError, CorruptSnapshotError, MissingFileError
-        The path is no snapshot, or it is damaged.
+        The path is not a snapshot, or the snapshot is damaged.
     NotFoundError
         There is no such operator or state.
     StateMigrationError
         Flink would not restore the state in a type of ``schema``; the message names the field and both types.
     OptionError
-        An argument makes no sense.
+        An argument has an unexpected value.
     """
-    import_serializers(serializers)
+    snapshot = SnapshotAccess.among(options).open(path)
     evolving, schema = evolving_types(schema)
-    identifier = OperatorIdentifier.of(uid)
-    declared = kryo_types(lambda: _open(path, path_mapping), identifier, state, types, infer_kryo)
-    reading = read_options(
-        flatten=flatten, metadata=metadata, keys=keys, nanos=nanos, row_kind=row_kind, ttl=ttl, as_of=as_of,
-        types={**evolving, **declared}, undescribed=undescribed,
-    )  # fmt: skip
-    options = SourceOptions(
-        path=fspath(path),
-        operator=identifier,
-        state=state,
-        kind=kind,
-        read=reading,
-        path_mapping=dict(path_mapping or {}),
-        serializers=tuple(serializers),
-        scratch=None if scratch is None else fspath(scratch),
-    )
-    reader = find_reader(options)
-    wanted = reader.schema if schema is None else arrow_schema(schema, reader.schema)
-    return _batches(reader, Projection(reader.schema, wanted))
+    values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
+    reader = find_reader(SourceOptions.of(fspath(path), values), snapshot)
+    delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
+    return _batches(reader, Projection(reader.schema, delivered))
 
 
 def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordBatch]:
@@ -174,90 +113,61 @@ def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordB
         yield pa.RecordBatch.from_pylist([], projection.schema)
 
 
-def evolving_types(schema: Any) -> tuple[dict[str, PortableType], Any]:
-    """The columns that a schema wants in types of Flink, and the schema without them."""
-    if isinstance(schema, TypeSerializer):
-        return {"value": PortableType.of(schema)}, None
-    if not isinstance(schema, Mapping):
-        return {}, schema
-    types = {name: PortableType.of(t) for name, t in schema.items() if isinstance(t, TypeSerializer)}
-    return types, {name: t for name, t in schema.items() if name not in types}
-
-
-def arrow_schema(schema: pa.Schema | Mapping[str, pa.DataType], given: pa.Schema) -> pa.Schema:
-    """The schema to deliver from what a user passes as ``schema``.
-
-    Raises
-    ------
-    OptionError
-        If it is neither a schema nor a mapping of names to types, or names a column that is not there.
-    """
-    if isinstance(schema, pa.Schema):
-        return schema
-    if not isinstance(schema, Mapping):
-        raise OptionError(f"schema={schema!r}: a pyarrow.Schema, or a mapping of column names to types, is wanted")
-    for name, data_type in schema.items():
-        if not isinstance(data_type, pa.DataType):
-            raise OptionError(f"schema: the type of {name!r} is {data_type!r}; a type of Types or of pyarrow is wanted")
-    return overridden(given, dict(schema))
-
-
+@takes_options
 def read_timers(
-    path: Path,
-    uid: str | OperatorIdentifier,
-    *,
-    metadata: bool = False,
-    keys: Sequence[Any] | None = None,
-    path_mapping: Mapping[str, str] | None = None,
-    scratch: Path | None = None,
+    path: Path, uid: str | OperatorIdentifier, **options: Unpack[TimerSnapshotOptions]
 ) -> Iterator[pa.RecordBatch]:
     """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp`` (ms), ``domain``, ``service``.
 
     Parameters and errors are those of :func:`read_state`.
     """
-    return read_state(path, uid, kind=TIMER_KIND, metadata=metadata, keys=keys, path_mapping=path_mapping, scratch=scratch)
+    return read_state(path, uid, kind=TIMER_KIND, **options)
 
 
+@takes_options
 def read_raw_state(
-    path: Path,
-    uid: str | OperatorIdentifier,
-    kind: str = RAW_KEYED,
-    *,
-    path_mapping: Mapping[str, str] | None = None,
+    path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[SnapshotOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """Read raw state, which an operator wrote itself in a format of its own, as bytes.
+    """Read raw state, which an operator wrote itself in its own format, as bytes.
 
     Parameters
     ----------
+    path, uid
+        As for :func:`read_state`.
     kind
         ``RAW_KEYED`` gives ``subtask``, ``key_group`` and ``value``; ``RAW_OPERATOR`` gives ``subtask``, ``partition`` (the
         number of the partition that the operator started) and ``value``.
+    **options
+        See :class:`~state_processor.options.table.SnapshotOptions`.
 
-    Other parameters and errors are those of :func:`read_state`. Timers that Flink keeps in raw keyed state are no raw state
-    here: :func:`read_timers` reads them.
+    Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. Errors are those of
+    :func:`read_state`.
     """
-    return read_state(path, uid, kind=kind, path_mapping=path_mapping)
+    return read_state(path, uid, kind=kind, **options)
 
 
+@takes_options
 def read_channel_state(
     path: Path,
     uid: str | OperatorIdentifier | None = None,
     *,
     raw: bool = False,
-    path_mapping: Mapping[str, str] | None = None,
+    **options: Unpack[SnapshotOptions],
 ) -> pa.Table:
-    """The in-flight data of an unaligned checkpoint: what waited in network buffers, a row per channel.
+    """Read the in-flight data of an unaligned checkpoint: the contents of network buffers, a row per channel.
 
-    Its records belong to the edges between operators, whose types no snapshot holds, so they are counted and not decoded.
+    The records belong to the edges between operators, whose types snapshots do not record, so they are counted and not decoded.
 
     Parameters
     ----------
-    path, path_mapping
+    path
         As for :func:`read_state`.
     uid
         One operator; ``None`` for all.
     raw
         Adds ``buffers``: the bytes of each buffer, in the order in which they were sent.
+    **options
+        See :class:`~state_processor.options.table.SnapshotOptions`.
 
     Returns
     -------
@@ -273,35 +183,34 @@ def read_channel_state(
     CorruptSnapshotError, MissingFileError
         The buffers can't be read.
     """
-    snapshot = _open(path, path_mapping)
+    snapshot = SnapshotAccess.of(**options).open(path)
     if uid is None:
         return channel_table(snapshot, snapshot.metadata.operators, raw=raw)
     identifier = OperatorIdentifier.of(uid)
     return channel_table(snapshot, [find_operator(snapshot, identifier.uid, identifier.uid_hash)], raw=raw)
 
 
+@takes_options
 def read_source_splits(
-    path: Path,
-    uid: str | OperatorIdentifier,
-    connector: str | None = None,
-    *,
-    path_mapping: Mapping[str, str] | None = None,
+    path: Path, uid: str | OperatorIdentifier, connector: str | None = None, **options: Unpack[SnapshotOptions]
 ) -> pa.Table:
-    """Read the splits of a source: what its readers work on, and what its enumerator still has.
+    """Read the splits of a source: those assigned to its readers, and those that its enumerator still has.
 
     Parameters
     ----------
-    path, uid, path_mapping
+    path, uid
         As for :func:`read_state`.
     connector
         ``sequence`` (also generated data), ``kafka``, ``file``, ``hybrid``, ``kafka-consumer`` (the ``FlinkKafkaConsumer`` of
-        older versions), ``raw`` for bytes. A snapshot does not name the connector; by default it is the one whose format all
-        bytes have, and ``raw`` where none does.
+        older versions), ``raw`` for bytes. Snapshots do not record the connector; by default it is the one whose format all
+        bytes have, and ``raw`` if there is none.
+    **options
+        See :class:`~state_processor.options.table.SnapshotOptions`.
 
     Returns
     -------
     pyarrow.Table
-        A row per split: ``subtask`` (null where no reader has it), ``split_id``, the connector's columns, ``assignment``,
+        A row per split: ``subtask`` (null for a split without a reader), ``split_id``, the connector's columns, ``assignment``,
         ``version`` and ``raw`` (the split's bytes and the version of their format).
 
         ============== ============================================================================================
@@ -319,38 +228,40 @@ def read_source_splits(
     Raises
     ------
     NotFoundError
-        There is no such operator, or it is no source with state.
+        There is no such operator, or it is not a source with state.
     OptionError
         There is no such connector, or the bytes fit several, of which one has to be named.
     CorruptSnapshotError
-        The bytes are not those of the connector that was named.
+        The bytes are not those of the connector.
     """
-    snapshot, identifier = _open(path, path_mapping), OperatorIdentifier.of(uid)
+    snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     return splits_of_source(snapshot, find_operator(snapshot, identifier.uid, identifier.uid_hash), connector)
 
 
-def operators(path: Path, *, path_mapping: Mapping[str, str] | None = None) -> pa.Table:
-    """The operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
-    return catalog.operators(_open(path, path_mapping))
+@takes_options
+def operators(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
+    """Return the operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
+    return catalog.operators(SnapshotAccess.of(**options).open(path))
 
 
-def states(path: Path, *, path_mapping: Mapping[str, str] | None = None, serializers: Sequence[str] = ()) -> pa.Table:
-    """The states of all operators: names, kinds, types, and the schemas in which they are read."""
-    import_serializers(serializers)
-    return catalog.states(_open(path, path_mapping))
+@takes_options
+def states(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
+    """Return the states of all operators: names, kinds, types, and the schemas in which they are read."""
+    return catalog.states(SnapshotAccess.of(**options).open(path))
 
 
-def handles(path: Path, *, path_mapping: Mapping[str, str] | None = None) -> pa.Table:
-    """The files, parts of files and inline bytes that a snapshot consists of."""
-    return catalog.handles(_open(path, path_mapping))
+@takes_options
+def handles(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
+    """Return the files, parts of files and inline bytes that a snapshot consists of."""
+    return catalog.handles(SnapshotAccess.of(**options).open(path))
 
 
 def snapshots(directory: Path) -> pa.Table:
-    """The savepoints and checkpoints in a directory and up to four levels below it.
+    """Return the savepoints and checkpoints in a directory and up to four levels below it.
 
-    ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (where the path tells), ``checkpoint_id``, ``time`` (when
-    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete`` (whether
-    ``_metadata``, which Flink writes last, is there and can be read).
+    ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (if it is in the path), ``checkpoint_id``, ``time`` (when
+    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete`` (true if
+    ``_metadata``, which Flink writes last, exists and can be read).
 
     Raises
     ------
@@ -359,7 +270,3 @@ def snapshots(directory: Path) -> pa.Table:
     """
     rows = [{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in list_snapshots(directory)]
     return pa.Table.from_pylist(rows, SNAPSHOTS_SCHEMA)
-
-
-def _open(path: Path, path_mapping: Mapping[str, str] | None) -> Snapshot:
-    return open_snapshot(path, path_mapping)

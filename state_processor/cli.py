@@ -1,4 +1,4 @@
-"""``state-processor``: look into savepoints and checkpoints from the command line, without Spark."""
+"""The command ``state-processor``, which shows savepoints and checkpoints without Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from state_processor import arrow
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 BAD_INPUT: Final = 2
@@ -43,7 +44,7 @@ _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, or 2 for input that makes no sense."""
+    """Run a command; the exit code is 0, or 2 for invalid input."""
     options = _parser().parse_args(arguments)
     try:
         options.run(options)
@@ -51,13 +52,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StateProcessorError as error:
         print(f"state-processor: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_INPUT
-    except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
+    except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="state-processor", description="Look into Flink savepoints and checkpoints.")
+    parser = argparse.ArgumentParser(prog="state-processor", description="Show Flink savepoints and checkpoints.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     command = partial(_command, commands)
 
@@ -86,9 +87,7 @@ def _command(commands: Any, name: str, run: Any, text: str) -> argparse.Argument
     command: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Show the {text}.")
     command.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     command.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
-    command.add_argument(
-        "--map", action="append", default=[], metavar="OLD=NEW", help="where files recorded under OLD are now; may be repeated"
-    )
+    add_flags(command)
     command.set_defaults(run=run)
     return command
 
@@ -100,17 +99,9 @@ def _positive(text: str) -> int:
     return number
 
 
-def _path_mapping(options: argparse.Namespace) -> dict[str, str]:
-    mapping = dict(pair.partition("=")[::2] for pair in options.map)
-    for old, new in mapping.items():
-        if not old or not new:
-            raise OptionError(f"--map {old}={new}: OLD=NEW is wanted, two prefixes of paths")
-    return mapping
-
-
 def _inspect(options: argparse.Namespace) -> None:
     read = arrow.handles if options.files else arrow.operators
-    table = read(options.path, path_mapping=_path_mapping(options))
+    table = read(options.path, **flag_values(options))
     if options.json:
         _print_json(table.to_pylist())
         return
@@ -128,7 +119,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 
 def _states(options: argparse.Namespace) -> None:
-    rows = arrow.states(options.path, path_mapping=_path_mapping(options)).to_pylist()
+    rows = arrow.states(options.path, **flag_values(options)).to_pylist()
     if options.json:
         _print_json(rows)
         return
@@ -155,7 +146,7 @@ def _list(options: argparse.Namespace) -> None:
     ]
     _print_table(
         ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"], shown, _UNBOUNDED
-    )  # paths are there to be copied
+    )  # paths are for copying
 
 
 def _show(options: argparse.Namespace) -> None:
@@ -169,7 +160,7 @@ def _show(options: argparse.Namespace) -> None:
         metadata=options.metadata,
         keys=_keys(options),
         nanos="string",
-        path_mapping=_path_mapping(options),
+        **flag_values(options),
     )
     first = next(batches)
     rows = _rows(first, batches)
@@ -183,10 +174,10 @@ def _show(options: argparse.Namespace) -> None:
 
 
 def _keys(options: argparse.Namespace) -> list[Any] | None:
-    """The keys to look for: text where the operator's keys are text, else what JSON makes of it."""
+    """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
     if not options.key:
         return None
-    table = arrow.states(options.path, path_mapping=_path_mapping(options))
+    table = arrow.states(options.path, **flag_values(options))
     wanted = OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
     types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
     return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]
@@ -210,7 +201,7 @@ def _with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled(columns: Iterable[str], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The columns in which some row has a value."""
+    """Return the columns in which some row has a value."""
     return [c for c in columns if not rows or any(row.get(c) not in (None, "", False) for row in rows)]
 
 

@@ -1,4 +1,4 @@
-"""Which Java types parts that Kryo wrote have: those that the user declares, and those that the values tell."""
+"""Java types of parts that Kryo wrote: declared by the user, or inferred from values."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ def kryo_types(
     Parameters
     ----------
     snapshot
-        Opens the snapshot, where values have to be looked through.
+        Opens the snapshot; called only to infer types.
     identifier, state
-        What is read; all keyed states side by side where no state is named.
+        The state; without a name all keyed states side by side.
     declared
-        Types that the user names; they go before those of the values.
+        Types that the user declares; they have precedence over inferred ones.
     infer
-        Whether to look through the values.
+        True to infer types from the values, which are read for it.
 
     Raises
     ------
     OptionError
-        If a declared type is none.
+        If a declared type is not a type.
     """
     named = java_types_by_path(declared)
-    return (_inferred(snapshot(), identifier, state) if infer else {}) | named
+    return (inferred_kryo_types(snapshot(), identifier, state) if infer else {}) | named
 
 
-def _inferred(snapshot: Snapshot, identifier: OperatorIdentifier, name: str | None) -> dict[str, JavaType]:
+def inferred_kryo_types(snapshot: Snapshot, identifier: OperatorIdentifier, name: str | None) -> dict[str, JavaType]:
+    """Return the Java types by path that the values of a state have, or those of all keyed states side by side."""
     operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
     if name is not None:
         return inferred_java_types(snapshot, operator, name)
@@ -63,7 +64,7 @@ def _is_beside_others(state: StateDescription) -> bool:
 
 
 def _of_operator(state: str, path: str) -> str:
-    """The path of a state's part where its column is one of many."""
+    """Return the path of a part of a state if the state is one of several columns."""
     column, dot, rest = path.partition(".")
     whole = _WHOLE.get(column, column) + dot + rest
     return state + whole.removeprefix("value") if whole.startswith("value") else whole

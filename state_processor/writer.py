@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Final
+from typing import Final, Unpack
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from state_processor.backends.connectors.source_splits import READER_STATE, sour
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.backends.files.storage import Location
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE, WINDOW
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
@@ -33,6 +33,9 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
 from state_processor.kryo_inference import kryo_types
 from state_processor.migration_report import MigrationReport
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.keywords import takes_options
+from state_processor.options.table import SnapshotOptions, WorkerOptions
 from state_processor.portable_registrations import import_serializers
 from state_processor.reader import SavepointReader
 from state_processor.same_keys import check_comparable, identity, quoted
@@ -100,15 +103,14 @@ class SavepointWriter:
         snapshot: Snapshot | None,
         max_parallelism: int,
         flink_version: str | None,
-        serializers: tuple[str, ...],
-        path_mapping: Mapping[str, str] | None = None,
+        access: SnapshotAccess,
     ) -> None:
-        self._path_mapping = path_mapping
+        self._access = access
         self._spark = spark
         self._snapshot = snapshot
         self._max_parallelism = max_parallelism
         self._flink_version = flink_version
-        self._serializers = serializers
+        self._serializers = access.serializers
         self._migrated_to: str | None = None
         self._drafts: dict[str, OperatorDraft] = {}
         for operator in snapshot.metadata.operators if snapshot is not None else ():
@@ -122,13 +124,13 @@ class SavepointWriter:
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._max_parallelism})", *lines])
 
     @classmethod
+    @takes_options
     def new(
         cls,
         spark: SparkSession,
         max_parallelism: int = _DEFAULT_MAX_PARALLELISM,
         flink_version: str = DEFAULT_VERSION,
-        *,
-        serializers: Sequence[str] = (),
+        **options: Unpack[WorkerOptions],
     ) -> SavepointWriter:
         """A savepoint from nothing (Flink: ``newSavepoint``).
 
@@ -142,8 +144,8 @@ class SavepointWriter:
         flink_version
             The oldest Flink to restore it: ``"1.20"``, and any from 1.13 on. Names and uids of operators are kept since 2.0
             only; what Kryo writes is for this major version only.
-        serializers
-            Modules that register serializers of your own; they are imported here and on every worker.
+        **options
+            See :class:`~state_processor.options.table.WorkerOptions`.
 
         Raises
         ------
@@ -152,18 +154,18 @@ class SavepointWriter:
         """
         check_parallelism(1, max_parallelism)
         metadata_version(flink_version)
-        import_serializers(serializers)
-        return cls(spark, None, max_parallelism, flink_version, tuple(serializers))
+        access = SnapshotAccess.of(**options)
+        import_serializers(access.serializers)
+        return cls(spark, None, max_parallelism, flink_version, access)
 
     @classmethod
+    @takes_options
     def from_existing(
         cls,
         spark: SparkSession,
         path: str | PathLike[str],
         flink_version: str | None = None,
-        *,
-        path_mapping: Mapping[str, str] | None = None,
-        serializers: Sequence[str] = (),
+        **options: Unpack[SnapshotOptions],
     ) -> SavepointWriter:
         """A savepoint that starts as a copy of another, or of a checkpoint (Flink: ``fromExistingSavepoint``).
 
@@ -172,15 +174,15 @@ class SavepointWriter:
 
         Parameters
         ----------
-        spark, serializers
-            As for :meth:`new`.
+        spark
+            The session that writes it.
         path
             Directory of the savepoint or checkpoint, or its ``_metadata``.
         flink_version
             The oldest Flink to restore the new savepoint; by default the format of the base. Going from Flink 1.x to 2.x takes
             more than that: see :meth:`migrate`.
-        path_mapping
-            Recorded prefix to present prefix, where the files of a moved checkpoint are not found by themselves.
+        **options
+            See :class:`~state_processor.options.table.SnapshotOptions`.
 
         Raises
         ------
@@ -190,10 +192,10 @@ class SavepointWriter:
             ``_metadata`` is damaged.
         """
         metadata_version(flink_version)
-        import_serializers(serializers)
-        snapshot = open_snapshot(fspath(path), path_mapping)
+        access = SnapshotAccess.of(**options)
+        snapshot = access.open(path)
         largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=_DEFAULT_MAX_PARALLELISM)
-        return cls(spark, snapshot, largest, flink_version, tuple(serializers), path_mapping)
+        return cls(spark, snapshot, largest, flink_version, access)
 
     def with_keyed_state(
         self,
@@ -663,7 +665,7 @@ class SavepointWriter:
             )
         assert self._snapshot is not None
         new = with_type(old, new_type)
-        reader = SavepointReader.read(self._spark, self._snapshot.directory, self._path_mapping, serializers=self._serializers)
+        reader = SavepointReader.read(self._spark, self._snapshot.directory, **self._access.values())
         verdict = reader.check_compatibility(draft.identifier, state, new_type)
         if verdict.is_incompatible:
             raise StateMigrationError(f"{draft.label}, state {state!r} can't become {new_type}: {verdict.reason}")

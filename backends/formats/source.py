@@ -12,7 +12,7 @@ from state_processor.backends.formats.entry_runs import EntryRun
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.column_types import WantedTypes, evolved
+from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes, evolved
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
@@ -47,7 +47,7 @@ class ScanRequest:
     options: DecodeOptions
     key_groups: h.KeyGroupRange
     keys: Keys | None = None
-    types: WantedTypes = ()
+    types: ColumnTypes = AS_WRITTEN
 
 
 class KeyedStateSource(ABC):

@@ -25,11 +25,9 @@ from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state, operator_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
-from state_processor.backends.state.column_types import UndescribedAsBytes, WantedTypes, evolved
+from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import TIMERS, StateDescription
 from state_processor.serializers.errors import NotFoundError, OptionError
-from state_processor.serializers.evolution.resolution import PortableType
-from state_processor.serializers.kryo.types import JavaType
 
 _CHUNK_BYTES: Final = 8 << 20
 
@@ -56,15 +54,11 @@ class JoinedStatesReader:
             n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
         }
 
-    def _types_of_states(self, options: ReadOptions) -> dict[str, WantedTypes]:
-        """The wanted types of each state: a column here is the value there."""
-        types: dict[str, list[tuple[str, PortableType | JavaType | UndescribedAsBytes]]] = {n: [] for n in self._columns}
+    def _types_of_states(self, options: ReadOptions) -> dict[str, tuple[TypeByPath, ...]]:
+        """Return the types by state: a column here is the value there."""
+        types: dict[str, list[TypeByPath]] = {n: [] for n in self._columns}
         known = {layouts.KEY: [*types], **{column: [n] for n, column in self._columns.items()}}
         for path, given in options.types:
-            if isinstance(given, UndescribedAsBytes):
-                for found in types.values():
-                    found.append((path, given))
-                continue
             column = next((c for c in known if path == c or path.startswith(f"{c}.")), None)
             if column is None:
                 raise OptionError(f"a type is given for the column {path!r}, which is not there: {', '.join(sorted(known))}")
@@ -104,7 +98,7 @@ class JoinedStatesReader:
             if state is None:
                 continue
             options = replace(self._options, metadata=self._metadata, types=self._types[name])
-            state = evolved(state, options.types)
+            state = evolved(state, options.column_types)
             options = with_keys_of(state, options, key_groups, self._operator.max_parallelism)
             with naming_state(name, self._operator):
                 batches = list(read_state(source, state, options, key_groups, key_bytes=True))

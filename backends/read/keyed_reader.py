@@ -48,7 +48,7 @@ class KeyedStateReader:
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
-        states = [evolved(s, options.types) for s in states]
+        states = [evolved(s, options.column_types) for s in states]
         self._state = states[0]
         self._options = options
         self._variants = tuple(dict.fromkeys(states))
@@ -88,7 +88,7 @@ class KeyedStateReader:
             state = source.describe(self._state.name)
             if state is None:
                 return
-            state = evolved(state, self._options.types)
+            state = evolved(state, self._options.column_types)
             options = with_keys_of(state, self._options, split.key_groups, self._operator.max_parallelism)
             for batch in read_state(source, state, options, split.key_groups):
                 yield self._finished(batch, split.handle.subtask)

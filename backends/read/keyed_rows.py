@@ -41,7 +41,7 @@ def read_state(
         columns.add(KEY_BYTES_COLUMN)
     keys = serialized_keys(state, options.keys) if options.keys is not None else None
     decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
-    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, keys, options.types)
+    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, keys, options.column_types)
     batches = _filter_keys(source.scan(request), keys)
     if state.kind == LIST:
         batches = (_shape_list(b, state, options) for b in batches)

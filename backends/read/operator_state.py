@@ -82,7 +82,7 @@ class OperatorStateReader:
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
-        states = [evolved(s, options.types) for s in states]
+        states = [evolved(s, options.column_types) for s in states]
         self._state = states[0]
         self._variants = tuple(dict.fromkeys(states))
         self._options = options
@@ -143,7 +143,7 @@ class OperatorStateReader:
         meta = header.state(name)
         if meta is None:
             raise CorruptSnapshotError(f"{split.context}: state {name!r} has offsets, but the file does not register it")
-        state = evolved(describe_operator_state(meta), self._options.types)
+        state = evolved(describe_operator_state(meta), self._options.column_types)
         stream = self._snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
         if state.kind == BROADCAST:

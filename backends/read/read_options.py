@@ -1,13 +1,11 @@
-"""What a user may ask for when reading a state."""
+"""Options of reading state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
-from state_processor.backends.state.column_types import WantedTypes
+from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
 from state_processor.serializers.decode_options import DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
 
@@ -28,12 +26,12 @@ class ReadOptions:
     nanos, row_kind
         See :class:`~state_processor.serializers.decode_options.DecodeOptions`.
     ttl_ms, as_of_ms
-        Hide values whose last access is ``ttl_ms`` milliseconds or more before ``as_of_ms`` (epoch milliseconds), as
+        Leave out values whose last access is ``ttl_ms`` milliseconds or more before ``as_of_ms`` (epoch milliseconds), as
         Flink's ``NeverReturnExpired`` does.
-    schema
-        Columns and types to deliver instead of those that the snapshot describes.
     types
-        Types that columns are read in by Flink's rules for state that evolves.
+        Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
+    undescribed
+        ``error``, or ``bytes`` for values of a POJO's subclasses that the snapshot does not describe.
     """
 
     flatten: bool = True
@@ -43,18 +41,23 @@ class ReadOptions:
     row_kind: bool = False
     ttl_ms: int | None = None
     as_of_ms: int | None = None
-    schema: pa.Schema | None = None
-    types: WantedTypes = ()
+    types: tuple[TypeByPath, ...] = ()
+    undescribed: Undescribed = "error"
 
     def __post_init__(self) -> None:
         if self.ttl_ms is not None and self.ttl_ms <= 0:
-            raise OptionError(f"ttl of {self.ttl_ms} ms: a positive duration is wanted")
+            raise OptionError(f"ttl of {self.ttl_ms} ms: expected a positive duration")
         if self.ttl_ms is not None and self.as_of_ms is None:
             raise OptionError("ttl needs asOf: the point in time at which values are expired or not")
 
     @property
+    def column_types(self) -> ColumnTypes:
+        """Types that columns are read in."""
+        return ColumnTypes(self.types, self.undescribed)
+
+    @property
     def decode(self) -> DecodeOptions:
-        """How values are represented; times of last access are decoded only where something needs them."""
+        """Representation of values; times of last access are decoded only if something needs them."""
         return DecodeOptions(self.nanos, self.row_kind, ttl=self.metadata or self.ttl_ms is not None)
 
     @property

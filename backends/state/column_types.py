@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
@@ -22,13 +22,21 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.undescribed import with_undescribed_classes
 
+TypeByPath = tuple[str, PortableType | JavaType]
+"""A column and the type that it is read in, or the path of a part that Kryo wrote and its Java type."""
 
-class UndescribedAsBytes(NamedTuple):
-    """In the place of a type: values of a POJO's subclasses that nothing describes are read as bytes."""
+Undescribed = Literal["error", "bytes"]
+"""How values of a POJO's subclasses are read that nothing describes."""
 
 
-WantedTypes = tuple[tuple[str, PortableType | JavaType | UndescribedAsBytes], ...]
-"""Columns and the types that they are wanted in; paths of parts that Kryo wrote, and their Java types; how to read the value."""
+class ColumnTypes(NamedTuple):
+    """Types that a state is read in, where they are not those that it was written in."""
+
+    types: tuple[TypeByPath, ...] = ()
+    undescribed: Undescribed = "error"
+
+
+AS_WRITTEN: Final = ColumnTypes()
 
 _VALUE_ROLES: Final = {"value": "value"}
 _ROLES: Final = {
@@ -43,8 +51,8 @@ _ELEMENTS: Final = {
 """Paths in whole lists and maps, and the columns that flattened ones have instead."""
 
 
-def evolved(state: StateDescription, types: WantedTypes) -> StateDescription:
-    """The state with serializers that read it in the wanted types.
+def evolved(state: StateDescription, given: ColumnTypes) -> StateDescription:
+    """Return the state with serializers that read it in other types.
 
     Raises
     ------
@@ -53,12 +61,12 @@ def evolved(state: StateDescription, types: WantedTypes) -> StateDescription:
     OptionError
         If a column is not one of the state's.
     """
-    columns = [(column, wanted.restore()) for column, wanted in types if isinstance(wanted, PortableType)]
+    columns = [(column, wanted.restore()) for column, wanted in given.types if isinstance(wanted, PortableType)]
     for column, role, wanted_type in by_role(state, columns):
         change: dict[str, Any] = {role: _resolved(state, column, getattr(state, role), wanted_type)}
         state = replace(state, **change)
-    state = declared(state, {path: wanted for path, wanted in types if isinstance(wanted, JavaType)})
-    return undescribed_as_bytes(state) if any(isinstance(wanted, UndescribedAsBytes) for _, wanted in types) else state
+    state = declared(state, {path: wanted for path, wanted in given.types if isinstance(wanted, JavaType)})
+    return undescribed_as_bytes(state) if given.undescribed == "bytes" else state
 
 
 def undescribed_as_bytes(state: StateDescription) -> StateDescription:

@@ -10,8 +10,7 @@ savepoints.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
@@ -20,11 +19,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from state_processor.backends.write.entry_encoder import KEY, NAMESPACES, VALUE
+from state_processor.backends.write.entry_encoder import NAMESPACES, VALUE
 from state_processor.backends.write.staging import Staging
-from state_processor.identifier import OperatorIdentifier
 from state_processor.inferred_types import inferred_type
-from state_processor.option_names import check_option_names
+from state_processor.options.sink import SinkOptions
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
@@ -46,68 +44,8 @@ _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
     "AGGREGATING": AggregatingState,
     "LIST": ListState,
 }
-_OPTIONS: Final = (
-    *("path", "uid", "uidHash", "state", "kind", "key", "keyType", "valueType", "ttl", "parallelism", "maxParallelism"),
-    *("flinkVersion", "base", "replace", "pathMapping", "serializers"),
-)
-
 _OF_NEW_STATES: Final = ("kind", "ttl")
 """Options that say what a state is, where the base does not."""
-
-
-@dataclass(frozen=True)
-class SinkOptions:
-    """Options of writing, by their names in lower case."""
-
-    values: Mapping[str, str]
-
-    @classmethod
-    def parse(cls, options: MutableMapping[str, str]) -> SinkOptions:
-        """The options that Spark hands over.
-
-        Raises
-        ------
-        OptionError
-            If the path or the operator is missing, or there is no such option.
-        """
-        check_option_names(options, _OPTIONS, "writing flink-savepoint")
-        values = {n.lower(): v for n, v in options.items()}
-        if "path" not in values:
-            raise OptionError("no path: pass the new savepoint's directory to save(path)")
-        if ("uid" in values) == ("uidhash" in values):
-            raise OptionError("name the operator by the option uid, or by uidHash")
-        return cls(values)
-
-    def text(self, name: str) -> str | None:
-        """An option, if it is given."""
-        return self.values.get(name.lower())
-
-    def flag(self, name: str) -> bool:
-        """A boolean option."""
-        text = (self.text(name) or "false").strip().lower()
-        if text not in ("true", "false"):
-            raise OptionError(f"option {name}={text!r}: true or false is wanted")
-        return text == "true"
-
-    def number(self, name: str) -> int | None:
-        """A whole number."""
-        text = self.text(name)
-        if text is None:
-            return None
-        if not (text.isascii() and text.strip().isdecimal()):
-            raise OptionError(f"option {name}={text!r}: a number is wanted")
-        return int(text)
-
-    @property
-    def operator(self) -> OperatorIdentifier:
-        """The operator."""
-        uid = self.text("uid")
-        return OperatorIdentifier.for_uid(uid) if uid is not None else OperatorIdentifier.for_uid_hash(self.values["uidhash"])
-
-    @property
-    def serializers(self) -> tuple[str, ...]:
-        """Modules to import."""
-        return tuple(part.strip() for part in (self.text("serializers") or "").split(",") if part.strip())
 
 
 class EncodedRows:
@@ -157,7 +95,7 @@ class SavepointSink(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         self._options = options
         self._schema = schema
-        self._staging = Staging(options.values["path"], uuid4().hex[:16], replaces=overwrite)
+        self._staging = Staging(options.path, uuid4().hex[:16], replaces=overwrite)
         writer = planned(options, EncodedRows(schema))
         self._columns, self._encode = writer.first_pass(RowsEngine(), self._staging)
         writer.prepare(self._staging)
@@ -183,36 +121,34 @@ class SavepointSink(DataSourceArrowWriter):
 
 def planned(options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
     """The writer that does what options ask for."""
-    base, max_parallelism = options.text("base"), options.number("maxParallelism")
-    version = options.text("flinkVersion")
+    base, max_parallelism, version = options.base, options.max_parallelism, options.flink_version
     frame: Any = rows
     session: Any = None  # neither this nor the frame is one of Spark's: no part of the write that comes after needs them
     if base is None:
         size = 128 if max_parallelism is None else max_parallelism
-        writer = SavepointWriter.new(session, size, version or DEFAULT_VERSION, serializers=options.serializers)
+        writer = SavepointWriter.new(session, size, version or DEFAULT_VERSION, serializers=options.access.serializers)
     else:
-        mapping = json.loads(options.text("pathMapping") or "{}")
-        writer = SavepointWriter.from_existing(session, base, version, path_mapping=mapping, serializers=options.serializers)
+        writer = SavepointWriter.from_existing(session, base, version, **options.access.values())
         if max_parallelism is not None:
             writer.with_max_parallelism(max_parallelism)
-    operator, state = options.operator, options.text("state")
-    if state is not None and not options.flag("replace") and writer.has_state(operator, state):
-        told = [n for n in _OF_NEW_STATES if options.text(n) is not None]
+    operator, state = options.operator, options.state
+    if state is not None and not options.replace and writer.has_state(operator, state):
+        told = [n for n in _OF_NEW_STATES if getattr(options, n) is not None]
         if told:
             raise OptionError(
                 f"operator {operator}: state {state!r} of the base is updated as what it is, which option {told[0]} does not "
                 "change; leave it out, or replace the state as a whole with replace=true"
             )
-        key = options.text("key") or KEY
+        key = options.key
         writer.update_keyed_state(operator, state, frame, key, types=_declared(options, arrow_schema_of(rows.schema), key, state))
-        parallelism = options.number("parallelism")
+        parallelism = options.parallelism
         return writer if parallelism is None else writer.with_parallelism(operator, parallelism)
     return _with_new_states(writer, options, rows)
 
 
 def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: EncodedRows) -> SavepointWriter:
     schema = arrow_schema_of(rows.schema)
-    key, state = options.text("key") or KEY, options.text("state")
+    key, state = options.key, options.state
     with naming(f"operator {options.operator}"):
         check_distinct(cast("DataFrame", rows), schema.names)
         values = [n for n in schema.names if n not in (key, *METADATA, *NAMESPACES)]
@@ -223,7 +159,7 @@ def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: Encode
         require(schema.names, [key, *values])
         refuse_others(schema.names, [key, *values])
     specs = {column: _spec(options, schema.field(column)) for column in values}
-    key_type = options.text("keyType")
+    key_type = options.key_type
     frame: Any = rows
     return writer.with_keyed_state(
         options.operator,
@@ -231,7 +167,7 @@ def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: Encode
         key,
         parse_type(key_type, schema.field(key).type) if key_type else None,
         specs,
-        options.number("parallelism"),
+        options.parallelism,
         columns=dict.fromkeys(values, state) if state is not None else None,
     )
 
@@ -239,21 +175,18 @@ def _with_new_states(writer: SavepointWriter, options: SinkOptions, rows: Encode
 def _declared(options: SinkOptions, schema: pa.Schema, key: str, state: str) -> dict[str, TypeSerializer]:
     """The types that options name for the columns of a state that the base has."""
     value = state if state in schema.names else VALUE
-    named = {"key": (options.text("keyType"), key), "value": (options.text("valueType"), value)}
+    named = {"key": (options.key_type, key), "value": (options.value_type, value)}
     return {n: parse_type(t, schema.field(c).type) for n, (t, c) in named.items() if t and c in schema.names}
 
 
 def _spec(options: SinkOptions, column: pa.Field) -> StateSpec:
-    kind = (options.text("kind") or "VALUE").upper()
-    text = options.text("valueType")
+    kind = options.kind or "VALUE"
+    text = options.value_type
     given = parse_type(text, column.type) if text else inferred_type(column.type, f"column {column.name!r}")
     if kind == "MAP":
         if not isinstance(given, MapSerializer):
             raise OptionError(f"column {column.name!r}: MAP state is of a Types.MAP, not of {given}")
-        return MapState(given.key, given.value.inner, ttl=options.flag("ttl"))
-    if kind not in _VALUE_KINDS:
-        kinds = ", ".join([*_VALUE_KINDS, "MAP"])
-        raise OptionError(f"kind={kind!r}: one of {kinds} is written; for others there is SavepointWriter")
+        return MapState(given.key, given.value.inner, ttl=options.ttl)
     if kind == "LIST" and isinstance(given, ListSerializer):
         given = given.element
-    return _VALUE_KINDS[kind](given, ttl=options.flag("ttl"))
+    return _VALUE_KINDS[kind](given, ttl=options.ttl)

@@ -145,7 +145,7 @@ def test_schema_of_types() -> None:
 
 @pytest.mark.parametrize("schema", ["value bigint", {"value": "bigint"}])
 def test_schemas_that_are_none(schema: Any) -> None:
-    with pytest.raises(sp.OptionError, match=r"schema.*is wanted"):
+    with pytest.raises(sp.OptionError, match=r"schema.*expected"):
         sp.arrow.read_state(ORDERS_PATH, "orders", "total", schema=schema)
 
 

@@ -76,5 +76,5 @@ def test_bytes_and_fields_together_are_refused(base: Path, spark: SparkSession, 
 def test_option(base: Path, spark: SparkSession) -> None:
     source = spark.read.format("flink-savepoint").option("uid", "shapes").option("state", "shapes")
     assert source.option("undescribed", "bytes").load(str(base)).where("value._bytes IS NOT NULL").count() == 2
-    with pytest.raises(sp.OptionError, match="undescribed='raw': one of 'error', 'bytes' is wanted"):
+    with pytest.raises(sp.OptionError, match="undescribed='raw': expected one of 'error', 'bytes'"):
         next(sp.arrow.read_state(base, "shapes", "shapes", undescribed="raw"))

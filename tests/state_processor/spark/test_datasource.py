@@ -180,7 +180,7 @@ def test_tables_about_the_snapshot(spark: SparkSession) -> None:
         ({"uid": "orders", "state": "totl"}, "Did you mean 'total'"),
         ({"uid": "orders", "stat": "total"}, "did you mean 'state'"),
         ({"uid": "orders", "state": "total", "limit": "5"}, "no option 'limit'"),
-        ({"uid": "orders", "state": "total", "keys": '"amelia"'}, "option keys=.*it looks like"),
+        ({"uid": "orders", "state": "total", "keys": '"amelia"'}, "option keys=.*expected a list of keys"),
         ({"state": "total"}, "no operator: name it"),
         ({"uid": "orders", "path": "/does/not/exist"}, "/does/not/exist does not exist"),
     ],

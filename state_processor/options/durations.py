@@ -16,48 +16,50 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def duration_ms(value: str | timedelta) -> int:
-    """Milliseconds of a ``timedelta``, or of an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``.
+    """Return the milliseconds of a ``timedelta``, or of an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``.
 
     Raises
     ------
     OptionError
-        If it is no duration.
+        If the value is not a duration.
     """
     if isinstance(value, timedelta):
         return value // _MILLISECOND
-    text = value.strip().upper()
+    text = value.strip().upper() if isinstance(value, str) else ""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groupdict().values()) or text.endswith("T"):
-        raise OptionError(f"ttl {value!r}: an ISO-8601 duration is wanted, such as PT1H, PT90S or P7D")
+        raise OptionError(f"ttl {value!r}: expected a timedelta, or an ISO-8601 duration such as PT1H, PT90S or P7D")
     parts = {name: float(number) for name, number in match.groupdict().items() if number}
     return round(timedelta(**parts) / _MILLISECOND)
 
 
 def duration_text(milliseconds: int) -> str:
-    """The ISO-8601 duration of a number of milliseconds."""
+    """Return the ISO-8601 duration of a number of milliseconds."""
     return f"PT{milliseconds // 1000}.{milliseconds % 1000:03d}S"
 
 
 def instant_ms(value: str | int | datetime) -> int:
-    """Epoch milliseconds of a point in time: a ``datetime``, ISO text, or epoch milliseconds themselves.
+    """Return the epoch milliseconds of a point in time: a ``datetime``, ISO text, or epoch milliseconds.
 
-    What has no time zone is UTC.
+    A time without a time zone is in UTC.
 
     Raises
     ------
     OptionError
-        If it is no point in time.
+        If the value is not a point in time.
     """
     if isinstance(value, str):
         text = value.strip()
         if re.fullmatch(r"-?\d+", text):
             return int(text)
         try:
-            value = datetime.fromisoformat(text)
+            return instant_ms(datetime.fromisoformat(text))
         except ValueError:
-            raise OptionError(
-                f"asOf {value!r}: a point in time is wanted, such as 2024-01-31T12:00:00Z or 1706702400000 (epoch milliseconds)"
-            ) from None
+            pass
+    if isinstance(value, datetime):
+        return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
     if isinstance(value, int):
         return value
-    return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
+    raise OptionError(
+        f"asOf {value!r}: expected a datetime, ISO text such as 2024-01-31T12:00:00Z, or epoch milliseconds such as 1706702400000"
+    )

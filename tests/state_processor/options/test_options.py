@@ -7,13 +7,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from state_processor.durations import duration_ms, duration_text, instant_ms
+from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import OptionError
-from state_processor.options import SourceOptions, option_strings, read_options
+from state_processor.options.durations import duration_ms, duration_text, instant_ms
+from state_processor.options.keywords import check_arguments
+from state_processor.options.sink import SinkOptions
+from state_processor.options.source import SourceOptions
+from state_processor.options.table import READ_OPTIONS, READING, fields_of
+from state_processor.options.text import format_options
 from state_processor.portable_registrations import import_serializers
-from state_processor.spark.sink import SinkOptions
 
 PATH = {"path": "/savepoints/1"}
+
+
+def read_options(**arguments: Any) -> ReadOptions:
+    return ReadOptions(**fields_of(READ_OPTIONS, check_arguments(arguments)))
+
+
+def option_strings(**arguments: Any) -> dict[str, str]:
+    return format_options(READING, check_arguments(arguments))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +104,10 @@ def test_options_are_parsed_whatever_their_case() -> None:
     assert options.read.keys == ("a", 1)
     assert (options.read.flatten, options.read.metadata, options.read.row_kind) == (False, True, True)
     assert (options.read.nanos, options.read.ttl_ms, options.read.as_of_ms) == ("string", 3_600_000, 1_706_702_400_000)
-    assert options.path_mapping == {"/old": "/new"}
+    assert options.access.path_mapping == {"/old": "/new"}
     assert options.split_bytes == 64 << 20
-    assert options.serializers == ("mine.one", "mine.two")
-    assert options.scratch == "/fast/disk"
+    assert options.access.serializers == ("mine.one", "mine.two")
+    assert options.access.scratch == "/fast/disk"
     assert options.pushdown is False
 
 
@@ -103,7 +115,7 @@ def test_defaults() -> None:
     options = SourceOptions.parse(PATH)
     assert options.operator is None
     assert options.read == read_options()
-    assert (options.split_bytes, options.serializers, options.pushdown, options.table) == (None, (), None, "operators")
+    assert (options.split_bytes, options.access.serializers, options.pushdown, options.table) == (None, (), None, "operators")
 
 
 def test_uid_hash() -> None:
@@ -120,20 +132,20 @@ def test_uid_hash() -> None:
         ({"flaten": "false"}, "did you mean 'flatten'"),
         ({"path-mapping": "{}"}, "did you mean 'pathMapping'"),
         ({"key": '["a"]'}, "did you mean 'keys'"),
-        ({"flatten": "yes"}, "option flatten='yes': true or false"),
+        ({"flatten": "yes"}, "option flatten='yes': expected true or false"),
         ({"nanos": "round"}, "'error', 'truncate', 'string'"),
         ({"kind": "VALUE"}, "'KEYED', 'TIMER'"),
-        ({"keys": "a"}, "no JSON"),
-        ({"keys": '{"a": 1}'}, "it looks like"),
-        ({"pathMapping": '["a"]'}, "it looks like"),
-        ({"pathMapping": '{"a": 1}'}, "present prefix"),
-        ({"splitSize": "big"}, "a size is wanted"),
-        ({"splitSize": "0"}, "a size is wanted"),
+        ({"keys": "a"}, "expected a list of keys"),
+        ({"keys": '{"a": 1}'}, "expected a list of keys"),
+        ({"pathMapping": '["a"]'}, "expected a mapping"),
+        ({"pathMapping": '{"a": 1}'}, "present prefixes"),
+        ({"splitSize": "big"}, "expected a size"),
+        ({"splitSize": "0"}, "expected a size"),
         ({"ttl": "1h", "asOf": "1706702400000"}, "ISO-8601"),
         ({"ttl": "PT1H"}, "asOf"),
         ({"ttl": "PT0S", "asOf": "1706702400000"}, "positive"),
-        ({"uid": ""}, "option uid is empty"),
-        ({"scratch": ""}, "option scratch is empty"),
+        ({"uid": ""}, "option uid='': expected text"),
+        ({"scratch": ""}, "option scratch='': expected a path"),
         ({"uidHash": "orders"}, "32 hexadecimal digits"),
         ({"uid": "orders", "uidHash": "bc4197a480c92c793190a9f8c0afc54c"}, "both uid and uidHash"),
     ],
@@ -195,8 +207,7 @@ def test_each_source_has_its_own_options() -> None:
 
 def test_keyword_arguments_become_options_and_come_back() -> None:
     strings = option_strings(
-        uid="orders",
-        state=None,
+        kind=None,
         flatten=False,
         keys=["ä", 1, True],
         ttl=timedelta(hours=1),
@@ -204,11 +215,11 @@ def test_keyword_arguments_become_options_and_come_back() -> None:
         path_mapping={"s3://old": "/new"},
         serializers=["mine.one", "mine.two"],
     )
-    assert "state" not in strings
+    assert "kind" not in strings
     parsed = SourceOptions.parse(PATH | strings)
     assert parsed.read == read_options(flatten=False, keys=["ä", 1, True], ttl="PT1H", as_of=1_706_702_400_000)
-    assert parsed.path_mapping == {"s3://old": "/new"}
-    assert parsed.serializers == ("mine.one", "mine.two")
+    assert parsed.access.path_mapping == {"s3://old": "/new"}
+    assert parsed.access.serializers == ("mine.one", "mine.two")
 
 
 def test_keys_without_a_form_in_json() -> None:
@@ -232,7 +243,7 @@ def test_lists_of_keys(keys: Any) -> None:
 
 @pytest.mark.parametrize("text", ['"amelia"', "1", '{"amelia": 1}', "true"])
 def test_keys_as_an_option_are_a_list(text: str) -> None:
-    with pytest.raises(OptionError, match=r"option keys=.*it looks like"):
+    with pytest.raises(OptionError, match=r"option keys=.*expected a list of keys"):
         SourceOptions.parse(PATH | {"keys": text})
 
 

@@ -1,0 +1,74 @@
+"""What opening a snapshot takes besides its path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, Unpack
+
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.options.keywords import check_arguments
+from state_processor.options.table import SNAPSHOT_OPTIONS, SnapshotOptions, fields_of
+from state_processor.portable_registrations import import_serializers
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAccess:
+    """The options of opening a snapshot, checked.
+
+    Parameters
+    ----------
+    path_mapping
+        Recorded prefix to present prefix, for files of a moved checkpoint.
+    serializers
+        Modules to import, which register serializers.
+    scratch
+        Directory for copies of files; ``None`` for the default one.
+    """
+
+    path_mapping: Mapping[str, str] = field(default_factory=dict)
+    serializers: tuple[str, ...] = ()
+    scratch: str | None = None
+
+    @classmethod
+    def of(cls, **options: Unpack[SnapshotOptions]) -> SnapshotAccess:
+        """Check keyword arguments.
+
+        Raises
+        ------
+        OptionError
+            If one has a value of another kind.
+        """
+        return cls.among(options)
+
+    @classmethod
+    def among(cls, arguments: Mapping[str, Any]) -> SnapshotAccess:
+        """Check those of keyword arguments that are about opening a snapshot.
+
+        Raises
+        ------
+        OptionError
+            If one has a value of another kind.
+        """
+        return cls(**fields_of(SNAPSHOT_OPTIONS, check_arguments(arguments)))
+
+    def values(self) -> dict[str, Any]:
+        """Return the values that are set, by keyword argument."""
+        values = {o.argument: getattr(self, o.field or o.argument) for o in SNAPSHOT_OPTIONS}
+        return {argument: value for argument, value in values.items() if value}
+
+    def open(self, path: str | PathLike[str]) -> Snapshot:
+        """Open a snapshot after importing the modules that register serializers.
+
+        Raises
+        ------
+        NotASnapshotError
+            If there is no snapshot; the message names those below the path.
+        CorruptSnapshotError
+            If ``_metadata`` is damaged.
+        OptionError
+            If a module can't be imported.
+        """
+        import_serializers(self.serializers)
+        return open_snapshot(fspath(path), self.path_mapping, scratch=self.scratch)

@@ -1,0 +1,40 @@
+"""Options as arguments of the command line."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from state_processor.options.table import SNAPSHOT_OPTIONS
+from state_processor.serializers.errors import OptionError
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the options of opening a snapshot that have a flag."""
+    for option in SNAPSHOT_OPTIONS:
+        flag, operand = option.flag.split()
+        text = option.doc.replace("`", "")
+        if "=" in operand:
+            parser.add_argument(flag, dest=option.argument, metavar=operand, action="append", help=f"{text} May be repeated.")
+        else:
+            parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
+
+
+def flag_values(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments that the flags stand for.
+
+    Raises
+    ------
+    OptionError
+        If a flag has an operand of another form.
+    """
+    values = ((o, getattr(given, o.argument)) for o in SNAPSHOT_OPTIONS)
+    return {o.argument: _pairs(o.flag, v) if isinstance(v, list) else v for o, v in values if v is not None}
+
+
+def _pairs(flag: str, given: list[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for text, (name, _, value) in zip(given, pairs, strict=True):
+        if not name or not value:
+            raise OptionError(f"{flag.split()[0]} {text}: expected {flag.split()[1]}")
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,90 @@
+"""Options as keyword arguments of functions.
+
+A function takes options as ``**options: Unpack[SomeOptions]`` with one of the ``TypedDict`` of
+:mod:`~state_processor.options.table`, which type checkers and editors understand. :func:`takes_options` does the same for running
+Python: it refuses unknown arguments, and lists the options in the function's signature and docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Final, TypeVar, get_args
+
+from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS, Option
+from state_processor.options.text import hint
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Source = TypeVar("Source")
+
+_WIDTH: Final = 120
+
+
+def takes_options(function: Function) -> Function:
+    """Give a function the options that its ``Unpack`` names: in its signature, its docstring, and for its callers' mistakes."""
+    signature = inspect.signature(function)
+    *named, variable = signature.parameters.values()
+    taken = get_args(eval(variable.annotation, function.__globals__))[0].__annotations__
+    options = [KEYWORD_OPTIONS[argument] for argument in taken]
+    known = [p.name for p in named if p.name not in ("self", "cls")] + [o.argument for o in options]
+
+    @wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}; {hint(name, known)}")
+        return function(*args, **kwargs)
+
+    checked.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*named, *(_parameter(o, taken[o.argument].__forward_arg__) for o in options)]
+    )
+    checked.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOther Parameters\n----------------\n{described(options)}"
+    return checked  # type: ignore[return-value]
+
+
+def _parameter(option: Option, annotation: str) -> inspect.Parameter:
+    default = None if option.default in ((), {}) else option.default
+    return inspect.Parameter(option.argument, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def documents(*surfaces: str) -> Callable[[type[Source]], type[Source]]:
+    """Return a decorator that lists the options of data sources, by the keys of ``TEXT_OPTIONS``, in the docstring of a class."""
+
+    def decorate(source: type[Source]) -> type[Source]:
+        sections = [f"{s.split()[0].capitalize()}\n-------\n{described(TEXT_OPTIONS[s], as_text=True)}" for s in surfaces]
+        source.__doc__ = "\n\n".join([inspect.cleandoc(source.__doc__ or ""), *sections])
+        return source
+
+    return decorate
+
+
+def described(options: Iterable[Option], *, as_text: bool = False) -> str:
+    """Return the part of a docstring that describes options.
+
+    Parameters
+    ----------
+    options
+        The options.
+    as_text
+        True for options of a data source, false for keyword arguments.
+    """
+    lines = []
+    for option in options:
+        default = option.kind.encode(option.default) if option.default not in (None, (), {}) else ""
+        name, shown = (option.name, default) if as_text else (option.argument, repr(option.default) if default else "")
+        lines.append(f"{name} : {option.kind.expected}" + f"; {shown} by default" * bool(shown))
+        lines += textwrap.wrap(option.doc, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def check_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the normal forms of keyword arguments; those that are ``None`` are left out.
+
+    Raises
+    ------
+    OptionError
+        If one has a value of another kind.
+    """
+    return {n: KEYWORD_OPTIONS[n].kind.of_argument(n, value) for n, value in given.items() if value is not None}

@@ -1,0 +1,54 @@
+"""What a data source writes, as options describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.source import named_operator
+from state_processor.options.table import SNAPSHOT_OPTIONS, WRITING, fields_of
+from state_processor.options.text import parse_options, required_path
+from state_processor.serializers.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """Checked options of a write.
+
+    Fields are named as in the table of options; ``None`` stands for an option that is not given. ``access`` is for the source
+    savepoint.
+    """
+
+    path: str
+    operator: OperatorIdentifier
+    base: str | None = None
+    state: str | None = None
+    replace: bool = False
+    key: str = "key"
+    key_type: str | None = None
+    value_type: str | None = None
+    kind: str | None = None
+    ttl: bool | None = None
+    parallelism: int | None = None
+    max_parallelism: int | None = None
+    flink_version: str | None = None
+    access: SnapshotAccess = field(default_factory=SnapshotAccess)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
+        """Check the options that Spark hands over.
+
+        Raises
+        ------
+        OptionError
+            If one is misspelt or has a value of another kind, or the path or the operator is missing.
+        """
+        values = parse_options(WRITING, options)
+        path, operator = required_path(options, "save"), named_operator(values)
+        if operator is None:
+            raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
+        access = SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values))
+        named = {"uid", "uid_hash", *(o.argument for o in SNAPSHOT_OPTIONS)}
+        return cls(path, operator, access=access, **{name: value for name, value in values.items() if name not in named})

@@ -1,0 +1,261 @@
+"""The table of options.
+
+An option of reading is an entry of ``READ_OPTIONS``, a key of the ``TypedDict`` for the kinds of state that it is about, and a
+field of :class:`~state_processor.backends.read.read_options.ReadOptions`. An option of opening a snapshot is an entry of
+``SNAPSHOT_OPTIONS``, a key of ``SnapshotOptions`` and a field of :class:`~state_processor.options.access.SnapshotAccess`.
+Signatures, docstrings, data sources and the command line follow the table; ``docs/options.md`` shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.options.values import (
+    BOOLEAN,
+    COUNT,
+    DURATION,
+    INSTANT,
+    KEYS,
+    MODULES,
+    PATH,
+    PATH_MAPPING,
+    SIZE,
+    TEXT,
+    TYPES,
+    ValueKind,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+    from os import PathLike
+
+    from state_processor.backends.state.column_types import Undescribed
+    from state_processor.declared_types import DeclaredTypes
+    from state_processor.serializers.decode_options import Nanos
+
+
+class TimerOptions(TypedDict, total=False):
+    """Options of reading timers."""
+
+    metadata: bool
+    keys: Sequence[Any] | None
+
+
+class OperatorStateOptions(TypedDict, total=False):
+    """Options of reading list, union and broadcast state."""
+
+    metadata: bool
+    nanos: Nanos
+    row_kind: bool
+    types: DeclaredTypes | None
+
+
+class KeyedStateOptions(OperatorStateOptions, total=False):
+    """Options of reading keyed and window state."""
+
+    flatten: bool
+    keys: Sequence[Any] | None
+    ttl: str | timedelta | None
+    as_of: str | int | datetime | None
+    infer_kryo: bool
+    undescribed: Undescribed
+
+
+class WorkerOptions(TypedDict, total=False):
+    """Options of every method that opens or writes a snapshot: what the processes that do the work need."""
+
+    serializers: Sequence[str]
+    scratch: str | PathLike[str] | None
+
+
+class SnapshotOptions(WorkerOptions, total=False):
+    """Options of opening a snapshot."""
+
+    path_mapping: Mapping[str, str] | None
+
+
+class TimerSnapshotOptions(TimerOptions, SnapshotOptions, total=False):
+    """Options of opening a snapshot and reading its timers."""
+
+
+class StateSnapshotOptions(KeyedStateOptions, SnapshotOptions, total=False):
+    """Options of opening a snapshot and reading any state in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option.
+
+    Parameters
+    ----------
+    argument
+        The keyword argument.
+    kind
+        What values it has.
+    doc
+        What it is for.
+    default
+        The normal form of its value where it is not given.
+    field
+        The field of ``ReadOptions`` or ``SnapshotAccess`` that has the value, if its name is another.
+    flag
+        The argument of the command line and its operand: ``--scratch DIR``. With ``=`` in the operand it may be repeated, and
+        the value is a mapping.
+    """
+
+    argument: str
+    kind: ValueKind
+    doc: str
+    default: Any = None
+    field: str = ""
+    flag: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name as an option of the data source, in camel case."""
+        first, *others = self.argument.split("_")
+        return first + "".join(map(str.capitalize, others))
+
+
+READ_OPTIONS: Final = (
+    Option("flatten", BOOLEAN, "Lists and maps have a row per element; if false, one row per key with an array or map.", True),
+    Option("metadata", BOOLEAN, "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).", False),
+    Option("keys", KEYS, "Reads only these keys, and opens only the key groups that hold them."),
+    Option(
+        "nanos",
+        one_of("error", "truncate", "string"),
+        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits.",
+        "error",
+    ),
+    Option("row_kind", BOOLEAN, "Gives `Row` and `RowData` a first field `row_kind`.", False),
+    Option(
+        "ttl",
+        DURATION,
+        "Leaves out values whose last access is this long or longer before `as_of`, as Flink's `NeverReturnExpired` does.",
+        field="ttl_ms",
+    ),
+    Option("as_of", INSTANT, "The time at which values are expired or not; needed with `ttl`.", field="as_of_ms"),
+    Option(
+        "types",
+        TYPES,
+        "Types of collections that Kryo wrote, which snapshots do not record, by path: the column, then names of fields, "
+        "`element` of lists, `key` and `value` of maps. Such a part is an array or a map, and JSON text otherwise.",
+        (),
+    ),
+    Option(
+        "undescribed",
+        one_of("error", "bytes"),
+        "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
+        "the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
+        "error",
+    ),
+)
+"""Options of reading state; each is a field of ``ReadOptions``."""
+
+SNAPSHOT_OPTIONS: Final = (
+    Option(
+        "path_mapping",
+        PATH_MAPPING,
+        "Recorded prefix to present prefix, if files of a moved checkpoint are not found without it.",
+        {},
+        flag="--map OLD=NEW",
+    ),
+    Option(
+        "serializers",
+        MODULES,
+        "Modules that register your serializers; they are imported in every process that decodes or encodes values.",
+        (),
+        flag="--serializers MODULE",
+    ),
+    Option(
+        "scratch",
+        PATH,
+        "Directory, on every machine that reads, for copies of files that RocksDB needs there (remote ones, and parts of merged "
+        "files). By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
+        flag="--scratch DIR",
+    ),
+)
+"""Options wherever the path of a snapshot is given; each is a field of ``SnapshotAccess``."""
+
+INFER_KRYO: Final = Option(
+    "infer_kryo",
+    BOOLEAN,
+    "Infers `types` from the values, which are read once more for it: of parts that are declared as `List`, `Set`, "
+    "`Collection` or `Map` and hold objects of one class. Not an option of the data source.",
+    False,
+)
+
+_UID: Final = Option("uid", TEXT, "The operator, by uid.")
+_UID_HASH: Final = Option("uid_hash", TEXT, "The operator, by the hash of its uid.")
+STATE_KIND: Final = Option(
+    "kind",
+    one_of("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR"),
+    "The expected kind of state. `TIMER` without a state reads all timers; `RAW_KEYED` and `RAW_OPERATOR`, without a state, read "
+    "the bytes that the operator wrote itself.",
+)
+
+_STATE_OPTIONS: Final = (
+    _UID,
+    _UID_HASH,
+    Option("state", TEXT, "Name of the state. Without it all keyed states are read: one row per key, one column per state."),
+    STATE_KIND,
+)
+_TASK_OPTIONS: Final = (
+    Option("split_size", SIZE, "Approximate bytes of the snapshot that one task reads; 96m by default."),
+    Option(
+        "pushdown",
+        BOOLEAN,
+        "With `key =` and `key IN` only the key groups that hold these keys are read. By default as "
+        "`spark.sql.python.filterPushdown.enabled` says.",
+    ),
+)
+_TABLE_OPTIONS: Final = (
+    Option("table", one_of("operators", "states", "handles"), "One row per operator, state, or stored piece.", "operators"),
+)
+_SINK_OPTIONS: Final = (
+    _UID,
+    _UID_HASH,
+    Option("base", PATH, "The source savepoint. A state that it has is updated for the keys of the rows; a null removes a key."),
+    Option(
+        "state",
+        TEXT,
+        "Name of the state, whose values are in the column `value` or the column of that name. Without it every column but the "
+        "key is a state.",
+    ),
+    Option("replace", BOOLEAN, "Replaces a state of the source savepoint as a whole.", False),
+    Option("key", TEXT, "The column of the key.", "key"),
+    Option("key_type", TEXT, "Flink's type of the key, such as `LONG`; inferred from the column by default."),
+    Option(
+        "value_type",
+        TEXT,
+        "Flink's type of the values, such as `MAP<STRING,LONG>`, or `POJO<com.acme.Account>` with the fields of the column.",
+    ),
+    Option("kind", one_of("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING"), "The kind of a new state; `VALUE` by default."),
+    Option("ttl", BOOLEAN, "True for a new state with time-to-live; false by default."),
+    Option("parallelism", COUNT, "Parallelism of the operator."),
+    Option("max_parallelism", COUNT, "Number of key groups: by default that of the source savepoint, or 128."),
+    Option("flink_version", TEXT, "The oldest Flink version to restore the savepoint."),
+)
+
+READING: Final = f"reading {SAVEPOINT_FORMAT}"
+READING_METADATA: Final = f"reading {METADATA_FORMAT}"
+WRITING: Final = f"writing {SAVEPOINT_FORMAT}"
+
+TEXT_OPTIONS: Final = {
+    READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS),
+    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS),
+    WRITING: (*_SINK_OPTIONS, *SNAPSHOT_OPTIONS),
+}
+"""The options of each data source."""
+
+KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, INFER_KRYO, *SNAPSHOT_OPTIONS)}
+"""The options that methods and functions have as keyword arguments."""
+
+
+def fields_of(options: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of some options by the names of the fields that have them."""
+    return {o.field or o.argument: values[o.argument] for o in options if o.argument in values}

@@ -1,0 +1,98 @@
+"""Options of data sources: text under names in any case.
+
+Unknown names are refused, except those that Spark adds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+from state_processor.options.table import TEXT_OPTIONS
+from state_processor.serializers.errors import OptionError
+
+_OF_SPARK: Final = frozenset(
+    {"path", "paths", "owner", "provider", "location", "comment", "collation", "external", "is_managed_location"}
+)
+"""What Spark 4 passes on beside the user's options: the path, and properties of a table that is made in SQL."""
+_INTERNAL: Final = "__"
+"""Prefix of Spark's own options, such as ``__partition_columns``."""
+_TABLE_OPTION: Final = "option."
+"""Prefix under which ``CREATE TABLE`` repeats each option; a name that it does not repeat is a property of the table."""
+
+
+def parse_options(where: str, given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the normal forms of options, by keyword argument.
+
+    Parameters
+    ----------
+    where
+        A key of ``TEXT_OPTIONS``.
+    given
+        Options as Spark hands them over.
+
+    Raises
+    ------
+    OptionError
+        If an option is unknown, or has a value of another kind.
+    """
+    options = TEXT_OPTIONS[where]
+    check_option_names(given, [o.name for o in options], where)
+    by_lower = {name.lower(): text for name, text in given.items()}
+    return {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
+
+
+def format_options(where: str, values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the text of options from their normal forms, by keyword argument; the inverse of :func:`parse_options`."""
+    return {o.name: o.kind.encode(values[o.argument]) for o in TEXT_OPTIONS[where] if o.argument in values}
+
+
+def required_path(given: Mapping[str, str], method: str) -> str:
+    """Return the option ``path``, which Spark sets from an argument.
+
+    Raises
+    ------
+    OptionError
+        If there is none.
+    """
+    for name, path in given.items():
+        if name.lower() == "path":
+            return path
+    raise OptionError(f"no path: pass the snapshot's directory to {method}(path)")
+
+
+def check_option_names(given: Mapping[str, str], known: Collection[str], where: str) -> None:
+    """Check that all options are known.
+
+    Parameters
+    ----------
+    given
+        Options as Spark hands them over, in any case.
+    known
+        The names of options.
+    where
+        What takes the options, for messages: ``reading flink-savepoint``.
+
+    Raises
+    ------
+    OptionError
+        If there is an option of another name; the message names the nearest, or all.
+    """
+    by_lower = {name.lower() for name in known}
+    lower = [name.lower() for name in given]
+    for_table = "provider" in lower
+    for name in lower:
+        if name in by_lower or name in _OF_SPARK or name.startswith((_INTERNAL, _TABLE_OPTION)):
+            continue
+        if for_table and _TABLE_OPTION + name not in lower:
+            continue
+        raise OptionError(f"{where}: there is no option {name!r}; {hint(name, known)}")
+
+
+def hint(name: str, known: Collection[str]) -> str:
+    """Return the part of a message that names the nearest known name, or all of them."""
+    plain = {re.sub(r"[^a-z]", "", other.lower()): other for other in known}
+    near = get_close_matches(re.sub(r"[^a-z]", "", name.lower()), plain, n=1, cutoff=0.75)
+    return f"did you mean {plain[near[0]]!r}?" if near else f"there are {', '.join(sorted(known))}"

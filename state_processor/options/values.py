@@ -1,0 +1,213 @@
+"""Kinds of values that options have: one check for keyword arguments and text, and the text of each."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from os import PathLike, fspath
+from typing import Any, Final
+
+import numpy as np
+
+from state_processor.options.durations import duration_ms, duration_text, instant_ms
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.kryo.types import JavaType
+
+_SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ValueKind:
+    """A kind of value.
+
+    Parameters
+    ----------
+    expected
+        Description of the values, for messages and documentation: ``true or false``.
+    check
+        Returns the normal form of a value, or raises a ``ValueError`` or ``TypeError`` with the reason.
+    decode
+        Returns the value of an option's text; ``check`` comes after it.
+    encode
+        Returns the text of a normal form.
+    """
+
+    expected: str
+    check: Callable[[Any], Any]
+    decode: Callable[[str], Any] = _unchanged
+    encode: Callable[[Any], str] = str
+
+    def of_argument(self, name: str, value: Any) -> Any:
+        """Return the normal form of a keyword argument.
+
+        Raises
+        ------
+        OptionError
+            If the value is not of this kind.
+        """
+        return self._checked(name, value, self.check)
+
+    def of_text(self, name: str, text: str) -> Any:
+        """Return the normal form of the text of an option.
+
+        Raises
+        ------
+        OptionError
+            If the text does not describe a value of this kind.
+        """
+        return self._checked(f"option {name}", text, lambda given: self.check(self.decode(given)))
+
+    def _checked(self, what: str, given: Any, check: Callable[[Any], Any]) -> Any:
+        try:
+            return check(given)
+        except OptionError:
+            raise
+        except (ValueError, TypeError) as error:
+            reason = f" ({error})" if str(error) else ""
+            raise OptionError(f"{what}={given!r}: expected {self.expected}{reason}") from None
+
+
+def one_of(*choices: str) -> ValueKind:
+    """Return the kind of values that are one of some names, in any case."""
+    by_lower = {choice.lower(): choice for choice in choices}
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value.strip().lower() not in by_lower:
+            raise ValueError
+        return by_lower[value.strip().lower()]
+
+    return ValueKind(f"one of {', '.join(map(repr, choices))}", check)
+
+
+def _check_text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("empty" if value == "" else f"found a {type(value).__name__}")
+    return value
+
+
+def _check_path(value: str | PathLike[str]) -> str:
+    return _check_text(fspath(value))
+
+
+def _check_boolean(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError
+    return bool(value)
+
+
+def _decode_boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.strip().lower())
+
+
+def _check_count(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.strip().isdecimal():
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _check_size(value: Any) -> int:
+    match = re.fullmatch(r"(\d+)\s*([kmg]?)(?:i?b)?", str(value).strip().lower())
+    if match is None or not int(match[1]):
+        raise ValueError
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def _check_keys(keys: Any) -> tuple[Any, ...]:
+    """Return the keys of a list or a similar collection; a table or a mapping would yield its columns or keys instead."""
+    single = isinstance(keys, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(keys, Iterable)
+    if single or getattr(keys, "ndim", 1) != 1 or hasattr(keys, "schema"):
+        raise TypeError(f"found a {type(keys).__name__}")
+    return tuple(keys)
+
+
+def _encode_keys(keys: Sequence[Any]) -> str:
+    return json.dumps(keys, default=_json_of_key)
+
+
+def _json_of_key(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise OptionError(f"keys: {value!r} has no form in JSON; expected numbers, text, booleans, dates, times or decimals")
+
+
+def _check_strings(value: Any) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise TypeError
+    return {fspath(name): fspath(given) for name, given in value.items()}
+
+
+def _check_modules(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(_check_text(module) for module in value)
+
+
+def _check_types(types: Any) -> tuple[tuple[str, PortableType | JavaType], ...]:
+    """Return types by path, each as what describes it to a task.
+
+    Java types are for parts that Kryo wrote; a serializer snapshot is for a column that is read by Flink's rules of evolution.
+    """
+    if not isinstance(types, Mapping):
+        raise TypeError
+    return tuple((path, given if isinstance(given, PortableType) else _java_type(path, given)) for path, given in types.items())
+
+
+def _java_type(path: str, given: Any) -> JavaType:
+    from state_processor.declared_types import java_types_by_path  # few tasks need the parser of types, and its import is slow
+
+    return java_types_by_path({path: given})[path]
+
+
+def _decode_types(text: str) -> dict[str, Any]:
+    return {path: given if isinstance(given, str) else _decode_snapshot(path, given) for path, given in json.loads(text).items()}
+
+
+def _decode_snapshot(path: str, given: Any) -> PortableType:
+    try:
+        rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
+        return PortableType(b64decode(given["snapshot"], validate=True), rows)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"column {path!r}: {given!r} is neither a type nor a serializer snapshot: {error!r}") from error
+
+
+def _encode_types(types: Iterable[tuple[str, PortableType | JavaType]]) -> str:
+    return json.dumps({path: _json_of_type(type_) for path, type_ in types})
+
+
+def _json_of_type(type_: PortableType | JavaType) -> Any:
+    if isinstance(type_, JavaType):
+        return f"KRYO<{type_}>"
+    return {"snapshot": b64encode(type_.snapshot).decode(), "rows": type_.rows}
+
+
+TEXT: Final = ValueKind("text", _check_text)
+PATH: Final = ValueKind("a path", _check_path)
+BOOLEAN: Final = ValueKind("true or false", _check_boolean, _decode_boolean, lambda value: str(value).lower())
+COUNT: Final = ValueKind("a number", _check_count)
+SIZE: Final = ValueKind("a size such as 64m or 67108864", _check_size)
+DURATION: Final = ValueKind("a duration such as PT1H", duration_ms, encode=duration_text)
+INSTANT: Final = ValueKind("a point in time such as 2024-01-31T12:00:00Z, or epoch milliseconds", instant_ms)
+KEYS: Final = ValueKind('a list of keys such as ["a", "b"]', _check_keys, json.loads, _encode_keys)
+PATH_MAPPING: Final = ValueKind(
+    'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, json.loads, json.dumps
+)
+MODULES: Final = ValueKind("names of modules", _check_modules, encode=",".join)
+TYPES: Final = ValueKind(
+    'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
+)

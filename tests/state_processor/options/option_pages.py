@@ -1,0 +1,65 @@
+"""The page docs/options.md as the table of options describes it.
+
+``python -m tests.state_processor.options.option_pages`` writes the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from state_processor.options.table import (
+    INFER_KRYO,
+    READ_OPTIONS,
+    READING,
+    READING_METADATA,
+    SNAPSHOT_OPTIONS,
+    TEXT_OPTIONS,
+    WRITING,
+    Option,
+)
+
+PAGE = Path(__file__).parents[3] / "docs" / "options.md"
+
+INTRODUCTION = """\
+# Options
+
+An option has the same name, values and default wherever it is accepted: as a keyword argument of `SavepointReader`,
+`SavepointWriter` and `sp.arrow`, as an option of the data sources (in camel case, with its value as text), and as an argument
+of the command line. Unknown options are refused; the message names the nearest one.
+"""
+
+BESIDES = """\
+`schema` chooses the columns to read and their types: wider types, numbers in text (`BigDecimal`) as `decimal(p,s)`, or types of
+`sp.Types`, in which the state is restored by Flink's rules. A value that does not fit is an error. For the data source it is
+`spark.read.schema(…)`.
+"""
+
+
+def page() -> str:
+    others = [o for o in TEXT_OPTIONS[READING] if o not in (*READ_OPTIONS, *SNAPSHOT_OPTIONS)]
+    tables = [o for o in TEXT_OPTIONS[READING_METADATA] if o not in SNAPSHOT_OPTIONS]
+    written = [o for o in TEXT_OPTIONS[WRITING] if o not in SNAPSHOT_OPTIONS]
+    sections = [
+        ("Reading state", "Methods and functions that read state have the arguments that make sense for its kind.",
+         section((*READ_OPTIONS, INFER_KRYO)) + "\n" + BESIDES),
+        ("Opening a snapshot", "Accepted wherever the path of a snapshot is.", section(SNAPSHOT_OPTIONS)),
+        ("Reading with `flink-savepoint`", "Besides those above:", section(others)),
+        ("Reading with `flink-savepoint-metadata`", "Besides those of opening a snapshot:", section(tables)),
+        ("Writing with `flink-savepoint`", "Besides those of opening a snapshot, for the source savepoint:", section(written)),
+    ]  # fmt: skip
+    return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])
+
+
+def section(options: Iterable[Option]) -> str:
+    rows = [["argument", "option", "values", "default", "meaning"], ["---"] * 5]
+    for o in options:
+        default = "" if o.default in (None, (), {}) else f"`{o.kind.encode(o.default)}`"
+        name = "" if o is INFER_KRYO else f"`{o.name}`"
+        command_line = f" On the command line `{o.flag}`." if o.flag else ""
+        rows.append([f"`{o.argument}`", name, o.kind.expected.replace("|", "\\|"), default, o.doc + command_line])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from itertools import chain
+from typing import Any, get_args
+
+import pytest
+
+from state_processor import arrow
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.state.column_types import Undescribed
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.sink import SinkOptions
+from state_processor.options.table import (
+    KEYWORD_OPTIONS,
+    READ_OPTIONS,
+    SNAPSHOT_OPTIONS,
+    TEXT_OPTIONS,
+    WRITING,
+    KeyedStateOptions,
+    OperatorStateOptions,
+    Option,
+    SnapshotOptions,
+    StateSnapshotOptions,
+    TimerOptions,
+    TimerSnapshotOptions,
+    WorkerOptions,
+    fields_of,
+)
+from state_processor.reader import SavepointReader
+from state_processor.serializers.decode_options import Nanos
+from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.writer import SavepointWriter
+from tests.state_processor.options import option_pages
+
+ALL = [*{id(o): o for o in chain(KEYWORD_OPTIONS.values(), *TEXT_OPTIONS.values())}.values()]
+
+SURFACES: list[tuple[Callable[..., Any], Any]] = [
+    (SavepointReader.read, WorkerOptions),
+    (SavepointReader.read_keyed_state, KeyedStateOptions),
+    (SavepointReader.read_window_state, KeyedStateOptions),
+    (SavepointReader.read_timers, TimerOptions),
+    (SavepointReader.read_list_state, OperatorStateOptions),
+    (SavepointReader.read_union_state, OperatorStateOptions),
+    (SavepointReader.read_broadcast_state, OperatorStateOptions),
+    (SavepointWriter.new, WorkerOptions),
+    (SavepointWriter.from_existing, SnapshotOptions),
+    (arrow.read_state, StateSnapshotOptions),
+    (arrow.read_timers, TimerSnapshotOptions),
+    (arrow.read_raw_state, SnapshotOptions),
+    (arrow.read_channel_state, SnapshotOptions),
+    (arrow.read_source_splits, SnapshotOptions),
+    (arrow.operators, SnapshotOptions),
+    (arrow.states, SnapshotOptions),
+    (arrow.handles, SnapshotOptions),
+]
+
+
+def of_group(group: Any) -> set[str]:
+    return set(group.__annotations__)
+
+
+def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
+    assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo"}
+    assert of_group(SnapshotOptions) == {o.argument for o in SNAPSHOT_OPTIONS}
+    for group in (TimerOptions, OperatorStateOptions):
+        assert of_group(group) < of_group(KeyedStateOptions)
+        assert all(group.__annotations__[n] == KeyedStateOptions.__annotations__[n] for n in of_group(group))
+    assert of_group(StateSnapshotOptions) | {"kind"} == set(KEYWORD_OPTIONS)
+
+
+def test_every_option_of_reading_and_opening_has_a_field() -> None:
+    for options, holder in ((READ_OPTIONS, ReadOptions), (SNAPSHOT_OPTIONS, SnapshotAccess)):
+        named = fields_of(options, {o.argument: o.default for o in options})
+        assert set(named) == {f.name for f in fields(holder)}
+        assert holder(**named) == holder()
+
+
+def test_options_of_the_sink_have_fields() -> None:
+    options = {o.argument: o for o in TEXT_OPTIONS[WRITING] if o not in SNAPSHOT_OPTIONS}
+    held = {f.name: f for f in fields(SinkOptions)}
+    assert set(held) - {"path", "operator", "access"} == set(options) - {"uid", "uid_hash"}
+    for name in set(held) & set(options):
+        assert held[name].default in (options[name].default, None)
+
+
+@pytest.mark.parametrize(("function", "group"), SURFACES, ids=lambda value: getattr(value, "__qualname__", ""))
+def test_signatures_and_docstrings(function: Callable[..., Any], group: Any) -> None:
+    written = inspect.signature(inspect.unwrap(function)).parameters["options"].annotation
+    assert written == f"Unpack[{group.__name__}]"
+    parameters = inspect.signature(function).parameters
+    documented = (function.__doc__ or "").split("Other Parameters")[1]
+    for name in of_group(group):
+        option, parameter = KEYWORD_OPTIONS[name], parameters[name]
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameter.default == (None if option.default in ((), {}) else option.default)
+        assert f"\n{name} : {option.kind.expected}" in documented
+
+
+def test_no_other_function_takes_options() -> None:
+    listed = {function.__qualname__ for function, _ in SURFACES}
+    assert set(option_takers(arrow)) | set(option_takers(SavepointReader)) | set(option_takers(SavepointWriter)) == listed
+
+
+def option_takers(where: Any) -> Iterator[str]:
+    for name in vars(where):
+        member = getattr(where, name)
+        if inspect.isroutine(member) and member.__module__.startswith("state_processor."):
+            parameters = inspect.signature(inspect.unwrap(member)).parameters
+            if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                yield member.__qualname__
+
+
+@pytest.mark.parametrize(("function", "group"), SURFACES, ids=lambda value: getattr(value, "__qualname__", ""))
+def test_unknown_keyword_arguments(function: Callable[..., Any], group: Any) -> None:
+    near = sorted(of_group(group))[0]
+    with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword .*did you mean '{near}'\?"):
+        function(**{near[:-1] + "z": 1})
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'; there are .*scratch|metadata"):
+        function(colour=1)
+
+
+@pytest.mark.parametrize("option", ALL, ids=lambda o: o.argument)
+def test_entries(option: Option) -> None:
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", option.argument)
+    assert option.doc.endswith(".")
+    if option.default is not None:
+        assert option.kind.of_text(option.name, option.kind.encode(option.default)) == option.default
+
+
+def test_docstrings_of_data_sources() -> None:
+    for source, surfaces in ((FlinkSavepointDataSource, 2), (FlinkSavepointMetadataDataSource, 1)):
+        for surface in [s for s in TEXT_OPTIONS if s.endswith(f" {source.name()}")]:
+            surfaces -= 1
+            assert all(f"\n{o.name} : {o.kind.expected}" in (source.__doc__ or "") for o in TEXT_OPTIONS[surface])
+        assert not surfaces
+
+
+def test_choices_are_those_of_annotations() -> None:
+    for name, literal in (("nanos", Nanos), ("undescribed", Undescribed)):
+        assert KeyedStateOptions.__annotations__[name].__forward_arg__ == name.capitalize()
+        assert KEYWORD_OPTIONS[name].kind.expected == f"one of {', '.join(map(repr, get_args(literal)))}"
+
+
+def test_page() -> None:
+    expected = option_pages.page()
+    found = option_pages.PAGE.read_text("utf-8")
+    assert found == expected, "docs/options.md differs from the table: python -m tests.state_processor.options.option_pages"
