@@ -24,7 +24,7 @@ def portable_registrations() -> tuple[str, ...]:
     registrations = Registrations.current()
     if not registrations:
         return ()
-    return (_REGISTERED + b64encode(cloudpickle.dumps(registrations)).decode(),)
+    return (_REGISTERED + b64encode(cloudpickle.dumps(registrations)).decode(),)  # type: ignore[no-untyped-call]
 
 
 def import_serializers(modules: Sequence[str]) -> None:

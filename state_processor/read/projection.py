@@ -76,7 +76,7 @@ def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
 
 
 def _position(given: pa.Schema, name: str) -> int:
-    names = given.names
+    names: list[str] = given.names
     if name in names:
         return names.index(name)
     matching = [i for i, other in enumerate(names) if other.lower() == name.lower()]
