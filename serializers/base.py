@@ -346,7 +346,8 @@ def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
     """Class name, version, payload (Flink: ``TypeSerializerSnapshot.readVersionedSnapshot``)."""
     start = source.position
     class_name, version = source.read_utf(), source.read_int()
-    return find_snapshot_class(class_name, version, source, start).read(class_name, version, source)
+    with source.nested("serializer snapshots"):
+        return find_snapshot_class(class_name, version, source, start).read(class_name, version, source)
 
 
 def write_versioned_snapshot(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:

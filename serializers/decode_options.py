@@ -16,6 +16,9 @@ WHOLE: Final = pa.decimal256(76, 0)
 NUMBER: Final = pa.decimal256(76, 76)
 """The same for a number of any size and scale."""
 
+BATCH_MEMORY: Final = 256 << 20
+"""Bytes that the columns of one batch may take by default."""
+
 _MODES: dict[str, int] = {"error": 0, "string": 1, "truncate": 2}
 
 
@@ -35,12 +38,16 @@ class DecodeOptions:
     tell_numbers
         Whether columns of big numbers, which are text, get the types :data:`WHOLE` and :data:`NUMBER` in place of it: so the
         writer knows which columns of text may be made from numbers.
+    batch_memory
+        Bytes that the columns of one batch may take while they are decoded. A row that needs more is refused: damaged or
+        hostile snapshots can describe values of any size.
     """
 
     nanos: Nanos = "error"
     row_kind: bool = False
     ttl: bool = False
     tell_numbers: bool = False
+    batch_memory: int = BATCH_MEMORY
 
     def __post_init__(self) -> None:
         if self.nanos not in _MODES:

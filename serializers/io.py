@@ -8,12 +8,17 @@ allocation or a wrong slice.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 
 MOST_EMPTY: Final = 1 << 24
 """Elements without bytes (``NullValue``) that a collection may have."""
+
+MAX_NESTING: Final = 100
+"""Levels of types inside each other, from collections in collections to schemas of records, that are read and built."""
 
 _BOOLS: Final = {0: False, 1: True}
 
@@ -34,7 +39,7 @@ class DataInput:
         of Kryo depends on it.
     """
 
-    __slots__ = ("data", "end", "flink_major", "position", "source")
+    __slots__ = ("data", "depth", "end", "flink_major", "position", "source")
 
     def __init__(
         self,
@@ -50,10 +55,32 @@ class DataInput:
         self.position = position
         self.end = len(self.data) if end is None else end
         self.flink_major = flink_major
+        self.depth = 0
 
     def slice(self, start: int, end: int) -> DataInput:
         """Return an input of a part of the same data."""
-        return DataInput(self.data, self.source, start, end, flink_major=self.flink_major)
+        part = DataInput(self.data, self.source, start, end, flink_major=self.flink_major)
+        part.depth = self.depth
+        return part
+
+    @contextmanager
+    def nested(self, what: str) -> Iterator[None]:
+        """Enter a structure that may contain itself.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            More than :data:`MAX_NESTING` of them are inside each other.
+        """
+        if self.depth >= MAX_NESTING:
+            raise UnsupportedFormatError(
+                f"{self.source}, offset {self.position}: {what} are nested more than {MAX_NESTING} levels deep, which is not supported"
+            )
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
 
     def corrupt(self, problem: str, offset: int | None = None) -> CorruptSnapshotError:
         """The error to raise for ``problem`` at ``offset`` (default: here)."""

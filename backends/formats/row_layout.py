@@ -105,7 +105,7 @@ class RowLayout:
     def decoder(self, options: DecodeOptions) -> RowDecoder:
         """The kernel, or its reference where a serializer's values can be decoded in Python only."""
         try:
-            return ColumnDecoder(self.compile(options))
+            return ColumnDecoder(self.compile(options), memory_limit=options.batch_memory)
         except NotCompilableError:
             return ReferenceDecoder(self, options)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from state_processor.serializers.kernel.decode import slots as k
 
 _ALIGNMENT: Final = 64
 _MAX_OFFSET: Final = 2**31 - 1
+ASCII_STORE: Final = 8
+"""Bytes of ASCII that the kernel stores at a time: there is room for as many behind a column's text."""
 
 
 class Arena:
@@ -27,16 +30,17 @@ class Arena:
     rows
         Rows that there is room for.
     slots, text
-        Per column: slots (for elements of lists) and bytes of text that there is room for.
+        Per column: slots (for elements of lists) and bytes of text that there is room for. Numbers of any size: the caller
+        has compared :func:`estimate_bytes` of them with its limit.
     """
 
-    def __init__(self, tree: ColumnTree, rows: int, slots: npt.NDArray[np.int64], text: npt.NDArray[np.int64]) -> None:
+    def __init__(self, tree: ColumnTree, rows: int, slots: Sequence[int], text: Sequence[int]) -> None:
         self.tree = tree
         self.table = np.zeros((max(len(tree.all), 1), k.FIELDS), dtype=np.int64)
         offset = 0
         for column in tree.all:
             entry = self.table[column.index]
-            entry[k.CAPACITY] = rows if column.element_of is None else slots[column.index]
+            entry[k.CAPACITY] = rows if column.element_of is None else min(slots[column.index], _MAX_OFFSET)
             entry[k.KIND] = tree.kinds[column.index]
             entry[k.VALIDITY] = offset
             offset += int(entry[k.CAPACITY])
@@ -49,14 +53,25 @@ class Arena:
             offset += kind * capacity if kind >= 0 else 4 * (capacity + 1)
             if kind == OFFSETS:
                 entry[k.VAR] = offset
-                entry[k.VAR_CAPACITY] = min(int(text[column.index]), _MAX_OFFSET)
-                offset += int(entry[k.VAR_CAPACITY]) + 8  # the kernel stores eight bytes of ASCII at a time
-        self.memory = np.empty(max(offset, 1), dtype=np.uint8)
+                entry[k.VAR_CAPACITY] = min(text[column.index], _MAX_OFFSET)
+                offset += int(entry[k.VAR_CAPACITY]) + ASCII_STORE
+        self.memory = allocate(max(offset, 1))
         self.memory[:validity_end] = 1
         for column in tree.all:
             if tree.kinds[column.index] < 0:
                 data = self.table[column.index, k.DATA]
                 self.memory[data : data + 4] = 0
+
+    def gaps(self) -> Iterator[tuple[int, int]]:
+        """Begin and end of the bytes between the columns' regions, which the kernel must leave alone."""
+        regions = [(0, int(self.table[:, k.CAPACITY].sum()))]
+        for begin, var, capacity, text, kind in self.table[:, [k.DATA, k.VAR, k.CAPACITY, k.VAR_CAPACITY, k.KIND]].tolist():
+            if kind == OFFSETS:
+                regions.append((begin, var + text + ASCII_STORE))
+            else:
+                regions.append((begin, begin + (kind * capacity if kind >= 0 else 4 * (capacity + 1))))
+        for (_, end), (begin, _) in pairwise(sorted(regions)):
+            yield end, begin
 
     def _offset_at(self, index: int, position: int) -> int:
         start = int(self.table[index, k.DATA]) + 4 * position
@@ -107,6 +122,11 @@ class Arena:
             entries = column.type.field(0).type if column.type.num_fields else None
             children = [pa.Array.from_buffers(entries, len(children[0]), [None], children=children)]
         return pa.Array.from_buffers(column.type, n, [validity, offsets], children=children)
+
+
+def allocate(size: int) -> npt.NDArray[np.uint8]:
+    """Return memory for an arena, uninitialized."""
+    return np.empty(size, dtype=np.uint8)
 
 
 def estimate_bytes(tree: ColumnTree, slots: Sequence[float], text: Sequence[float]) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.serializers.decode_options import BATCH_MEMORY
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
@@ -24,6 +26,12 @@ _BATCH_BYTES: Final = 16 << 20
 _BATCH_ROWS: Final = 1 << 19
 _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
+_MOST_FIRST_ELEMENTS: Final = 64.0
+"""Bound of the first estimate for elements of lists in lists, which the depth would be the exponent of otherwise."""
+_FAST_GROWTH: Final = 4.0
+_CAREFUL_GROWTH: Final = 1.25
+_LARGE_ROW: Final = 64
+"""Part of the memory limit from which on the estimate for a row grows carefully."""
 _FIRST_TEXT: Final = 16.0
 _LEAST: Final = 0.1
 _NO_ENTRIES: Final = np.zeros((0, 5), dtype=np.int64)
@@ -43,12 +51,21 @@ class ColumnDecoder:
         The program of one kind of row.
     batch_rows, batch_bytes
         Upper bounds of a batch; a single row larger than ``batch_bytes`` still makes a batch of its own.
+    memory_limit
+        Upper bound of the memory of a batch, which a single row must not exceed either.
     """
 
-    def __init__(self, program: DecodeProgram, batch_rows: int = _BATCH_ROWS, batch_bytes: int = _BATCH_BYTES) -> None:
+    def __init__(
+        self,
+        program: DecodeProgram,
+        batch_rows: int = _BATCH_ROWS,
+        batch_bytes: int = _BATCH_BYTES,
+        memory_limit: int = BATCH_MEMORY,
+    ) -> None:
         self._program = program
         self._batch_rows = batch_rows
-        self._batch_bytes = batch_bytes
+        self._batch_bytes = min(batch_bytes, memory_limit)
+        self._memory_limit = memory_limit
         self.position = 0
         self._registers = np.zeros(program.registers, dtype=np.int64)
         self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
@@ -60,7 +77,8 @@ class ColumnDecoder:
         self._text_per_row = np.full(size, _FIRST_TEXT)
         for column in program.columns.all:
             if column.element_of is not None:
-                self._slots_per_row[column.index] = _FIRST_ELEMENTS * self._slots_per_row[column.element_of.index]
+                elements = _FIRST_ELEMENTS * self._slots_per_row[column.element_of.index]
+                self._slots_per_row[column.index] = min(elements, _MOST_FIRST_ELEMENTS)
                 self._text_per_row[column.index] = _FIRST_TEXT * self._slots_per_row[column.index]
 
     def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
@@ -101,13 +119,17 @@ class ColumnDecoder:
     def _open(self) -> Arena:
         if self._arena is None:
             tree = self._program.columns
-            row = max(estimate_bytes(tree, self._slots_per_row.tolist(), self._text_per_row.tolist()), 1.0)
-            self._capacity = max(1, min(self._batch_rows, int(self._batch_bytes / row)))
-            slots = np.ceil(self._slots_per_row * self._capacity).astype(np.int64) + 8
-            text = np.ceil(self._text_per_row * self._capacity).astype(np.int64) + 64
+            self._capacity = max(1, min(self._batch_rows, int(self._batch_bytes / self._row_bytes())))
+            slots = [ceil(n * self._capacity) + 8 for n in self._slots_per_row.tolist()]
+            text = [ceil(n * self._capacity) + 64 for n in self._text_per_row.tolist()]
             self._arena = Arena(tree, self._capacity, slots, text)
             self._rows = 0
         return self._arena
+
+    def _row_bytes(self) -> float:
+        """Return what one row takes by the present estimates."""
+        slots, text = self._slots_per_row.tolist(), self._text_per_row.tolist()
+        return max(estimate_bytes(self._program.columns, slots, text), 1.0)
 
     def _run(
         self,
@@ -145,21 +167,35 @@ class ColumnDecoder:
             if self._rows == self._capacity:
                 yield self._close(arena)
         elif status == outcomes.FULL:
+            column = int(self._result[k.COLUMN])
             if self._rows:
-                self._grow(int(self._result[k.COLUMN]), 1.25)
+                self._enlarge(column, _CAREFUL_GROWTH)
                 yield self._close(arena)
             else:
-                self._grow(int(self._result[k.COLUMN]), 4.0)
+                small = self._row_bytes() < self._memory_limit / _LARGE_ROW
+                self._enlarge(column, _FAST_GROWTH if small else _CAREFUL_GROWTH)
                 self._arena = None
+                self._check_memory(column, locate, entry)
         else:
             raise self._error(status, locate, entry, buffer)
 
-    def _grow(self, column: int, factor: float) -> None:
+    def _enlarge(self, column: int, factor: float) -> None:
         self._slots_per_row[column] *= factor
         self._text_per_row[column] *= factor
+
+    def _check_memory(self, column: int, locate: Locate, entry: int) -> None:
+        """Refuse a row that doesn't fit the memory of a batch."""
+        problem = ""
         if max(self._slots_per_row[column], self._text_per_row[column]) > 4 * _LARGEST:
-            name = self._program.columns.all[column].name
-            raise UndecodableValueError(f"one row needs more than 2 GiB in column {name!r}, which an Arrow batch can't hold")
+            problem = "needs more than 2 GiB, which an Arrow batch can't hold"
+        elif self._row_bytes() > self._memory_limit:
+            problem = (
+                f"needs more than the {self._memory_limit} bytes of memory that a batch may take; "
+                "raise batch_memory if the snapshot is trusted"
+            )
+        if problem:
+            where = locate(int(self._result[k.POSITION]), entry, int(self._result[k.ROW_START]))
+            raise UndecodableValueError(f"{where}: one row with the column {self._program.columns.all[column].name!r} {problem}")
 
     def _close(self, arena: Arena) -> pa.RecordBatch:
         batch = arena.to_batch(self._rows)

@@ -1,0 +1,22 @@
+"""Damaged input for everything that reads bytes: ``./dev fuzz``.
+
+A run takes well-formed input that Flink wrote (a *seed*), edits it, and reads it in a child process. It is organised as
+
+* ``edits``: what is changed: numbers, lengths, type tags, offsets and text, found by watching the reader take the seed apart
+  (``fields``), and flipped bits, copied runs, truncation where the structure is not known;
+* ``targets``: the classes of input, and how an input of each is read;
+* ``guard``: pages behind the buffers of the decode kernel that can't be touched, and canaries between its columns;
+* ``campaign``: children with limits of time and memory, counts, crash files and their minimisation.
+
+What reading a damaged input may end in
+---------------------------------------
+* a :class:`StateProcessorError`;
+* a result. The formats have no checksums (but for RocksDB's blocks and snappy's chunks), so an edit may change a value, a name
+  or a time unseen. It never changes the number of rows unseen: a state has as many rows as its file counts entries, which the
+  targets count again by themselves (``wrong rows``). An edit of what counts, or of what tells one state's entries from
+  another's, changes the count itself. All batches pass ``validate(full=True)``.
+
+All else is a failure: another exception (``foreign``), the end of the process (``crash``), more than 20 s of CPU time
+(``hang``), 2 GB of memory (``memory``), a batch that does not pass (``invalid Arrow``). Failures are kept as small JSON files that
+name the seed and the edits; those in ``regressions`` are replayed by ``test_fuzz.py``.
+"""

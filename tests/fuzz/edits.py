@@ -1,0 +1,165 @@
+"""Edits of bytes: values of their own, so that a failing input can be stored, shown and minimised."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+_WORDS: Final = (
+    b"",
+    b"\0",
+    b"\xc0\x80",
+    b"\xed\xa0\x80",
+    b"\xed\xb0\x80x",
+    b"..",
+    b"../../etc/passwd",
+    b"file:/dev/zero",
+    b"s3://bucket/key?endpoint_override=localhost:1&scheme=http",
+    b"a" * 300,
+    b"\xff\xff",
+    "ẞ€😀".encode("utf-8", "surrogatepass"),
+    b"[[I",
+    b"java.util.HashMap",
+    b"java.lang.Class",
+    b"{",
+    b"null",
+)
+_MOST_EDITS: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A place of a seed that means something: ``kind`` is ``number``, ``little`` (a little-endian number) or ``text``."""
+
+    offset: int
+    size: int
+    kind: str = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """``removed`` bytes at ``offset`` of the seed give way to ``inserted``."""
+
+    offset: int
+    removed: int
+    inserted: bytes = b""
+
+    @property
+    def end(self) -> int:
+        """Offset behind what is removed."""
+        return self.offset + self.removed
+
+
+Edits = tuple[Edit, ...]
+
+
+@dataclass(slots=True)
+class Seed:
+    """Well-formed input.
+
+    ``fixed`` says that its length is recorded elsewhere: edits keep it, but for truncation. ``context`` is what its target needs
+    to read it, ``special`` draws edits that only this kind of input has.
+    """
+
+    name: str
+    data: bytes
+    context: Any = None
+    fixed: bool = False
+    fields: Sequence[Field] = field(default_factory=tuple)
+    special: Callable[[random.Random, bytes], Edit] | None = None
+
+
+def apply(data: bytes, edits: Sequence[Edit]) -> bytes:
+    """Return the data with all edits made; they must not overlap."""
+    pieces, position = [], 0
+    for edit in sorted(edits, key=lambda e: e.offset):
+        pieces += [data[position : edit.offset], edit.inserted]
+        position = edit.end
+    return b"".join([*pieces, data[position:]])
+
+
+def draw(rng: random.Random, seed: Seed) -> Edits:
+    """Draw at least one edit of a seed."""
+    count = rng.choices((1, 2, rng.randint(3, _MOST_EDITS)), (6, 2, 1))[0]
+    edits: list[Edit] = []
+    for _ in range(count):
+        edit = _draw_one(rng, seed)
+        if all(edit.end <= e.offset or e.end <= edit.offset for e in edits):
+            edits.append(edit)
+    return tuple(edits)
+
+
+def _draw_one(rng: random.Random, seed: Seed) -> Edit:
+    size = len(seed.data)
+    if not size:
+        return Edit(0, 0, rng.randbytes(rng.randint(1, 16)))
+    if seed.special is not None and rng.random() < 0.6:
+        return seed.special(rng, seed.data)
+    if seed.fields and rng.random() < 0.6:
+        return _of_field(rng, seed, rng.choice(seed.fields))
+    roll = rng.random()
+    offset = rng.randrange(size)
+    if roll < 0.35:
+        return Edit(offset, 1, bytes([seed.data[offset] ^ (1 << rng.randrange(8))]))
+    if roll < 0.55:
+        return Edit(offset, 1, rng.choice((b"\0", b"\1", b"\x7f", b"\x80", b"\xff", rng.randbytes(1))))
+    if roll < 0.7:
+        width = min(rng.choice((1, 2, 4, 8)), size - offset)
+        return Edit(offset, width, _number(rng, seed.data[offset : offset + width], size - offset))
+    length = min(rng.choice((1, 2, 4, 8, 16, rng.randint(1, 256))), size - offset)
+    if roll < 0.8:
+        source = rng.randrange(size - length + 1)
+        return Edit(offset, length, seed.data[source : source + length])
+    if roll < 0.85:
+        return Edit(offset, length, rng.randbytes(length))
+    if roll < 0.88:
+        return Edit(offset, size - offset)
+    if seed.fixed:
+        return Edit(offset, length, bytes(length) if roll < 0.94 else b"\xff" * length)
+    if roll < 0.92:
+        return Edit(offset, length)
+    if roll < 0.96:
+        return Edit(offset, 0, rng.randbytes(length))
+    return Edit(offset, 0, seed.data[offset : offset + length] * rng.randint(1, 8))
+
+
+def _of_field(rng: random.Random, seed: Seed, place: Field) -> Edit:
+    old = seed.data[place.offset : place.offset + place.size]
+    if place.kind == "text" and rng.random() < 0.7:
+        other = rng.choice(seed.fields)
+        word = seed.data[other.offset : other.offset + other.size] if other.kind == "text" else rng.choice(_WORDS)
+        word = rng.choice((word, rng.choice(_WORDS)))
+        if seed.fixed or rng.random() < 0.5:
+            word = (word * (place.size // max(1, len(word)) + 1))[: place.size]
+            return Edit(place.offset, place.size, word)
+        if place.offset >= 2 and seed.data[place.offset - 2 : place.offset] == place.size.to_bytes(2, "big"):
+            return Edit(place.offset - 2, place.size + 2, len(word).to_bytes(2, "big") + word)
+        return Edit(place.offset, place.size, word)
+    if place.kind == "little":
+        return Edit(place.offset, place.size, _number(rng, old[::-1], len(seed.data))[::-1])
+    if place.size > 8 or not place.size:
+        if not place.size:
+            return Edit(place.offset, 0, b"" if seed.fixed else rng.choice(_WORDS))
+        at = rng.randrange(place.size)
+        return Edit(place.offset + at, 1, rng.randbytes(1))
+    return Edit(place.offset, place.size, _number(rng, old, len(seed.data) - place.offset))
+
+
+def _number(rng: random.Random, old: bytes, left: int) -> bytes:
+    """A number of as many bytes that is likely to hurt: an extreme, a neighbour of the old one, or of what is left."""
+    bits = 8 * len(old)
+    value = int.from_bytes(old, "big")
+    roll = rng.random()
+    if roll < 0.35:
+        value = rng.choice((0, 1, 2, 4, -1, -2, 1 << (bits - 1), (1 << (bits - 1)) - 1, 1 << (bits // 2), 255, 256, 65535, 1 << 24))
+    elif roll < 0.6:
+        value += rng.choice((1, -1, 2, -2, 4, -4, 8, 16, -16, 256, -256))
+    elif roll < 0.7:
+        value = rng.choice((value * 2, value // 2, -value, value << 8, value >> 8))
+    elif roll < 0.85:
+        value = left + rng.choice((0, 1, -1, -4, -8, 4, 8, 1024))
+    else:
+        value = rng.getrandbits(rng.randint(1, bits))
+    return (value & ((1 << bits) - 1)).to_bytes(len(old), "big")

@@ -1,0 +1,29 @@
+"""The classes of input: how each is read, and where its seeds come from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz.targets.base import Target
+from fuzz.targets.blobs import MetadataTarget, SnappyTarget, SnapshotTarget
+from fuzz.targets.states import KeyedTarget, OperatorTarget, RocksDbTarget
+from fuzz.targets.values import ValueTarget
+
+TARGETS: Final[dict[str, Target]] = {
+    target.name: target
+    for target in (
+        MetadataTarget(),
+        SnapshotTarget("serializers", lambda name: "avro" not in name),
+        SnapshotTarget("avro", lambda name: "avro" in name),
+        SnappyTarget(),
+        ValueTarget("values"),
+        ValueTarget("kryo"),
+        ValueTarget("avro-values"),
+        ValueTarget("rowdata"),
+        KeyedTarget("canonical"),
+        KeyedTarget("heap"),
+        KeyedTarget("changelog"),
+        OperatorTarget(),
+        RocksDbTarget(),
+    )
+}

@@ -1,0 +1,167 @@
+"""Values of states: the parts of an entry, decoded by the kernel with guard pages, and sometimes by its reference."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from fuzz.edits import Edits, Field, Seed
+from fuzz.fields import recording, words_of
+from fuzz.targets.base import OPTIONS, Target, WrongRowsError, check, seed_cases
+from fuzz.targets.blobs import specimens
+
+from state_processor.backends.formats.keyed_files import CanonicalSource
+from state_processor.backends.formats.row_layout import Field as RowField
+from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.serializers import DataInput, TypeSerializer, read_serializer_snapshot
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import NotCompilableError, StateProcessorError
+from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
+from state_processor.serializers.kernel.decode.program import DecodeProgram
+
+_ENTRIES_PER_STATE: Final = 3
+_LARGEST: Final = 4096
+_BATCH_BYTES: Final = 1 << 15
+_FAMILIES: Final = {"kryo": ".kryo", "avro-values": ".avro", "rowdata": ".table"}
+"""Classes of values by a package that one of their serializers is of; ``values`` are all others."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """How a seed is decoded: its layout, where its value begins, and the programs that were compiled for it."""
+
+    layout: RowLayout
+    key_size: int
+    key_group: int
+    programs: dict[DecodeOptions, DecodeProgram | None] = field(default_factory=dict)
+
+    def program(self, options: DecodeOptions) -> DecodeProgram | None:
+        """The kernel's program; ``None`` where only the reference decodes it."""
+        if options not in self.programs:
+            try:
+                self.programs[options] = self.layout.compile(options)
+            except NotCompilableError:
+                self.programs[options] = None
+        return self.programs[options]
+
+
+class ValueTarget(Target):
+    """Entries of one family of serializers."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_seeds(self) -> Iterator[Seed]:
+        for seed in entry_seeds():
+            if family_of(seed.context.layout) == self.name:
+                yield seed
+
+    def run(self, seed: Seed, data: bytes, edits: Edits, rng: random.Random) -> None:
+        entry: Entry = seed.context
+        options = rng.choice(OPTIONS)
+        program = entry.program(options)
+        end = min(entry.key_size, len(data))
+        table = np.array([[0, end, end, len(data), entry.key_group]], dtype=np.int64)
+        buffer = np.frombuffer(data or b"\0", dtype=np.uint8)
+        decoder: Any
+        if program is None or rng.random() < 0.1:
+            decoder = ReferenceDecoder(entry.layout, options)
+        else:
+            decoder = ColumnDecoder(program, batch_bytes=rng.choice((1, _BATCH_BYTES)))
+        rows = sum(map(check, decoder.entries(buffer, table, lambda position, *_: f"offset {position}")))
+        rows += sum(map(check, decoder.finish()))
+        if rows != 1:
+            raise WrongRowsError(f"{rows} rows of one entry")
+
+
+@cache
+def entry_seeds() -> tuple[Seed, ...]:
+    """Return entries of all keyed states of canonical snapshots, and the specimens' values."""
+    return (*_of_snapshots(), *_of_specimens())
+
+
+def _of_snapshots() -> Iterator[Seed]:
+    known: dict[str, int] = {}
+    for case in seed_cases("*canonical*"):
+        snapshot = open_snapshot(case.snapshot)
+        for operator in snapshot.metadata.operators:
+            for handle in keyed_handles(operator):
+                try:
+                    source = handle.open(snapshot)
+                except StateProcessorError:
+                    continue
+                if isinstance(source, CanonicalSource):
+                    for meta in source.header.states:
+                        yield from _of_state(case.id, source, meta.name, handle.key_groups, known)
+
+
+def _of_state(case: str, source: CanonicalSource, name: str, groups: Any, known: dict[str, int]) -> Iterator[Seed]:
+    try:
+        state = source.describe(name)
+        assert state is not None
+        every = frozenset({"key", "namespace", "value", "map_key", "map_value", "timestamp", "_key_group", "_key_bytes"})
+        layout = source.layout(state, every)
+        signature = " ".join(str(f.serializer) for p in layout.parts for f in p.fields)
+        if known.get(signature, 0) >= _ENTRIES_PER_STATE:
+            return
+        for buffer, _, entries in source.blocks(name, groups):
+            for begin, key_end, value, end, group in entries.tolist():
+                if known.get(signature, 0) >= _ENTRIES_PER_STATE:
+                    return
+                data = bytes(buffer[begin:key_end]) + bytes(buffer[value:end])
+                if len(data) <= _LARGEST:
+                    known[signature] = known.get(signature, 0) + 1
+                    seed_name = f"{case}: {name} {signature} {known[signature]}"
+                    yield _seed(seed_name, data, Entry(layout, key_end - begin, group))
+    except StateProcessorError:
+        return
+
+
+def _of_specimens() -> Iterator[Seed]:
+    for name, snapshot, value in specimens():
+        serializer = read_serializer_snapshot(snapshot).restore_serializer()
+        layout = RowLayout((Part(1, (RowField("value", serializer),)),), frozenset({"value"}))
+        if value and len(value) <= _LARGEST:
+            yield _seed(f"specimen {name}", value, Entry(layout, 0, 0))
+
+
+def _seed(name: str, data: bytes, entry: Entry) -> Seed:
+    bounds = {0: (0, entry.key_size), 1: (entry.key_size, len(data))}
+    with recording(data) as found:
+        for part in entry.layout.parts:
+            begin, end = bounds[part.slot or 0]
+            try:
+                entry.layout.read(DataInput(data, "seed", begin, end), part, {}, DecodeOptions(nanos="string"))
+            except StateProcessorError:
+                break
+    fields: tuple[Field, ...] = found.fields
+    if family_of(entry.layout) == "rowdata":
+        fields = (*fields, *words_of(data, entry.key_size), *words_of(data, entry.key_size + 4, 8))
+    return Seed(name, data, entry, fields=fields)
+
+
+def family_of(layout: RowLayout) -> str:
+    """Return the class that a layout's values belong to."""
+    modules = {type(s).__module__ for p in layout.parts for f in p.fields for s in _tree(f.serializer)}
+    return next((name for name, package in _FAMILIES.items() if any(package in m for m in modules)), "values")
+
+
+def _tree(part: Any, depth: int = 0) -> Iterator[TypeSerializer]:
+    if depth > 8:
+        return
+    if isinstance(part, TypeSerializer):
+        yield part
+        for child in vars(part).values():
+            yield from _tree(child, depth + 1)
+    elif isinstance(part, dict):
+        for child in part.values():
+            yield from _tree(child, depth + 1)
+    elif isinstance(part, list | tuple):
+        for child in part:
+            yield from _tree(child, depth + 1)
