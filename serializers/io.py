@@ -74,7 +74,7 @@ class DataInput:
         """
         if self.depth >= MAX_NESTING:
             raise UnsupportedFormatError(
-                f"{self.source}, offset {self.position}: {what} are nested more than {MAX_NESTING} levels deep, which is not supported"
+                f"{self.source}, offset {self.position}: {what} are nested more than {MAX_NESTING} levels deep"
             )
         self.depth += 1
         try:

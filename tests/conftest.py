@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what the tests of the fuzzer ask for."""
+    parser.addoption("--fuzz-minutes", type=float, default=0.2, help="time for fresh inputs of all classes (%(default)s)")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""

@@ -16,7 +16,7 @@ What reading a damaged input may end in
   targets count again by themselves (``wrong rows``). An edit of what counts, or of what tells one state's entries from
   another's, changes the count itself. All batches pass ``validate(full=True)``.
 
-All else is a failure: another exception (``foreign``), the end of the process (``crash``), more than 20 s of CPU time
-(``hang``), 2 GB of memory (``memory``), a batch that does not pass (``invalid Arrow``). Failures are kept as small JSON files that
-name the seed and the edits; those in ``regressions`` are replayed by ``test_fuzz.py``.
+All else is a failure: another exception (``foreign``), the end of the process (``crash``), 20 s of CPU time
+(``hang``), 2 GB of memory (``memory``), a batch that does not pass (``invalid Arrow``). Failures are kept as small JSON files
+that name the seed and the edits; ``test_fuzz.py`` replays those in ``regressions``.
 """

@@ -16,10 +16,10 @@ _KEPT = Path(__file__).resolve().parents[2] / ".cache" / "fuzz"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./dev fuzz", description=__doc__)
-    parser.add_argument("--minutes", type=float, help="time for all classes together (default: no limit, or 5 without --inputs)")
+    parser.add_argument("--minutes", type=float, help="for all classes together (default: no limit, or 5 without --inputs)")
     parser.add_argument("--inputs", type=int, help="inputs of each class (default: no limit)")
     parser.add_argument("--class", dest="classes", choices=[*TARGETS], action="append", help="(default: all)")
-    parser.add_argument("--seed", type=int, help="of the random inputs; equal seeds give equal inputs (default: another each time)")
+    parser.add_argument("--seed", type=int, help="of the random inputs; equal seeds give equal inputs (default: the time)")
     parser.add_argument("--start", type=int, default=0, help="number of the first input (default: %(default)s)")
     parser.add_argument("--keep", type=Path, default=_KEPT, help="directory for failures (default: %(default)s)")
     options = parser.parse_args(arguments)

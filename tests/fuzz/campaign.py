@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import hashlib
 import json
 import mmap
@@ -22,11 +23,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+
 from fuzz.edits import Edit, Edits, Seed, apply, draw
 from fuzz.guard import CanaryError, guards
 from fuzz.targets import TARGETS
 from fuzz.targets.base import InvalidArrowError, Target, WrongRowsError
-
 from state_processor.serializers.errors import StateProcessorError
 
 READ: Final = "read"
@@ -169,7 +170,7 @@ def load(path: Path) -> Input:
         if seed.name == text["seed"] and hashlib.sha256(seed.data).hexdigest() == text["seed_sha256"]:
             edits = tuple(Edit(offset, removed, bytes.fromhex(inserted)) for offset, removed, inserted in text["edits"])
             return Input(text["class"], seed, edits, text["choices"])
-    raise LookupError(f"{path.name}: no seed {text['seed']!r} with these bytes; if the fixture was written anew, remove this file")
+    raise LookupError(f"{path.name}: no seed {text['seed']!r} of these bytes; if its fixture was written anew, remove this file")
 
 
 def _with_edits(case: Input, edits: Edits) -> Input:
@@ -181,13 +182,13 @@ def _fails_alike(failure: Failure, edits: Edits) -> bool:
 
 
 def _warm_up(target: Target) -> None:
-    """Load what children share, kernels above all. RocksDB starts threads, which no child would inherit."""
+    """Load what children share, the seeds' fields and the kernels. RocksDB starts threads, which no child would inherit."""
+    for seed in target.seeds:
+        _ = seed.fields
     if target.name != "rocksdb":
         for seed in random.Random(0).sample(target.seeds, min(len(target.seeds), 40)):
             with suppress(StateProcessorError):
                 target.run(seed, seed.data, (), random.Random(0))
-    else:
-        _ = target.seeds
 
 
 def _run_chunk(target: Target, number: int, first: int, last: int, deadline: float, report: Report) -> int:
@@ -269,6 +270,7 @@ def _cpu_seconds(pid: int) -> float:
 def _child(read: Any, shared: Any, out_path: str) -> None:
     """Run inputs in this process, which is a child, and end it."""
     code = 1
+    faulthandler.disable()  # of pytest, which would print what is expected here
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * mmap.PAGESIZE + _MEMORY
@@ -307,7 +309,7 @@ def _read_one(case: Input, shared: Any, out: Any) -> None:
 def _signature(error: BaseException) -> str:
     """Return the type of an error and the innermost places of the project that it came through."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [f"{Path(f.filename).name}:{f.name}" for f in frames if "/tests/" not in f.filename and "site-packages" not in f.filename]
+    ours = [f"{Path(f.filename).name}:{f.name}" for f in frames if not any(d in f.filename for d in ("/tests/", "site-packages"))]
     return f"{type(error).__name__} in {' < '.join(list(dict.fromkeys(reversed(ours)))[:2])}"
 
 

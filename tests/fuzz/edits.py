@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 _WORDS: Final = (
@@ -55,20 +56,25 @@ class Edit:
 Edits = tuple[Edit, ...]
 
 
-@dataclass(slots=True)
+@dataclass
 class Seed:
     """Well-formed input.
 
     ``fixed`` says that its length is recorded elsewhere: edits keep it, but for truncation. ``context`` is what its target needs
-    to read it, ``special`` draws edits that only this kind of input has.
+    to read it, ``find_fields`` finds its fields, ``special`` draws edits that only this kind of input has.
     """
 
     name: str
     data: bytes
     context: Any = None
     fixed: bool = False
-    fields: Sequence[Field] = field(default_factory=tuple)
+    find_fields: Callable[[], Sequence[Field]] = tuple
     special: Callable[[random.Random, bytes], Edit] | None = None
+
+    @cached_property
+    def fields(self) -> Sequence[Field]:
+        """The fields, found at the first use: to read it once more takes no fields."""
+        return self.find_fields()
 
 
 def apply(data: bytes, edits: Sequence[Edit]) -> bytes:
@@ -153,7 +159,7 @@ def _number(rng: random.Random, old: bytes, left: int) -> bytes:
     value = int.from_bytes(old, "big")
     roll = rng.random()
     if roll < 0.35:
-        value = rng.choice((0, 1, 2, 4, -1, -2, 1 << (bits - 1), (1 << (bits - 1)) - 1, 1 << (bits // 2), 255, 256, 65535, 1 << 24))
+        value = rng.choice((0, 1, 2, 4, -1, -2, 1 << (bits - 1), (1 << (bits - 1)) - 1, 1 << (bits // 2), 255, 256, 65535))
     elif roll < 0.6:
         value += rng.choice((1, -1, 2, -2, 4, -4, 8, 16, -16, 256, -256))
     elif roll < 0.7:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from fuzz.edits import Field
 
+from fuzz.edits import Field
 from state_processor.backends.metadata.handle_input import HandleInput
+from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput
 
 _TEXTS = frozenset({"UTF string", "string"})
@@ -29,7 +30,7 @@ class Recording:
         """Keep a field if its bytes are of the buffer."""
         if len(view) and size >= 0:
             offset = _address(view) + start - self._begin
-            if 0 <= offset and offset + size <= len(self._data):
+            if offset >= 0 and offset + size <= len(self._data):
                 self._found[offset, size] = Field(offset, size, kind)
 
     @property
@@ -87,6 +88,13 @@ def recording(data: bytes) -> Iterator[Recording]:
         patch.object(HandleInput, "read_code", read_code),
     ):
         yield found
+
+
+def recorded(data: bytes, read: Callable[[], Any]) -> tuple[Field, ...]:
+    """Return the fields that ``read`` takes of ``data``, as far as it comes."""
+    with recording(data) as found, suppress(StateProcessorError):
+        read()
+    return found.fields
 
 
 def words_of(data: bytes, begin: int = 0, width: int = 4) -> tuple[Field, ...]:

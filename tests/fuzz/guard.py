@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.files import snappy
-from state_processor.backends.formats import keyed_files
+from state_processor.backends.formats import canonical
 from state_processor.serializers.kernel.decode import arena as arenas
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 
@@ -65,7 +65,7 @@ def guards() -> Iterator[None]:
     with (
         patch.object(ColumnDecoder, "entries", guarded_entries),
         patch.object(ColumnDecoder, "rows", guarded_rows),
-        patch.object(keyed_files, "view", guarded_copy),
+        patch.object(canonical, "view", guarded_copy),
         patch.object(snappy, "decompress", guarded_plain),
         patch.object(arenas, "allocate", _canaries),
         patch.object(arenas.Arena, "to_batch", _checked(arenas.Arena.to_batch)),

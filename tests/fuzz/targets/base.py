@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, Final
 
 import pyarrow as pa
-from fuzz.edits import Edits, Seed
 
+from fuzz.edits import Edits, Seed
 from state_processor.backends.files.storage import Entry, Location, Storage
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.serializers.decode_options import DecodeOptions

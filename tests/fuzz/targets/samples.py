@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.avro.containers import AvroBranch
+from state_processor.serializers.avro.records import AvroSerializer
 
 _EVERYTHING: Final = {
     "type": "record",

@@ -5,34 +5,36 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
 from fuzz.edits import Edits, Field, Seed
-from fuzz.fields import recording
+from fuzz.fields import recorded
 from fuzz.targets.base import OPTIONS, MemoryStorage, Target, WrongRowsError, check, open_in_memory, seed_cases
-
-from state_processor.backends.formats.keyed_files import CanonicalSource, HeapSource, KeyedStateSource, ScanRequest
+from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.rocksdb_store import close_stores
 from state_processor.backends.formats.row_layout import ReferenceDecoder, RowLayout
+from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_sources import KeyedHandle, keyed_handles
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import survey
-from state_processor.backends.state.descriptions import OPERATOR_KINDS
-from state_processor.serializers.errors import NotFoundError, StateProcessorError
+from state_processor.serializers.errors import StateProcessorError
 
-_LARGEST: Final = 256 << 10
+_LARGEST: Final = 48 << 10
+_MOST_SEEDS: Final = 60
 _COLUMNS: Final = frozenset({"key", "namespace", "value", "map_key", "map_value", "timestamp", "_key_group", "_key_bytes"})
 _READ_OPTIONS: Final = (
     ReadOptions(nanos="string", row_kind=True),
@@ -66,8 +68,14 @@ class Place:
     stream: h.StreamStateHandle
     path: str | None
     names: tuple[str, ...]
-    header_size: int = 0
-    source: KeyedStateSource | None = None
+    kept: KeyedStateSource | None = None
+
+    @property
+    def header_size(self) -> int:
+        """Bytes in front of the first key group."""
+        keyed = self.operator.subtasks[0].managed_keyed
+        offsets = keyed.offsets if isinstance(keyed, h.KeyGroupsStateHandle) else ()
+        return min((o for o in offsets if o > 0), default=0)
 
     def put(self, data: bytes) -> None:
         """Put other bytes in the place of the stream's."""
@@ -90,24 +98,31 @@ def _subtasks(case: Any) -> Iterator[tuple[Snapshot, MemoryStorage, OperatorStat
             yield snapshot, storage, replace(operator, subtasks=(subtask,)), subtask
 
 
-def _seed(name: str, place: Place, watch: Any) -> Seed | None:
+def _content(place: Place) -> bytes:
+    """Return the bytes of the file, or of the inline state, that a stream is in."""
     stream = place.snapshot.open(place.stream)
     place.path = stream.path
-    whole = stream.path is not None and stream.start == 0 and place.storage.size_if_file(stream.path) == stream.size
-    data = bytes(stream.read())
-    if stream.path is not None and not whole:
-        data = bytes(place.storage.read_all(stream.path))
-    if not data or len(data) > _LARGEST:
-        return None
+    return bytes(stream.read()) if stream.path is None else bytes(place.storage.read_all(stream.path))
+
+
+def _seeds(found: Iterator[tuple[str, Place, Callable[[], Any]]]) -> Iterator[Seed]:
+    """Make seeds of the smaller ones of places, whose fields are what ``watch`` reads."""
+    sized = sorted(((len(data), name, data, *rest) for name, *rest in found if (data := _content(rest[0]))), key=lambda s: s[:2])
+    known = set()
+    for size, name, data, place, watch in sized:
+        if size > _LARGEST or len(known) == _MOST_SEEDS or data in known:
+            continue
+        known.add(data)
+        yield Seed(name, data, place, fixed=True, find_fields=partial(_fields, data, place, watch))
+
+
+def _fields(data: bytes, place: Place, watch: Callable[[], Any]) -> tuple[Field, ...]:
     place.put(data)
-    with recording(data) as found, patch.object(RowLayout, "decoder", lambda layout, options: ReferenceDecoder(layout, options)):
-        try:
-            watch()
-        except StateProcessorError:
-            return None
-        finally:
-            place.restore()
-    return Seed(name, data, place, fixed=True, fields=found.fields)
+    try:
+        with patch.object(RowLayout, "decoder", lambda *a: ReferenceDecoder(*a)):
+            return (*recorded(data, watch), *_framing(data, place))
+    finally:
+        place.restore()
 
 
 class KeyedTarget(Target):
@@ -117,27 +132,23 @@ class KeyedTarget(Target):
         self.name = name
 
     def find_seeds(self) -> Iterator[Seed]:
+        return _seeds(self._places())
+
+    def _places(self) -> Iterator[tuple[str, Place, Callable[[], Any]]]:
         for case in seed_cases("*changelog*" if self.name == "changelog" else "*"):
             for snapshot, storage, operator, subtask in _subtasks(case):
                 for handle in keyed_handles(operator):
                     for number, stream in enumerate(self._streams(handle)):
-                        place = Place(snapshot, storage, operator, stream, None, ())
                         try:
                             source = handle.open(snapshot)
                         except StateProcessorError:
                             continue
-                        if self.name != "changelog" and not isinstance(source, self._source):
-                            continue
-                        place.names = tuple(m.name for m in source.header.states)
-                        if self.name != "changelog":
-                            assert isinstance(handle.handle, h.KeyGroupsStateHandle)
-                            place.header_size = min((o for o in handle.handle.offsets if o > 0), default=0)
-                            place.source = source
-                        name = f"{case.id}: {operator.uid or operator.operator_id}/{subtask.index}/{number}"
-                        seed = _seed(name, place, lambda p=place: self._read(p, random.Random(0), p.names, True))
-                        if seed is not None:
-                            seed.fields = (*seed.fields, *_framing(seed, handle))
-                            yield seed
+                        if self.name == "changelog" or isinstance(source, self._source):
+                            names = tuple(m.name for m in source.header.states)
+                            kept = None if self.name == "changelog" else source
+                            place = Place(snapshot, storage, operator, stream, None, names, kept)
+                            name = f"{case.id}: {operator.uid or operator.operator_id}/{subtask.index}/{number}"
+                            yield name, place, partial(_read_all, place, handle)
 
     @property
     def _source(self) -> type:
@@ -158,53 +169,58 @@ class KeyedTarget(Target):
         place: Place = seed.context
         place.put(data)
         try:
-            in_header = place.source is None or any(e.offset < place.header_size for e in edits)
-            names = rng.sample(place.names, min(len(place.names), 3))
+            in_header = place.kept is None or any(e.offset < place.header_size for e in edits)
             if in_header or rng.random() < 0.02:
-                self._read(place, rng, names, False)
+                self._read(place, rng)
             else:
-                self._scan(place, data, rng, names)
+                self._scan(place, data, rng)
         finally:
             place.restore()
 
-    def _read(self, place: Place, rng: random.Random, names: Any, every: bool) -> None:
-        """Read states as users do, headers included."""
-        known, _ = survey(place.snapshot, place.operator)
-        for name in names if every else [n for n in known if n in names][:3]:
-            reader = open_state(place.snapshot, place.operator, name, options=rng.choice(_READ_OPTIONS))
-            for split in reader.splits():
-                for batch in reader.read(split):
-                    check(batch)
+    def _read(self, place: Place, rng: random.Random) -> None:
+        """Read a state as users do, header included."""
+        reader = open_state(place.snapshot, place.operator, rng.choice(place.names), options=rng.choice(_READ_OPTIONS))
+        for split in reader.splits():
+            for batch in reader.read(split):
+                check(batch)
 
-    def _scan(self, place: Place, data: bytes, rng: random.Random, names: Any) -> None:
+    def _scan(self, place: Place, data: bytes, rng: random.Random) -> None:
         """Read states by the header as it was, and count their entries."""
-        handle = next(iter(keyed_handles(place.operator)))
-        header = place.source.header  # type: ignore[union-attr]
-        with patch("state_processor.backends.read.keyed_sources.keyed_header", lambda *_: header):
-            source = handle.open(place.snapshot)
-        assert isinstance(source, CanonicalSource | HeapSource)
-        for name in names:
+        handle = place.operator.subtasks[0].managed_keyed
+        assert isinstance(handle, h.KeyGroupsStateHandle)
+        assert place.kept is not None
+        stream = place.snapshot.open(place.stream)
+        header, context = place.kept.header, place.kept.context
+        source = open_key_groups(stream, handle, header, context, place.operator.max_parallelism)
+        for name in rng.sample(place.names, min(len(place.names), 3)):
             state = source.describe(name)
             assert state is not None
             if rng.random() < 0.5:
-                options = rng.choice(_READ_OPTIONS)
-                for batch in read_state(source, state, options, handle.key_groups):
+                for batch in read_state(source, state, rng.choice(_READ_OPTIONS), handle.key_groups):
                     check(batch)
                 continue
             request = ScanRequest(name, _COLUMNS, rng.choice(OPTIONS), handle.key_groups)
             rows = sum(map(check, source.scan(request)))
-            counted = self._count(source, header.state_id(name), name, data, handle)
+            counted = self._count(source, name, data, handle)
             if counted is not None and rows != counted:
                 raise WrongRowsError(f"{rows} rows of state {name!r}, its file has {counted} entries")
 
-    def _count(self, source: Any, number: int, name: str, data: bytes, handle: KeyedHandle) -> int | None:
+    def _count(self, source: CanonicalSource | HeapSource, name: str, data: bytes, handle: h.KeyGroupsStateHandle) -> int | None:
         """Count the entries of a state by a walk of our own; ``None`` where the file is compressed."""
         if source.header.compressed:
             return None
         if isinstance(source, HeapSource):
-            return sum(section.count for section in source.sections(name, handle.key_groups))
-        assert isinstance(handle.handle, h.KeyGroupsStateHandle)
-        return sum(_walk(data, offset, number) for offset in handle.handle.offsets if offset > 0)
+            return source.count(name, handle.key_groups)
+        number = source.header.state_id(name)
+        return sum(_walk(data, offset, number) for offset in handle.offsets if offset > 0)
+
+
+def _read_all(place: Place, handle: KeyedHandle) -> None:
+    """Read all states of a handle."""
+    source = handle.open(place.snapshot)
+    for name in place.names:
+        for _ in source.scan(ScanRequest(name, _COLUMNS, OPTIONS[1], handle.key_groups)):
+            pass
 
 
 def _walk(data: bytes, offset: int, wanted: int) -> int:
@@ -223,13 +239,13 @@ def _walk(data: bytes, offset: int, wanted: int) -> int:
     return found
 
 
-def _framing(seed: Seed, handle: KeyedHandle) -> tuple[Field, ...]:
+def _framing(data: bytes, place: Place) -> tuple[Field, ...]:
     """Return the numbers at the begin of each key group, and around the entries of canonical ones."""
-    if not isinstance(handle.handle, h.KeyGroupsStateHandle):
+    keyed = place.operator.subtasks[0].managed_keyed
+    if place.kept is None or not isinstance(keyed, h.KeyGroupsStateHandle):
         return ()
     found = []
-    data = seed.data
-    for offset in {o for o in handle.handle.offsets if 0 < o < len(data) - 12}:
+    for offset in {o for o in keyed.offsets if 0 < o < len(data) - 12}:
         found += [Field(offset, 2), Field(offset + 2, 4), Field(offset + 6, 1)]
         size = int.from_bytes(data[offset + 2 : offset + 6], "big")
         if offset + 10 + size < len(data):
@@ -243,38 +259,37 @@ class OperatorTarget(Target):
     name = "operator"
 
     def find_seeds(self) -> Iterator[Seed]:
+        return _seeds(self._places())
+
+    def _places(self) -> Iterator[tuple[str, Place, Callable[[], Any]]]:
         for case in seed_cases():
             for snapshot, storage, operator, subtask in _subtasks(case):
-                if subtask.managed_operator is None:
-                    continue
-                names = tuple(s.name for s in subtask.managed_operator.states)
-                place = Place(snapshot, storage, operator, subtask.managed_operator.stream, None, names)
-                name = f"{case.id}: {operator.uid or operator.operator_id}/{subtask.index}"
-                seed = _seed(name, place, lambda p=place: self._read(p, random.Random(0), p.names))
-                if seed is not None:
-                    yield seed
+                if subtask.managed_operator is not None and subtask.managed_operator.states:
+                    names = tuple(s.name for s in subtask.managed_operator.states)
+                    place = Place(snapshot, storage, operator, subtask.managed_operator.stream, None, names)
+                    name = f"{case.id}: {operator.uid or operator.operator_id}/{subtask.index}"
+                    yield name, place, partial(self._read_all, place)
 
     def run(self, seed: Seed, data: bytes, edits: Edits, rng: random.Random) -> None:
         place: Place = seed.context
         place.put(data)
         try:
-            self._read(place, rng, rng.sample(place.names, min(len(place.names), 2)))
+            self._read(place, rng.choice(place.names), rng)
         finally:
             place.restore()
 
-    def _read(self, place: Place, rng: random.Random, names: Any) -> None:
+    def _read_all(self, place: Place) -> None:
+        for name in place.names:
+            self._read(place, name, random.Random(0))
+
+    def _read(self, place: Place, name: str, rng: random.Random) -> None:
         handle = place.operator.subtasks[0].managed_operator
         assert handle is not None
-        counts = {s.name: len(s.offsets) for s in handle.states}
-        for name in names:
-            try:
-                reader = open_state(place.snapshot, place.operator, name, options=rng.choice(_READ_OPTIONS))
-            except NotFoundError:
-                continue
-            rows = sum(check(b) for split in reader.splits() for b in reader.read(split))
-            kind = survey(place.snapshot, place.operator)[0][name][0].kind
-            if kind in OPERATOR_KINDS and kind != "BROADCAST" and rows != counts[name]:
-                raise WrongRowsError(f"{rows} rows of state {name!r}, its handle has {counts[name]} offsets")
+        reader = open_state(place.snapshot, place.operator, name, options=rng.choice(_READ_OPTIONS))
+        rows = sum(check(b) for split in reader.splits() for b in reader.read(split))
+        counts = {s.name: len(s.offsets) for s in handle.states if s.mode != h.BROADCAST}
+        if rows != counts.get(name, rows):
+            raise WrongRowsError(f"{rows} rows of state {name!r}, its handle has {counts[name]} offsets")
 
 
 class RocksDbTarget(Target):

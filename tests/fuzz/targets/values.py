@@ -5,20 +5,21 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
+
 from fuzz.edits import Edits, Field, Seed
-from fuzz.fields import recording, words_of
+from fuzz.fields import recorded, words_of
 from fuzz.targets.base import OPTIONS, Target, WrongRowsError, check, seed_cases
 from fuzz.targets.blobs import specimens
-
-from state_processor.backends.formats.keyed_files import CanonicalSource
+from state_processor.backends.formats.canonical import CanonicalSource
+from state_processor.backends.formats.entry_runs import FramedRun
 from state_processor.backends.formats.row_layout import Field as RowField
 from state_processor.backends.formats.row_layout import Part, ReferenceDecoder, RowLayout
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.keyed_sources import keyed_handles
+from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.serializers import DataInput, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, StateProcessorError
@@ -102,23 +103,21 @@ def _of_snapshots() -> Iterator[Seed]:
 
 
 def _of_state(case: str, source: CanonicalSource, name: str, groups: Any, known: dict[str, int]) -> Iterator[Seed]:
+    every = frozenset({"key", "namespace", "value", "map_key", "map_value", "timestamp", "_key_group", "_key_bytes"})
     try:
-        state = source.describe(name)
-        assert state is not None
-        every = frozenset({"key", "namespace", "value", "map_key", "map_value", "timestamp", "_key_group", "_key_bytes"})
-        layout = source.layout(state, every)
-        signature = " ".join(str(f.serializer) for p in layout.parts for f in p.fields)
-        if known.get(signature, 0) >= _ENTRIES_PER_STATE:
-            return
-        for buffer, _, entries in source.blocks(name, groups):
-            for begin, key_end, value, end, group in entries.tolist():
-                if known.get(signature, 0) >= _ENTRIES_PER_STATE:
-                    return
-                data = bytes(buffer[begin:key_end]) + bytes(buffer[value:end])
-                if len(data) <= _LARGEST:
-                    known[signature] = known.get(signature, 0) + 1
-                    seed_name = f"{case}: {name} {signature} {known[signature]}"
-                    yield _seed(seed_name, data, Entry(layout, key_end - begin, group))
+        for run in source.runs(name, groups):
+            assert isinstance(run, FramedRun)
+            layout = run.layout(run.state, every)
+            signature = " ".join(str(f.serializer) for p in layout.parts for f in p.fields)
+            for buffer, _, entries in run.blocks:
+                for begin, key_end, value, end, group in entries.tolist():
+                    if known.get(signature, 0) >= _ENTRIES_PER_STATE:
+                        return
+                    data = bytes(buffer[begin:key_end]) + bytes(buffer[value:end])
+                    if len(data) <= _LARGEST:
+                        known[signature] = known.get(signature, 0) + 1
+                        seed_name = f"{case}: {name} {signature} {known[signature]}"
+                        yield _seed(seed_name, data, Entry(layout, key_end - begin, group))
     except StateProcessorError:
         return
 
@@ -132,18 +131,21 @@ def _of_specimens() -> Iterator[Seed]:
 
 
 def _seed(name: str, data: bytes, entry: Entry) -> Seed:
+    return Seed(name, data, entry, find_fields=partial(_fields, data, entry))
+
+
+def _fields(data: bytes, entry: Entry) -> tuple[Field, ...]:
     bounds = {0: (0, entry.key_size), 1: (entry.key_size, len(data))}
-    with recording(data) as found:
+
+    def read() -> None:
         for part in entry.layout.parts:
             begin, end = bounds[part.slot or 0]
-            try:
-                entry.layout.read(DataInput(data, "seed", begin, end), part, {}, DecodeOptions(nanos="string"))
-            except StateProcessorError:
-                break
-    fields: tuple[Field, ...] = found.fields
+            entry.layout.read(DataInput(data, "seed", begin, end), part, {}, DecodeOptions(nanos="string"))
+
+    found = recorded(data, read)
     if family_of(entry.layout) == "rowdata":
-        fields = (*fields, *words_of(data, entry.key_size), *words_of(data, entry.key_size + 4, 8))
-    return Seed(name, data, entry, fields=fields)
+        return (*found, *words_of(data, entry.key_size), *words_of(data, entry.key_size + 4, 8))
+    return found
 
 
 def family_of(layout: RowLayout) -> str:
