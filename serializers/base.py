@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from copy import copy
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
@@ -42,6 +43,45 @@ class TypeSerializer(ABC):
 
     @abstractmethod
     def __str__(self) -> str: ...
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        """Nested serializers in the order of the snapshot; empty for a type that contains no others.
+
+        A serializer that is made with others overrides this and :meth:`with_children`. Serializers are immutable, so that
+        none contains itself: a type that does refers to itself by name (:class:`~.avro.containers.AvroReference`), and such a
+        reference has no children.
+        """
+        return ()
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        """Return the same serializer with other children, as many as :attr:`children` has."""
+        if len(children) != len(self.children):
+            raise ValueError(f"{self} has {len(self.children)} nested serializers, not {len(children)}")
+        if children:
+            raise NotImplementedError(f"{type(self).__name__} has children, but does not override with_children")
+        return self
+
+    def _copy_with(self, **attributes: Any) -> Self:
+        """Return a copy with other values of some attributes; all that is derived from these has to be among them."""
+        new = copy(self)
+        for name, value in attributes.items():
+            setattr(new, name, value)
+        return new
+
+    @property
+    def can_find_end(self) -> bool:
+        """True if a value shows where it ends; others can be read only where they fill their part of an entry."""
+        return True
+
+    @property
+    def reason(self) -> str:
+        """Reason why values can't be decoded; empty if they can."""
+        return ""
+
+    def filling(self) -> TypeSerializer:
+        """Return the serializer of values that fill their part of an entry: of raw bytes where this one can't find their end."""
+        return self
 
     @abstractmethod
     def read(self, source: DataInput) -> Any:

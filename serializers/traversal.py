@@ -1,37 +1,82 @@
-"""Serializers inside of serializers."""
+"""Visits of the serializers inside of others, by :attr:`TypeSerializer.children`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
 
 from state_processor.serializers.base import TypeSerializer
 
 S = TypeVar("S", bound=TypeSerializer)
+P = TypeVar("P")
+
+
+def walk(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
+    """Yield a serializer and all inside of it, each before those inside of it."""
+    yield serializer
+    for child in serializer.children:
+        yield from walk(child)
 
 
 def nested(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:
-    """All serializers of a class, or of several, in others, in lists, mappings and dataclasses of such; not those inside of one.
+    """Return the serializers of a class, or of several, in others, without those inside of one that is returned.
 
     The order is the same in two serializers of one snapshot. A serializer in several places comes several times.
+
+    Parameters
+    ----------
+    kind
+        The class or classes.
+    parts
+        Serializers, ``None``, and tuples and dataclasses of such.
     """
-    return _nested(kind, parts, {})
+    return [found for part in parts for serializer in _serializers(part) for found in _outermost(kind, serializer)]
 
 
-def _nested(kind: type[S] | tuple[type[S], ...], part: Any, known: dict[int, list[S]]) -> list[S]:
-    if isinstance(part, kind):
-        return [part]
+def transform(part: P, function: Callable[[TypeSerializer], TypeSerializer]) -> P:
+    """Return a serializer with others in the place of those inside of it; itself if nothing changes.
+
+    Parameters
+    ----------
+    part
+        A serializer or ``None``, or a dataclass of such.
+    function
+        Called with the serializer and then with the children of what it returned, in the order of :func:`walk`; returns its
+        argument to keep it.
+    """
     if isinstance(part, TypeSerializer):
-        inside: Iterable[Any] = vars(part).values()
-    elif isinstance(part, list | tuple):
-        inside = part
-    elif isinstance(part, Mapping):
-        inside = part.values()
-    elif hasattr(type(part), "__dataclass_fields__"):
-        inside = [getattr(part, name) for name in type(part).__dataclass_fields__]
-    else:
-        return []
-    if id(part) not in known:
-        known[id(part)] = []  # a type that contains itself ends here
-        known[id(part)] = [found for each in inside for found in _nested(kind, each, known)]
-    return known[id(part)]
+        return cast(P, _transformed(part, function))
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    old = {field.name: getattr(part, field.name) for field in fields(part)}
+    new = {name: transform(value, function) for name, value in old.items() if isinstance(value, TypeSerializer)}
+    changed = {name: value for name, value in new.items() if value is not old[name]}
+    return replace(part, **changed) if changed else part
+
+
+def _transformed(serializer: TypeSerializer, function: Callable[[TypeSerializer], TypeSerializer]) -> TypeSerializer:
+    new = function(serializer)
+    old = new.children
+    children = [_transformed(child, function) for child in old]
+    return new if all(map(operator.is_, children, old)) else new.with_children(children)
+
+
+def _serializers(part: Any) -> Iterator[TypeSerializer]:
+    if isinstance(part, TypeSerializer):
+        yield part
+    elif isinstance(part, tuple):
+        for inner in part:
+            yield from _serializers(inner)
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from _serializers(getattr(part, field.name))
+
+
+def _outermost(kind: type[S] | tuple[type[S], ...], serializer: TypeSerializer) -> Iterator[S]:
+    if isinstance(serializer, kind):
+        yield serializer
+        return
+    for child in serializer.children:
+        yield from _outermost(kind, child)

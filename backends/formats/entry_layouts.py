@@ -9,7 +9,6 @@ from state_processor.backends.formats.row_layout import Field, Part, RowLayout
 from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer, MapStateValue
-from state_processor.serializers.core.opaque import filling
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.runtime.timers import TimerSerializer
@@ -42,12 +41,12 @@ def framed_layout(state: StateDescription, columns: frozenset[str]) -> RowLayout
     key, namespace, value = _parts(state)
     suffixed = key.length < 0 and namespace.length < 0
     key_fields = [Field(KEY, key, suffixed), Field(NAMESPACE, namespace, suffixed)]
-    value_field = Field(VALUE, filling(value))
+    value_field = Field(VALUE, value.filling())
     if state.kind == LIST:
         value_field = Field(VALUE, JoinedListSerializer(value))
     elif state.kind == MAP:
         key_fields.append(Field(MAP_KEY, _map_key(state)))
-        value_field = Field(MAP_VALUE, MapStateValue(filling(value)))
+        value_field = Field(MAP_VALUE, MapStateValue(value.filling()))
     key_part = Part(KEY_SLOT, tuple(key_fields), (0, 2))
     if value_field.name not in columns:
         return RowLayout((key_part,), columns)

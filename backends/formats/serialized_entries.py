@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +56,14 @@ class PassThroughSerializer(TypeSerializer):
         self.inner = inner
         self.length = inner.length
         self.smallest = inner.smallest
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (inner,) = children
+        return self._copy_with(inner=inner, length=inner.length, smallest=inner.smallest)
 
     def __str__(self) -> str:
         return str(self.inner)

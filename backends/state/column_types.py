@@ -6,7 +6,6 @@ wrote, which only add what its bytes do not tell.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
@@ -21,6 +20,7 @@ from state_processor.serializers.kryo.nested_kryo import declared_as, kryo_parts
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.undescribed import with_undescribed_classes
+from state_processor.serializers.traversal import transform
 
 TypeByPath = tuple[str, PortableType | JavaType]
 """A column and the type that it is read in, or the path of a part that Kryo wrote and its Java type."""
@@ -82,7 +82,7 @@ def declared(state: StateDescription, types: Mapping[str, JavaType]) -> StateDes
     Parameters
     ----------
     state
-        The state; it stays as it is.
+        The state.
     types
         The types by path: a column as :func:`kryo_parts_of` names it, and the fields in it.
 
@@ -93,8 +93,8 @@ def declared(state: StateDescription, types: Mapping[str, JavaType]) -> StateDes
     """
     if not types:
         return state
-    state = copy.deepcopy(state)
     parts = list(kryo_parts_of(state))
+    of_parts: dict[int, TypeSerializer] = {}
     for named, given in types.items():
         path = _flattened(state, named)
         found = [part for known, part in parts if known == path]
@@ -103,9 +103,8 @@ def declared(state: StateDescription, types: Mapping[str, JavaType]) -> StateDes
             raise OptionError(
                 f"types: there is no part {path!r} that Kryo wrote in state {state.name!r} ({state.kind}); there are: {known}"
             )
-        for part in found:
-            part.declared = declared_as(part, given, f"{path} of state {state.name!r}")
-    return state
+        of_parts |= {id(part): part.declared_as(declared_as(part, given, f"{path} of state {state.name!r}")) for part in found}
+    return transform(state, lambda part: of_parts.get(id(part), part))
 
 
 def _flattened(state: StateDescription, path: str) -> str:

@@ -19,6 +19,7 @@ from state_processor.serializers.errors import UndecodableValueError, Unsupporte
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import BLOCKS, Op
+from state_processor.serializers.traversal import transform
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -41,6 +42,14 @@ class AvroArray(AvroType):
 
     def __init__(self, items: TypeSerializer) -> None:
         self.items = items
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.items,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (items,) = children
+        return type(self)(items)
 
     def _read_items(self, source: DataInput) -> Iterator[Any]:
         while count := source.read_unsigned_varint():
@@ -139,6 +148,13 @@ class AvroUnion(AvroType):
         self.others = [i for i in range(len(branches)) if i != self.null]
         names = [_short(str(b)) for b in branches]
         self.names = [str(b) if names.count(n) > 1 else n for n, b in zip(names, branches, strict=True)]
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.branches
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return AvroUnion(children)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -257,12 +273,37 @@ class AvroUnion(AvroType):
 
 
 class AvroRecord(AvroType):
-    """``record``: its fields one after the other."""
+    """``record``: its fields one after the other.
 
-    def __init__(self, name: str) -> None:
+    Parameters
+    ----------
+    name
+        The full name.
+    fields
+        The types of the fields, by name.
+    unordered
+        Fields that take no part in ``hashCode``: those that the schema orders by ``ignore``.
+    """
+
+    def __init__(self, name: str, fields: Mapping[str, TypeSerializer], unordered: frozenset[str] = frozenset()) -> None:
         self.name = name
-        self.fields: dict[str, TypeSerializer] = {}
-        self.unordered: frozenset[str] = frozenset()
+        self.fields = dict(fields)
+        self.unordered = unordered
+        self.smallest = sum(f.smallest for f in self.fields.values())
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return tuple(self.fields.values())
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        enclosing: dict[str, AvroRecord] = {}
+
+        def rebound(part: TypeSerializer) -> TypeSerializer:
+            return AvroReference(self.name, enclosing) if isinstance(part, AvroReference) and part.record is self else part
+
+        fields = {name: transform(child, rebound) for name, child in zip(self.fields, children, strict=True)}
+        new = enclosing[self.name] = AvroRecord(self.name, fields, self.unordered)
+        return new
 
     def read(self, source: DataInput) -> dict[str, Any]:
         return {name: f.read(source) for name, f in self.fields.items()}
@@ -299,19 +340,29 @@ class AvroRecord(AvroType):
     def hash_code(self, value: Mapping[str, Any]) -> int:
         return hashing.of_units((f.hash_code(value[n]) for n, f in self.fields.items() if n not in self.unordered), start=1)
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
 
 class AvroReference(AvroType):
-    """A record inside itself. No column type is recursive, so that a column shows it as JSON, with bytes in hex."""
+    """A record inside itself. No column type is recursive, so that a column shows it as JSON, with bytes in hex.
 
-    def __init__(self, record: AvroRecord) -> None:
-        self.record = record
-        self.name = record.name
+    The record is made after the reference, which is a part of it, so that a reference holds the record's name and looks it up.
+    It has no children: visits of the record end here.
+
+    Parameters
+    ----------
+    name
+        The record's full name.
+    enclosing
+        A mapping that has the record under its name as soon as that is made.
+    """
+
+    def __init__(self, name: str, enclosing: Mapping[str, AvroRecord]) -> None:
+        self.name = name
+        self._enclosing = enclosing
+
+    @property
+    def record(self) -> AvroRecord:
+        """Record that this stands for."""
+        return self._enclosing[self.name]
 
     def read(self, source: DataInput) -> Any:
         start = source.position
@@ -335,6 +386,12 @@ class AvroReference(AvroType):
 
     def hash_code(self, value: Any) -> int:
         return self.record.hash_code(value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AvroReference) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
 def _short(name: str) -> str:

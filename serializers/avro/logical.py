@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC
 from decimal import Context
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,14 @@ class AvroLogical(AvroType):
         self.name = str(base)
         self.length = base.length
         self.smallest = base.smallest
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.base,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (base,) = children
+        return AvroLogical(base, self.kind)
 
     def read(self, source: DataInput) -> Any:
         return self.base.read(source)
@@ -142,6 +151,10 @@ class AvroDecimal(AvroLogical):
         super().__init__(base, "decimal")
         self.precision = precision
         self.scale = scale
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (base,) = children
+        return AvroDecimal(base, self.precision, self.scale)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if self.precision <= _MAX_DECIMAL:

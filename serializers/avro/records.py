@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.avro.containers import AvroReference
 from state_processor.serializers.avro.logical import AvroLogical
 from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.schema import AvroSchema
@@ -15,9 +14,10 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError
+from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.traversal import walk
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -32,6 +32,8 @@ _TEXT: Final = StringSerializer()
 
 class AvroSerializer(TypeSerializer):
     """Values of an Avro schema, in Flink's own encoding.
+
+    The types of the schema are no children: a snapshot holds the schema, whose text can't be made from them.
 
     Parameters
     ----------
@@ -84,40 +86,18 @@ class AvroSerializer(TypeSerializer):
         return self._snapshot or AvroSerializerSnapshot(AVRO_SNAPSHOT, None, self.class_name, self.schema.text)
 
     def hash_code(self, value: Any) -> int:
-        if self.class_name != GENERIC_RECORD and ("REFLECT" in str(self) or _has_logical(self.type)):
+        has_logical = any(isinstance(part, AvroLogical) for part in walk(self.type))
+        if self.class_name != GENERIC_RECORD and ("REFLECT" in str(self) or has_logical):
             raise UnsupportedFormatError(
                 f"the hashCode of {self} is code of the class {self.class_name}: keys can't be assigned to key groups"
             )
         return self.type.hash_code(value)
-
-    def evolve(self, value: Any, reader: AvroSerializer) -> Any:
-        """A value of this schema in the terms of another, by Avro's rules for reader and writer.
-
-        Raises
-        ------
-        StateMigrationError
-            If the schemas don't match.
-        """
-        resolution = AvroResolution(self.schema, reader.schema)
-        if problem := resolution.problem():
-            raise StateMigrationError(f"{self} can't be read as {reader}: {problem}")
-        return resolution.convert(value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AvroSerializer) and (self.class_name, self.schema.text) == (other.class_name, other.schema.text)
 
     def __hash__(self) -> int:
         return hash((self.class_name, self.schema.text))
-
-
-def _has_logical(part: Any) -> bool:
-    if isinstance(part, AvroLogical):
-        return True
-    if isinstance(part, TypeSerializer) and not isinstance(part, AvroReference):
-        return any(map(_has_logical, vars(part).values()))
-    if isinstance(part, dict):
-        return any(map(_has_logical, part.values()))
-    return isinstance(part, tuple) and any(map(_has_logical, part))
 
 
 class AvroSerializerSnapshot(TypeSerializerSnapshot):

@@ -27,6 +27,9 @@ _LOGICAL: Final = {
     "local-timestamp-nanos": "long",
 }
 
+Enclosing = Mapping[str, Mapping[str, AvroRecord]]
+"""Records that a type is inside of, by name; each in a mapping that is filled when the record is made."""
+
 
 class AvroSchema:
     """A parsed schema: full names everywhere, and each named type by its name.
@@ -58,9 +61,9 @@ class AvroSchema:
 
     def type(self) -> TypeSerializer:
         """The type that the schema describes."""
-        return self._type(self.content, ())
+        return self._type(self.content, {})
 
-    def _type(self, node: Any, inside: tuple[AvroRecord, ...]) -> TypeSerializer:
+    def _type(self, node: Any, inside: Enclosing) -> TypeSerializer:
         node = self.resolve(node)
         if isinstance(node, list):
             return AvroUnion([self._type(branch, inside) for branch in node])
@@ -70,7 +73,7 @@ class AvroSchema:
             return self._type(kind, inside)
         return _with_logical(self._plain(kind, definition, inside), definition)
 
-    def _plain(self, kind: str, definition: Mapping[str, Any], inside: tuple[AvroRecord, ...]) -> TypeSerializer:
+    def _plain(self, kind: str, definition: Mapping[str, Any], inside: Enclosing) -> TypeSerializer:
         if kind in _NUMBERS:
             return AvroNumber(kind.upper())
         match kind:
@@ -89,13 +92,12 @@ class AvroSchema:
             case "map":
                 return AvroMap(self._type(definition["values"], inside))
         name = definition["name"]
-        enclosing = next((r for r in inside if r.name == name), None)
-        if enclosing is not None:
-            return AvroReference(enclosing)
-        record = AvroRecord(name)
-        record.unordered = frozenset(f["name"] for f in definition["fields"] if f.get("order") == "ignore")
-        record.fields = {f["name"]: self._type(f["type"], (*inside, record)) for f in definition["fields"]}
-        record.smallest = sum(f.smallest for f in record.fields.values())
+        if name in inside:
+            return AvroReference(name, inside[name])
+        enclosing: dict[str, AvroRecord] = {}
+        fields = {f["name"]: self._type(f["type"], {**inside, name: enclosing}) for f in definition["fields"]}
+        unordered = frozenset(f["name"] for f in definition["fields"] if f.get("order") == "ignore")
+        record = enclosing[name] = AvroRecord(name, fields, unordered)
         return record
 
 

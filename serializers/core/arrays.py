@@ -189,6 +189,14 @@ class GenericArraySerializer(TypeSerializer):
         boxed = _BOXED.get(self.component_class)
         return f"BOXED_{boxed}_ARRAY" if boxed else f"OBJECT_ARRAY<{self.element}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (element,) = children
+        return GenericArraySerializer(element, self.component_class, self._snapshot_class, self._version)
+
     def read(self, source: DataInput) -> list[Any]:
         return self._list.read(source)
 

@@ -45,6 +45,14 @@ class ListSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"LIST<{self.element}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (element,) = children
+        return self._copy_with(element=element)
+
     def read(self, source: DataInput) -> list[Any]:
         return [self.element.read(source) for _ in range(source.read_count("list elements", self.element.smallest))]
 
@@ -105,6 +113,14 @@ class MapSerializer(TypeSerializer):
         return f"MAP<{self.key},{self.value}>"
 
     @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.key, self.value.inner)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        key, value = children
+        return self._copy_with(key=key, value=NullFlagged(value))
+
+    @property
     def _smallest_entry(self) -> int:
         return self.key.smallest + self.value.smallest
 
@@ -163,18 +179,27 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
 class SetSerializer(ListSerializer):
     """``java.util.Set``: a count, then null flag and element (Flink: ``SetSerializer``, since 2.0)."""
 
+    element: NullFlagged
+
     def __init__(self, element: TypeSerializer, snapshot_class: str = SET_SNAPSHOT) -> None:
         super().__init__(NullFlagged(element), snapshot_class)
 
     def __str__(self) -> str:
         return f"SET<{self.element}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element.inner,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (element,) = children
+        return self._copy_with(element=NullFlagged(element))
+
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.distinct(column, distinct_values(self.element, of_set=True))
         super().emit_encode(builder, column)
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        assert isinstance(self.element, NullFlagged)
         return SetSerializerSnapshot(self._snapshot_class, [self.element.inner.snapshot()])
 
     def hash_code(self, value: Sequence[Any]) -> int:
@@ -207,6 +232,14 @@ class NullFlagged(TypeSerializer):
 
     def __str__(self) -> str:
         return str(self.inner)
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (inner,) = children
+        return self._copy_with(inner=inner)
 
     def read(self, source: DataInput) -> Any:
         return None if source.read_boolean() is self.null_when else self.inner.read(source)
@@ -293,6 +326,14 @@ class JoinedListSerializer(TypeSerializer):
 
     def __str__(self) -> str:
         return f"LIST<{self.element}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (element,) = children
+        return self._copy_with(element=element)
 
     def read(self, source: DataInput) -> list[Any]:
         values: list[Any] = []

@@ -54,6 +54,14 @@ class EitherSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"EITHER<{self.left},{self.right}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.left, self.right)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        left, right = children
+        return EitherSerializer(left, right, self._snapshot_class, self._version)
+
     def read(self, source: DataInput) -> EitherValue:
         is_left = source.read_boolean()
         return EitherValue(is_left, (self.left if is_left else self.right).read(source))

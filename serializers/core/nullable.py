@@ -42,6 +42,14 @@ class NullableSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"NULLABLE<{self.inner}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (inner,) = children
+        return NullableSerializer(inner, self.padding)
+
     def read(self, source: DataInput) -> Any:
         if source.read_boolean():
             source.skip(self.padding, "padding of a null")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -11,6 +10,7 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.traversal import walk
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -35,11 +35,15 @@ class OpaqueSerializer(TypeSerializer):
 
     def __init__(self, name: str, snapshot: TypeSerializerSnapshot, reason: str) -> None:
         self.name = name
-        self.reason = reason
+        self._reason = reason
         self._snapshot = snapshot
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def reason(self) -> str:
+        return self._reason
 
     def read(self, source: DataInput) -> bytes:
         return source.read_bytes(source.remaining)
@@ -60,42 +64,7 @@ class OpaqueSerializer(TypeSerializer):
         return self._snapshot
 
 
-def filling(serializer: TypeSerializer) -> TypeSerializer:
-    """What reads a value that fills its part of an entry: raw bytes where the serializer itself can't find their end.
-
-    The column is the same as that of the serializer. One that only needs to know that its values fill the part has a method
-    ``filling``.
-    """
-    known: Callable[[], TypeSerializer] | None = getattr(serializer, "filling", None)
-    if known is not None:
-        return known()
-    raw: Callable[[], OpaqueSerializer] | None = getattr(serializer, "raw", None)
-    return raw() if raw is not None and not getattr(serializer, "can_find_end", True) else serializer
-
-
 def reason_end_unknown(serializer: TypeSerializer) -> str:
-    """Why the end of a serializer's values can't be found; empty where it can.
-
-    Looks at the serializer and all inside it, for the attribute ``can_find_end``.
-    """
-    return next(_reasons(serializer, set()), "")
-
-
-def _reasons(part: Any, seen: set[int]) -> Iterator[str]:
-    if isinstance(part, TypeSerializer):
-        if id(part) in seen:
-            return
-        seen.add(id(part))
-        if not getattr(part, "can_find_end", True):
-            yield str(getattr(part, "reason", "")) or f"the end of a value of type {part} can't be found"
-        for inner in vars(part).values():
-            yield from _reasons(inner, seen)
-    elif isinstance(part, (list, tuple)):
-        for inner in part:
-            yield from _reasons(inner, seen)
-    elif isinstance(part, Mapping):
-        for inner in part.values():
-            yield from _reasons(inner, seen)
-    elif hasattr(type(part), "__dataclass_fields__"):
-        for name in type(part).__dataclass_fields__:
-            yield from _reasons(getattr(part, name), seen)
+    """Return why values of a serializer can't be stepped over, because of itself or one inside of it; empty if they can."""
+    endless = next((part for part in walk(serializer) if not part.can_find_end), None)
+    return "" if endless is None else endless.reason or f"the end of a value of type {endless} can't be found"

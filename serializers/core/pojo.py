@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -199,6 +199,18 @@ class PojoSerializer(TypeSerializer):
 
     def __str__(self) -> str:
         return f"POJO<{self.class_name}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        subclasses = (*self.registered.values(), *self.unregistered.values())
+        return (*(f.serializer for f in self.fields), *(s for s in subclasses if s is not None))
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        remaining = iter(children)
+        fields = [replace(f, serializer=next(remaining)) for f in self.fields]
+        registered = {name: s and next(remaining) for name, s in self.registered.items()}
+        unregistered = {name: s and next(remaining) for name, s in self.unregistered.items()}
+        return PojoSerializer(self.class_name, fields, registered, unregistered)
 
     # One value
 

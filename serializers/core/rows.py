@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -78,6 +78,17 @@ class RowSerializer(TypeSerializer):
 
     def __str__(self) -> str:
         return f"ROW<{fields_text(self.fields, self.names)}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.fields
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self._copy_with(fields=tuple(children))
+
+    def with_names(self, names: Sequence[str] | None) -> Self:
+        """Return the same serializer with other names of the fields."""
+        return self._copy_with(names=None if names is None else tuple(names))
 
     @property
     def field_names(self) -> tuple[str, ...]:

@@ -49,15 +49,23 @@ class NestedSerializer(TypeSerializer):
     def __init__(self, *nested: TypeSerializer) -> None:
         self.nested = nested
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.nested
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return type(self)(*children).written_by(self.snapshot_class, self.outer_version)
+
     def snapshot(self) -> TypeSerializerSnapshot:
         snapshot = NestedSnapshot(self.snapshot_class, [n.snapshot() for n in self.nested], outer_version=self.outer_version)
         snapshot.serializer_class = type(self)
         return snapshot
 
     def written_by(self, snapshot_class: str, outer_version: int) -> Self:
-        """This serializer, with the snapshot class and version that it was restored from."""
-        self.snapshot_class, self.outer_version = snapshot_class, outer_version
-        return self
+        """Return the same serializer with the snapshot class and version that it was restored from."""
+        if (snapshot_class, outer_version) == (self.snapshot_class, self.outer_version):
+            return self
+        return self._copy_with(snapshot_class=snapshot_class, outer_version=outer_version)
 
 
 class NestedSnapshot(CompositeTypeSerializerSnapshot):
@@ -105,6 +113,13 @@ class FieldsSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"STRUCT<{','.join(f'{name}:{f}' for name, f in self.fields.items())}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return tuple(self.fields.values())
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return FieldsSerializer(self.value_class, dict(zip(self.fields, children, strict=True)))
+
     def read(self, source: DataInput) -> Any:
         return self.value_class(*[f.read(source) for f in self.fields.values()])
 
@@ -147,8 +162,7 @@ class DelegatingSerializer(TypeSerializer):
 
     content: TypeSerializer
 
-    def delegate_to(self, content: TypeSerializer) -> None:
-        """Set :attr:`content` and take over its sizes."""
+    def __init__(self, content: TypeSerializer) -> None:
         self.content = content
         self.length = content.length
         self.smallest = content.smallest
@@ -188,8 +202,8 @@ class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
     """A serializer without configuration that delegates to :attr:`content`, an attribute of the class."""
 
     def __init__(self, snapshot_class: str = "") -> None:
-        super().__init__(snapshot_class)
-        self.delegate_to(type(self).content)
+        DelegatingSerializer.__init__(self, type(self).content)
+        SimpleSerializer.__init__(self, snapshot_class)
 
 
 class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
@@ -204,26 +218,8 @@ class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
     """
 
     def __init__(self, content: TypeSerializer, *nested: TypeSerializer) -> None:
-        super().__init__(*nested)
-        self.delegate_to(content)
-
-
-class StructSerializer(NestedDelegatingSerializer):
-    """A serializer of fields one after the other; subclasses set :attr:`value_class`, the named tuple that holds a value.
-
-    Parameters
-    ----------
-    fields
-        The serializers of all fields by the names of their columns, in wire order.
-    nested
-        The serializers that the snapshot holds.
-    """
-
-    value_class: ClassVar[Callable[..., Any]]
-
-    def __init__(self, fields: Mapping[str, TypeSerializer], *nested: TypeSerializer) -> None:
-        super().__init__(FieldsSerializer(type(self).value_class, fields), *nested)
-        self.fields = dict(fields)
+        DelegatingSerializer.__init__(self, content)
+        NestedSerializer.__init__(self, *nested)
 
 
 class ChoiceSerializer(NestedSerializer):

@@ -61,6 +61,13 @@ class TupleSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"TUPLE<{fields_text(self.fields)}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.fields
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return TupleSerializer(children, self.tuple_class)
+
     def read(self, source: DataInput) -> tuple[Any, ...]:
         return tuple(f.read(source) for f in self.fields)
 

@@ -50,7 +50,6 @@ class UnreadSerializer(TypeSerializer):
     """Stands in the place of a serializer that is not known."""
 
     smallest = 0
-    can_find_end = False
 
     def __init__(self, snapshot: UnreadSnapshot) -> None:
         self._snapshot = snapshot
@@ -59,12 +58,14 @@ class UnreadSerializer(TypeSerializer):
         return self._snapshot.class_name
 
     @property
+    def can_find_end(self) -> bool:
+        return False
+
+    @property
     def reason(self) -> str:
-        """Why values can't be decoded."""
         return self._snapshot.reason
 
-    def raw(self) -> OpaqueSerializer:
-        """What reads a value whose end is known, as bytes."""
+    def filling(self) -> OpaqueSerializer:
         return OpaqueSerializer(str(self), self._snapshot, self.reason)
 
     def read(self, source: DataInput) -> Any:
@@ -74,7 +75,7 @@ class UnreadSerializer(TypeSerializer):
         raise UnknownSerializerError(self.reason)
 
     def arrow_type(self, options: object) -> Any:
-        return self.raw().arrow_type(options)  # type: ignore[arg-type]
+        return self.filling().arrow_type(options)  # type: ignore[arg-type]
 
     def emit(self, builder: object, column: object) -> None:
         raise UnknownSerializerError(self.reason)

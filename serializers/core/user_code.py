@@ -44,7 +44,6 @@ class UserCodeSerializer(TypeSerializer):
     """
 
     smallest = 0
-    can_find_end = False
 
     def __init__(self, type_class: str, snapshot_class: str) -> None:
         self.type_class = type_class
@@ -54,8 +53,11 @@ class UserCodeSerializer(TypeSerializer):
         return f"{_USER_CODE[self._snapshot_class].name}<{self.type_class}>"
 
     @property
+    def can_find_end(self) -> bool:
+        return False
+
+    @property
     def reason(self) -> str:
-        """Why values can't be decoded, and what to do."""
         return (
             f"how {self.type_class} is written stands in its own method {_USER_CODE[self._snapshot_class].method}; "
             f"register_snapshot({self._snapshot_class!r}, …) with a reader whose serializer knows it"

@@ -58,6 +58,14 @@ class ReadingSerializer(TypeSerializer):
     def snapshot(self) -> TypeSerializerSnapshot:
         return self.written.snapshot()
 
+    @property
+    def can_find_end(self) -> bool:
+        return self.written.can_find_end
+
+    @property
+    def reason(self) -> str:
+        return self.written.reason
+
     def read_node(self, source: DataInput) -> Node | None:
         """The value as the tree of objects that Kryo 2 wrote."""
         value = self.written.read(source)

@@ -8,7 +8,7 @@ kernel runs it as any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -16,23 +16,16 @@ import pyarrow as pa
 from state_processor.serializers.avro.reader_schema import AvroResolution
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.base import (
-    CompositeTypeSerializerSnapshot,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_versioned_snapshot,
 )
 from state_processor.serializers.compatibility import Verdict
-from state_processor.serializers.core.arrays import GenericArraySerializer
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
-from state_processor.serializers.core.either import EitherSerializer
-from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoField, PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.templates import NestedSerializer
-from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateMigrationError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
@@ -92,7 +85,7 @@ def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
         return _resolve_avro(written, wanted)
     if isinstance(written, RowDataSerializer) and isinstance(wanted, RowDataSerializer):
         return written.named_as(wanted.slot.type)
-    old, new = children(written), children(wanted)
+    old, new = written.children, wanted.children
     if len(old) != len(new):
         return written
     nested = [_resolve(o, n) for o, n in zip(old, new, strict=True)]
@@ -100,44 +93,7 @@ def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
         return RowSerializer(nested, wanted.names or written.names, supports_row_kind=written.supports_row_kind)
     if all(n is o for n, o in zip(nested, old, strict=True)):
         return written
-    return _rebuilt(written, nested)
-
-
-def _rebuilt(serializer: TypeSerializer, nested: Sequence[TypeSerializer]) -> TypeSerializer:
-    """The serializer with other nested ones."""
-    if isinstance(serializer, NestedSerializer):
-        return type(serializer)(*nested).written_by(serializer.snapshot_class, serializer.outer_version)
-    snapshot = serializer.snapshot()
-    assert isinstance(snapshot, CompositeTypeSerializerSnapshot)
-    return snapshot.create_serializer(nested)
-
-
-_CHILDREN: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Sequence[TypeSerializer]]], ...]] = (
-    (SetSerializer, lambda s: (s.element.inner,)),
-    (ListSerializer, lambda s: (s.element,)),
-    (MapSerializer, lambda s: (s.key, s.value.inner)),
-    (TupleSerializer, lambda s: s.fields),
-    (RowSerializer, lambda s: s.fields),
-    (EitherSerializer, lambda s: (s.left, s.right)),
-    (NullableSerializer, lambda s: (s.inner,)),
-    (GenericArraySerializer, lambda s: (s.element,)),
-    (NestedSerializer, lambda s: s.nested),
-    (PojoSerializer, lambda s: [f.serializer for f in s.fields]),
-)
-
-
-def children(serializer: TypeSerializer) -> Sequence[TypeSerializer]:
-    """The nested serializers, in the order in which the snapshot has them."""
-    for kind, get in _CHILDREN:
-        if isinstance(serializer, kind):
-            return get(serializer)
-    try:
-        snapshot = serializer.snapshot()
-    except StateProcessorError:
-        return ()
-    if isinstance(snapshot, CompositeTypeSerializerSnapshot):
-        return [n.restore_serializer() for n in snapshot.nested]
-    return ()
+    return written.with_children(nested)
 
 
 # POJOs
@@ -210,6 +166,19 @@ class EvolvedPojoSerializer(PojoSerializer):
         kept = {f.name for f in self.wire if f.declaring_class != _GONE}
         self._new = tuple(f for f in self.fields if f.name not in kept)
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (*super().children, *(f.serializer for f in self.wire if f.declaring_class == _GONE))
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        count = len(super().children)
+        pojo = super().with_children(children[:count])
+        assert isinstance(pojo, PojoSerializer)
+        shown = {f.name: f for f in pojo.fields}
+        gone = iter(children[count:])
+        wire = [replace(f, serializer=next(gone)) if f.declaring_class == _GONE else shown[f.name] for f in self.wire]
+        return EvolvedPojoSerializer(self.class_name, wire, pojo.fields, pojo.registered, pojo.unregistered)
+
     def _read_fields(self, source: DataInput) -> dict[str, Any]:
         found = {f.name: f.serializer.read(source) for f in self._new}
         for field in self.wire:
@@ -260,6 +229,7 @@ class DefaultSerializer(TypeSerializer):
 
     def __init__(self, type_: TypeSerializer, boxed: bool = False) -> None:
         self.type = type_
+        self._boxed = boxed
         self.value: Any = None
         if boxed:
             return
@@ -267,6 +237,14 @@ class DefaultSerializer(TypeSerializer):
             self.value = type_.deserialize(bytes(type_.length))
         elif isinstance(type_, CharSerializer):
             self.value = "\0"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.type,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (type_,) = children
+        return DefaultSerializer(type_, self._boxed)
 
     def __str__(self) -> str:
         return str(self.type)

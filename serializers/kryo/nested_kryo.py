@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -26,7 +25,9 @@ from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
-from state_processor.serializers.traversal import nested
+from state_processor.serializers.traversal import nested, transform
+
+P = TypeVar("P")
 
 Parts = Iterator[tuple[str, TypeSerializer]]
 
@@ -79,24 +80,8 @@ _INSIDE: Final[tuple[tuple[type[TypeSerializer], Callable[[Any], Parts]], ...]] 
 
 
 def replaced(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer]) -> TypeSerializer:
-    """Return a copy of a type with other serializers in the place of some parts, which are given by their ``id``.
-
-    Only what is around these parts is copied.
-    """
-    known: dict[int, Any] = dict(stand_ins)
-    _keep_others(type_, stand_ins, known)
-    return copy.deepcopy(type_, known)
-
-
-def _keep_others(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer], known: dict[int, Any]) -> bool:
-    """Enter the serializers that hold none of the parts as their own copies; return whether this one holds some."""
-    if id(type_) in stand_ins:
-        return True
-    inside = next((inside for kind, inside in _INSIDE if isinstance(type_, kind)), None)
-    parts = [] if inside is None else [_keep_others(part, stand_ins, known) for _, part in inside(type_)]
-    if not any(parts):
-        known[id(type_)] = type_
-    return any(parts)
+    """Return a type with other serializers in the place of some parts, which are given by their ``id``."""
+    return transform(type_, lambda part: stand_ins.get(id(part), part))
 
 
 def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
@@ -123,21 +108,26 @@ def java_types(*parts: Any) -> tuple[JavaType, ...]:
     return tuple(serializer.declared for serializer in nested(KryoSerializer, parts))
 
 
-def declare(types: Sequence[JavaType], *parts: Any) -> None:
-    """Give all Kryo serializers inside of serializers these types, which :func:`java_types` found in others like them."""
-    found = nested(KryoSerializer, parts)
-    if [serializer.type_class for serializer in found] == [type_.name for type_ in types]:
-        for serializer, type_ in zip(found, types, strict=True):
-            serializer.declared = type_
+def declare(types: Sequence[JavaType], part: P) -> P:
+    """Return a type, or the description of a state, with the types that :func:`java_types` found in another like it.
 
-
-P = TypeVar("P")
+    If the classes of the Kryo serializers inside are others, return it as it is.
+    """
+    if [serializer.type_class for serializer in nested(KryoSerializer, part)] != [type_.name for type_ in types]:
+        return part
+    remaining = iter(types)
+    return transform(part, lambda s: s.declared_as(next(remaining)) if isinstance(s, KryoSerializer) else s)
 
 
 def for_flink(part: P, major: int) -> P:
-    """Return a copy of a serializer, or of what holds some, that writes Kryo's values for a major version of Flink.
+    """Return a serializer, or what holds some, that writes Kryo's values for a major version of Flink.
 
     Kryo serializers that are of a version of Flink already stay as they are.
     """
-    new = {id(kryo): kryo.for_flink(major) for kryo in nested(KryoSerializer, part) if kryo.flink is None}
-    return copy.deepcopy(part, dict[int, Any](new)) if new else part
+
+    def of_version(serializer: TypeSerializer) -> TypeSerializer:
+        if isinstance(serializer, KryoSerializer) and serializer.flink is None:
+            return serializer.for_flink(major)
+        return serializer
+
+    return transform(part, of_version)

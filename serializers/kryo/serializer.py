@@ -172,6 +172,9 @@ class KryoSerializer(TypeSerializer):
         """Why values can't be decoded; empty if they can."""
         return "" if self.can_find_end else str(unknown_class(self.type_class, str(self)))
 
+    def filling(self) -> TypeSerializer:
+        return self if self.can_find_end else self.raw()
+
     def raw(self) -> OpaqueSerializer:
         """A stand-in that gives the bytes of a value that fills its part of an entry."""
         return OpaqueSerializer(str(self), self.snapshot(), self.reason or "read as raw bytes")
@@ -180,9 +183,15 @@ class KryoSerializer(TypeSerializer):
         """The same serializer of another major version of Flink: it writes the values that this one has read in its own way."""
         return self._with(flink=major)
 
-    def _with(self, *, flink: int | None = None, first_id: int | None = None) -> KryoSerializer:
+    def declared_as(self, type_: JavaType) -> KryoSerializer:
+        """Return the same serializer of a class with other type arguments."""
+        return self if type_ == self.declared else self._with(type_class=str(type_))
+
+    def _with(
+        self, *, type_class: str | None = None, flink: int | None = None, first_id: int | None = None
+    ) -> KryoSerializer:
         return KryoSerializer(
-            str(self.declared),
+            type_class or str(self.declared),
             self.registered,
             flink=self.flink if flink is None else flink,
             first_id=self.first_id if first_id is None else first_id,

@@ -212,13 +212,27 @@ class NFAStateSerializer(DelegatingSerializer):
         matches = ListSerializer(
             FieldsSerializer(ComputationState if supports_previous_timestamp else OldComputationState, fields)
         )
-        self.delegate_to(FieldsSerializer(NFAState, {"partial_matches": matches, "completed_matches": matches}))
+        super().__init__(FieldsSerializer(NFAState, {"partial_matches": matches, "completed_matches": matches}))
         self.nested = (version, node_id, event_id)
         self.supports_previous_timestamp = supports_previous_timestamp
         self._outer_version = outer_version
 
     def __str__(self) -> str:
         return "NFA_STATE"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.nested
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        version, node_id, event_id = children
+        return NFAStateSerializer(
+            version,
+            node_id,
+            event_id,
+            supports_previous_timestamp=self.supports_previous_timestamp,
+            outer_version=self._outer_version,
+        )
 
     def snapshot(self) -> TypeSerializerSnapshot:
         nested = [n.snapshot() for n in self.nested]

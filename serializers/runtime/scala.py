@@ -164,15 +164,22 @@ class CaseClassSerializer(DelegatingSerializer):
     """
 
     def __init__(self, case_class: str, fields: Sequence[TypeSerializer], snapshot_class: str = CASE_CLASS_SNAPSHOT) -> None:
+        super().__init__(FieldsSerializer(_tuple, {f"_{i}": f for i, f in enumerate(fields, 1)}))
         self.case_class = case_class
         self.fields = tuple(fields)
         self._snapshot_class = snapshot_class
-        self.delegate_to(FieldsSerializer(_tuple, {f"_{i}": f for i, f in enumerate(self.fields, 1)}))
         if not all(f.length > 0 for f in self.fields):
             self.length = VARIABLE
 
     def __str__(self) -> str:
         return f"CASE_CLASS<{self.case_class}({fields_text(self.fields)})>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return self.fields
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return CaseClassSerializer(self.case_class, children, self._snapshot_class)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return CaseClassSerializerSnapshot(self._snapshot_class, [f.snapshot() for f in self.fields], self.case_class)
@@ -297,13 +304,21 @@ class TraversableSerializer(DelegatingSerializer):
     """
 
     def __init__(self, element: TypeSerializer, builder_code: str, snapshot_class: str = TRAVERSABLE_SNAPSHOT) -> None:
+        super().__init__(ListSerializer(NullFlagged(element, null_when=False)))
         self.element = element
         self.builder_code = builder_code
         self._snapshot_class = snapshot_class
-        self.delegate_to(ListSerializer(NullFlagged(element, null_when=False)))
 
     def __str__(self) -> str:
         return f"TRAVERSABLE<{self.element}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (element,) = children
+        return TraversableSerializer(element, self.builder_code, self._snapshot_class)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return TraversableSerializerSnapshot(self._snapshot_class, [self.element.snapshot()], self.builder_code)

@@ -73,6 +73,16 @@ class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
     def __str__(self) -> str:
         return f"TWO_PHASE_COMMIT<{self.nested[0]},{self.nested[1]}>"
 
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        transaction, context = children
+        return TwoPhaseCommitStateSerializer(
+            transaction,
+            context,
+            supports_null_transaction=self.supports_null_transaction,
+            snapshot_class=self.snapshot_class,
+            outer_version=self.outer_version,
+        )
+
     def snapshot(self) -> TypeSerializerSnapshot:
         return TwoPhaseCommitStateSerializerSnapshot(
             self.snapshot_class, [n.snapshot() for n in self.nested], self.supports_null_transaction, self.outer_version

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -13,9 +13,6 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.runtime.ttl import TtlSerializer
-
-if TYPE_CHECKING:
-    pass
 
 BYTES_FIELD: Final = "_bytes"
 """The field with the bytes of a value of an undescribed class; null for all others."""
@@ -47,6 +44,15 @@ class UndescribedClassesSerializer(TypeSerializer):
 
     def __str__(self) -> str:
         return str(self.pojo)
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.pojo,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (pojo,) = children
+        assert isinstance(pojo, PojoSerializer)
+        return UndescribedClassesSerializer(pojo, fills=self.fills)
 
     def read(self, source: DataInput) -> PojoValue | None:
         start = source.position
@@ -99,7 +105,7 @@ class _TimedSerializer(TtlSerializer):
 
     def filling(self) -> TypeSerializer:
         """Return the same for values that fill their part."""
-        return _TimedSerializer(self.nested[0], self.value.filling())  # type: ignore[attr-defined]
+        return _TimedSerializer(self.nested[0], self.value.filling())
 
 
 def with_undescribed_classes(type_: TypeSerializer | None) -> TypeSerializer | None:

@@ -22,11 +22,19 @@ class WrappingSerializer(DelegatingSerializer):
     """
 
     def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
-        self.delegate_to(inner)
+        super().__init__(inner)
         self._wrap = wrap
 
     def __str__(self) -> str:
         return str(self.content)
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.content,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (content,) = children
+        return WrappingSerializer(content, self._wrap)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._wrap(self.content.snapshot())

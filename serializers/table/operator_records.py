@@ -78,6 +78,14 @@ class LinkedListSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"LIST<{self.element}>"
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.element,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (element,) = children
+        return LinkedListSerializer(element, has_null_mask=self.has_null_mask, outer_version=self._outer_version)
+
     def _nulls(self, source: DataInput) -> list[bool]:
         if not self.has_null_mask:
             return [False] * source.read_count("list elements", self.element.smallest)

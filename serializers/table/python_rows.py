@@ -263,19 +263,13 @@ def _kept(serializer: TypeSerializer, written: TypeSerializerSnapshot | None) ->
 _NUMBERS: Final = {"INT": "INT", "BIGINT": "LONG", "TINYINT": "BYTE", "SMALLINT": "SHORT"}
 
 
-def _timestamp(type_: TimestampType) -> TypeSerializer:
-    serializer = TimestampDataSerializer(type_.precision)
-    serializer.type = type_
-    return serializer
-
-
 _SERIALIZERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = {
     AtomicType: lambda t: NumberSerializer(_NUMBERS.get(t.name, t.name)),
     TextType: lambda t: StringDataSerializer(),
     BytesType: lambda t: BytesSerializer(),
     DateType: lambda t: PythonDateSerializer(),
     TimeType: lambda t: PythonTimeSerializer(),
-    TimestampType: _timestamp,
+    TimestampType: lambda t: TimestampDataSerializer(t.precision).shown_as(t),
     DecimalType: lambda t: PythonDecimalSerializer(t.precision, t.scale),
     ArrayType: PythonArrayDataSerializer,
     MapType: PythonMapDataSerializer,

@@ -321,7 +321,7 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
         if isinstance(inner, RowDataSerializer):
             inner = inner.named_as(type_)
         elif isinstance(inner, TimestampDataSerializer) and isinstance(type_, TimestampType):
-            inner.type = type_
+            inner = inner.shown_as(type_)
         return WrappingSerializer(inner, lambda _: self)
 
 

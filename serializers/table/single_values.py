@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import pyarrow as pa
 
@@ -282,6 +282,10 @@ class TimestampDataSerializer(TypeSerializer):
         self.length = self.smallest = 8 if self.type.is_compact else 12
         self._snapshot_class = snapshot_class
 
+    def shown_as(self, type_: TimestampType) -> Self:
+        """Return the same serializer with a column of a type that may have a zone."""
+        return self._copy_with(type=type_)
+
     def __str__(self) -> str:
         return self.type.summary
 
@@ -375,6 +379,14 @@ class RawValueDataSerializer(SizedBytesSerializer):
 
     def __str__(self) -> str:
         return f"RAW<{self.inner}>"
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (inner,) = children
+        return RawValueDataSerializer(inner, self._snapshot_class)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return RawValueDataSerializerSnapshot(self._snapshot_class, [self.inner.snapshot()])

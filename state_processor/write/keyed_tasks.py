@@ -98,8 +98,7 @@ class KeyedTarget:
         """The states by their ids."""
         header = self.open_header()
         states = tuple(describe_keyed(header, meta) for meta in header.states)
-        for state in states:
-            declare(self.java_types.get(state.name, ()), state)
+        states = tuple(declare(self.java_types.get(state.name, ()), state) for state in states)
         return tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
 
     @property

@@ -56,7 +56,7 @@ class OperatorTarget:
     def state(self, state_id: int) -> StateDescription:
         """A state."""
         state = describe_operator_state(self.metas()[state_id])
-        declare(self.java_types.get(state.name, ()), state)
+        state = declare(self.java_types.get(state.name, ()), state)
         return with_names(state, self.names.get(state.name, {}))
 
 

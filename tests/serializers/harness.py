@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,15 @@ import pyarrow as pa
 import pytest
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, TypeSerializerSnapshot, read_serializer_snapshot
-from state_processor.serializers.errors import InvalidRowError, NotCompilableError
+from state_processor.serializers.avro.scalars import AvroType
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, SimpleSerializer
+from state_processor.serializers.errors import InvalidRowError, NotCompilableError, StateProcessorError
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.traversal import walk
 from tests.archives import unpacked
 from tests.corpus import CORPUS
 
@@ -68,6 +71,7 @@ def compiles(serializer: TypeSerializer, options: DecodeOptions = PLAIN) -> bool
 
 def check_payloads(serializer: TypeSerializer, payloads: Sequence[bytes], options: DecodeOptions = PLAIN) -> list[Any]:
     """Read, write, skip and present agree with one another and with the kernel; the values."""
+    check_children(serializer)
     values = []
     for payload in payloads:
         source = DataInput(payload + b"\xa5", end=len(payload))
@@ -85,6 +89,59 @@ def check_payloads(serializer: TypeSerializer, payloads: Sequence[bytes], option
         assert repr(decode_with_kernel(serializer, payloads, options)) == repr(shown)
         assert skip_with_kernel(serializer, payloads, options) in (0, len(payloads))
     return values
+
+
+def check_children(serializer: TypeSerializer) -> None:
+    """Check that ``children`` are all that the serializer is made of, and that ``with_children`` makes the same of them again."""
+    for part in _all_inside(serializer):
+        kind = type(part).__name__
+        assert part.with_children(part.children) == part, f"{kind}.with_children(children) is another serializer"
+        try:
+            snapshot = part.snapshot()
+        except StateProcessorError:
+            snapshot = None  # a part of a serializer
+        if isinstance(snapshot, CompositeTypeSerializerSnapshot):
+            of_children = [child.snapshot().to_bytes() for child in part.children]
+            nested = [inner.to_bytes() for inner in snapshot.nested]
+            around = [snapshot.to_bytes()]  # a serializer around another that has the snapshot of that
+            assert of_children in (nested, around), f"the children of {kind} are not those in its snapshot"
+        reachable = list(walk(part))
+        for name, value in vars(part).items():
+            for hidden in _serializers_in(value):
+                assert _is_reachable(hidden, reachable, set()), f"{kind}.{name} holds {hidden!r}, which is not among its children"
+
+
+def _is_reachable(part: TypeSerializer, reachable: Sequence[TypeSerializer], seen: set[int]) -> bool:
+    """True for a child, for one that is made of such and of others without configuration, and for types of an Avro schema."""
+    if part in reachable or isinstance(part, SimpleSerializer | AvroType) or id(part) in seen:
+        return True
+    seen.add(id(part))
+    inside = [inner for value in vars(part).values() for inner in _serializers_in(value)]
+    return bool(inside) and all(_is_reachable(inner, reachable, seen) for inner in inside)
+
+
+def _all_inside(part: Any, seen: set[int] | None = None) -> Iterator[TypeSerializer]:
+    """A serializer and all that its attributes hold, however deep."""
+    seen = set() if seen is None else seen
+    for serializer in _serializers_in(part):
+        if id(serializer) not in seen:
+            seen.add(id(serializer))
+            yield serializer
+            for value in vars(serializer).values():
+                yield from _all_inside(value, seen)
+
+
+def _serializers_in(value: Any) -> Iterator[TypeSerializer]:
+    """The serializers in an attribute, without those inside of them."""
+    if isinstance(value, TypeSerializer):
+        yield value
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _serializers_in(inner)
+    elif isinstance(value, Mapping):
+        yield from _serializers_in(list(value.values()))
+    elif is_dataclass(value):
+        yield from _serializers_in([getattr(value, field.name) for field in fields(value)])
 
 
 def check_encoding(serializer: TypeSerializer, shown: Sequence[Any], options: DecodeOptions = PLAIN) -> None:

@@ -16,7 +16,7 @@ from kryo_specimens import EVERYTHING, MONEY, PACKAGE, TEXT, TIP, VERSIONS, desc
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.opaque import OpaqueSerializer, filling, reason_end_unknown
+from state_processor.serializers.core.opaque import OpaqueSerializer, reason_end_unknown
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     OptionError,
@@ -326,11 +326,11 @@ def test_unknown_class_is_raw_bytes_only_where_they_have_an_end() -> None:
     assert serializer.arrow_type(PLAIN) == pa.binary()
     with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Unknown"):
         serializer.deserialize(data)
-    raw = filling(serializer)
+    raw = serializer.filling()
     assert isinstance(raw, OpaqueSerializer)
     assert decode_with_kernel(raw, [data, b""]) == [data, b""]
     known = KryoSerializer("java.util.List")
-    assert filling(known) is known
+    assert known.filling() is known
     assert raw.deserialize(data) == data
     assert raw.serialize(data) == data
     assert str(raw) == "KRYO<com.acme.Unknown>"

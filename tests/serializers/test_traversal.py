@@ -1,0 +1,106 @@
+"""Serializers inside of serializers, and what they are told that snapshots do not hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import pytest
+from harness import check_children
+
+from state_processor.serializers import read_serializer_snapshot
+from state_processor.serializers.avro.containers import AvroReference
+from state_processor.serializers.avro.records import AvroSerializer
+from state_processor.serializers.avro.scalars import AvroBytes, AvroString
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.basic import StringSerializer
+from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.kryo.nested_kryo import declare, java_types
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.traversal import nested, transform
+
+LONGS = "java.util.List<java.lang.Long>"
+COUNTS = "java.util.Map<java.lang.String,java.lang.Long>"
+NESTED: dict[str, Callable[[], TypeSerializer]] = {
+    "itself": lambda: KryoSerializer(LONGS),
+    "list": lambda: ListSerializer(KryoSerializer(LONGS)),
+    "map": lambda: MapSerializer(KryoSerializer("java.util.UUID"), KryoSerializer(COUNTS)),
+    "tuple in a list": lambda: ListSerializer(TupleSerializer([StringSerializer(), KryoSerializer(LONGS)])),
+    "pojo with ttl": lambda: TtlSerializer.of(
+        PojoSerializer.of("Order", {"z": KryoSerializer(LONGS), "a": ListSerializer(KryoSerializer(COUNTS))})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_restored_serializer_is_told_type_arguments(name: str) -> None:
+    given = NESTED[name]()
+    restored = read_serializer_snapshot(given.snapshot().to_bytes()).restore_serializer()
+    assert set(java_types(restored)) == {JavaType(type_.name) for type_ in java_types(given)}
+    restored = declare(java_types(given), restored)
+    assert java_types(restored) == java_types(given)
+    assert restored.snapshot().to_bytes() == given.snapshot().to_bytes()
+
+
+def test_types_of_other_serializers_are_not_taken() -> None:
+    serializer = ListSerializer(KryoSerializer("java.util.Set"))
+    assert declare([JavaType.parse(LONGS)], serializer) is serializer
+    assert declare([JavaType.parse("java.util.Set<java.lang.Long>")] * 2, serializer) is serializer
+    assert java_types(serializer) == (JavaType("java.util.Set"),)
+
+
+def test_a_type_that_contains_itself_ends() -> None:
+    fields = [{"name": "value", "type": "string"}, {"name": "next", "type": ["null", "Node"]}]
+    type_ = AvroSerializer(json.dumps({"type": "record", "name": "Node", "fields": fields})).type
+    (reference,) = nested(AvroReference, type_)
+    assert reference.record is type_
+    assert not reference.children
+
+
+def test_a_record_that_contains_itself_is_rebuilt_with_all_that_refers_to_it() -> None:
+    fields = [{"name": "value", "type": "string"}, {"name": "next", "type": ["null", "Node"]}]
+    type_ = AvroSerializer(json.dumps({"type": "record", "name": "Node", "fields": fields})).type
+    new = transform(type_, lambda part: AvroBytes() if isinstance(part, AvroString) else part)
+    (reference,) = nested(AvroReference, new)
+    assert reference.record is new
+    value = {"value": b"a", "next": {"value": b"b", "next": None}}
+    assert new.deserialize(new.serialize(value)) == value
+    assert type_.deserialize(new.serialize(value)) == {"value": "a", "next": {"value": "b", "next": None}}
+
+
+def test_what_stays_is_not_copied() -> None:
+    type_ = TupleSerializer([ListSerializer(StringSerializer()), MapSerializer(StringSerializer(), KryoSerializer(LONGS))])
+    assert transform(type_, lambda part: part) is type_
+    changed = transform(type_, lambda part: StringSerializer() if isinstance(part, KryoSerializer) else part)
+    assert str(changed) == "TUPLE<LIST<STRING>,MAP<STRING,STRING>>"
+    assert changed.fields[0] is type_.fields[0]
+    assert str(type_) == f"TUPLE<LIST<STRING>,MAP<STRING,KRYO<{LONGS}>>>"
+
+
+class Forgetful(ListSerializer):
+    """A serializer whose author has not thought of its children."""
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return ()
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self
+
+
+def test_a_forgotten_child_is_named() -> None:
+    with pytest.raises(AssertionError, match="the children of Forgetful are not those in its snapshot"):
+        check_children(Forgetful(StringSerializer()))
+    with pytest.raises(AssertionError, match=r"RemakesOthers\.with_children"):
+        check_children(RemakesOthers(StringSerializer()))
+
+
+class RemakesOthers(ListSerializer):
+    """A serializer that makes another of its children."""
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return ListSerializer(*children)
