@@ -184,14 +184,12 @@ class KryoSerializer(TypeSerializer):
         return self._with(flink=major)
 
     def declared_as(self, type_: JavaType) -> KryoSerializer:
-        """Return the same serializer of a class with other type arguments."""
-        return self if type_ == self.declared else self._with(type_class=str(type_))
+        """Return the same serializer whose values are known to be of a type, which snapshots do not hold."""
+        return self if type_ == self.declared else self._copy_with(declared=type_)
 
-    def _with(
-        self, *, type_class: str | None = None, flink: int | None = None, first_id: int | None = None
-    ) -> KryoSerializer:
+    def _with(self, *, flink: int | None = None, first_id: int | None = None) -> KryoSerializer:
         return KryoSerializer(
-            type_class or str(self.declared),
+            str(self.declared),
             self.registered,
             flink=self.flink if flink is None else flink,
             first_id=self.first_id if first_id is None else first_id,
