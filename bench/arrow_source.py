@@ -15,16 +15,16 @@ class ArrowFileDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the name of the format."""
         return "arrow-file"
 
     def schema(self) -> StructType:
-        """The file's schema."""
+        """Return the schema of the file."""
         with pa.memory_map(self.options["path"]) as source:
             return from_arrow_schema(pa.ipc.open_file(source).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader."""
+        """Return the reader."""
         return _Reader(self.options["path"])
 
 

@@ -1,4 +1,4 @@
-"""How fast the decode kernel turns values of richer types into columns, in one process and without files."""
+"""Speed of the decode kernel on values of richer types, in one process and without files."""
 
 from __future__ import annotations
 

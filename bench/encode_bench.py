@@ -1,4 +1,4 @@
-"""How fast columns of richer types are encoded, by the kernel and value by value in Python, in one process and without files."""
+"""Speed of encoding columns of richer types, by the kernel and value by value in Python, in one process and without files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def seconds_of(run: Callable[[], object], repeats: int = REPEATS) -> float:
 
 
 def by_value(serializer: TypeSerializer, column: pa.Array) -> list[bytes]:
-    """The bytes of each value, as Python writes them."""
+    """Return the bytes of each value, written by Python."""
     return [serializer.serialize(serializer.accept(v)) for v in column.to_pylist()]
 
 

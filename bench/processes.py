@@ -20,7 +20,7 @@ class Usage:
 
 
 def usage(root: int | None = None) -> Usage:
-    """What the tree below ``root`` (default: this process), itself included, has used; ended children count too."""
+    """Return the usage of a process (by default this one) and its descendants, ended ones included."""
     tree = _tree(root or os.getpid())
     ticks = 0
     peak = 0
@@ -48,7 +48,7 @@ def _tree(root: int) -> set[int]:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of ``/proc/PID/stat`` behind the name; ``None`` where the process has gone."""
+    """Return the fields of ``/proc/PID/stat`` behind the name; ``None`` if the process has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

@@ -46,7 +46,7 @@ class Figure:
 
 
 def session(cores: int) -> SparkSession:
-    """A quiet local session whose workers run this interpreter."""
+    """Return a quiet local session whose workers run this interpreter."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master(f"local[{cores}]")
@@ -80,7 +80,7 @@ def measure(read: Callable[[], DataFrame], kind: str) -> tuple[Figure, tuple[int
 
 
 def parquet_copy(spark: SparkSession, kind: str, path: Path) -> Path:
-    """The same rows as Parquet, made once."""
+    """Return the path of the same rows as Parquet, which are written once."""
     target = CACHE / f"{kind}.parquet"
     if not (target / "_SUCCESS").exists():
         shutil.rmtree(target, ignore_errors=True)
@@ -89,7 +89,10 @@ def parquet_copy(spark: SparkSession, kind: str, path: Path) -> Path:
 
 
 def arrow_copy(kind: str, path: Path) -> Path:
-    """The same rows as record batches in a file, made once; that also compiles the kernels, which takes memory of its own."""
+    """Return the path of the same rows as record batches in a file, which is written once.
+
+    That also compiles the kernels, which takes memory that is not part of the measurement.
+    """
     target = CACHE / f"{kind}.arrow"
     if not target.exists():
         batches = sp.arrow.read_state(str(path), "bench", "value")
@@ -132,7 +135,7 @@ def bench(kind: str, variant: str, cores: int) -> dict[str, Any]:
 
 
 def bench_apart(kind: str, variant: str, cores: int) -> dict[str, Any]:
-    """:func:`bench` in a process of its own."""
+    """Run :func:`bench` in a separate process."""
     command = [sys.executable, __file__, kind, variant, str(cores)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -140,7 +143,7 @@ def bench_apart(kind: str, variant: str, cores: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure each savepoint with one core and with two, each in a process of its own, and print a table."""
+    """Measure each savepoint with one core and with two, each in a separate process, and print a table."""
     titles = ("rows/s", "MB/s", "CPU s", "Parquet", "ratio", "least", "peak MB", "2 cores", "one key")
     print(f"{'savepoint':24}" + "".join(f"{t:>12}" for t in titles))
     for kind in SUMS:

@@ -27,7 +27,7 @@ Specimen = tuple[TypeSerializer, Callable[[int], Any]]
 
 
 def pojo() -> Specimen:
-    """A POJO with a nested POJO, a list and a map."""
+    """Return a POJO with a nested POJO, a list and a map."""
     address = Types.POJO("bench.Address", {"city": Types.STRING(), "zip": Types.INT()})
     tags, visits = Types.LIST(Types.STRING()), Types.MAP(Types.STRING(), Types.LONG())
     fields = {"id": Types.LONG(), "address": address, "tags": tags, "visits": visits}
@@ -40,7 +40,7 @@ def pojo() -> Specimen:
 
 
 def avro() -> Specimen:
-    """An Avro record with a nullable string, an array and a map."""
+    """Return an Avro record with a nullable string, an array and a map."""
     return AvroSerializer(json.dumps(TRIP)), lambda i: {
         "id": i,
         "driver": f"driver {i % 50}",
@@ -50,13 +50,13 @@ def avro() -> Specimen:
 
 
 def row_data() -> Specimen:
-    """A row of Flink SQL: a number, a string, an int and a decimal."""
+    """Return a row of Flink SQL: a number, a string, an int and a decimal."""
     serializer = Types.ROW_DATA(["BIGINT", "VARCHAR(100)", "INT", "DECIMAL(10, 2)"])
     return serializer, lambda i: {"f0": i, "f1": f"a longer name {i}", "f2": i % 100, "f3": Decimal(i) + Decimal("0.50")}
 
 
 def unions() -> Specimen:
-    """An Avro record with a union of three branches, a decimal, a time and an enum."""
+    """Return an Avro record with a union of three branches, a decimal, a time and an enum."""
     schema = {
         "type": "record",
         "name": "Event",
@@ -76,7 +76,7 @@ def unions() -> Specimen:
 
 
 def texts() -> Specimen:
-    """A tuple of types that columns have as text: big numbers and a time of day."""
+    """Return a tuple of types that columns have as text: big numbers and a time of day."""
     serializer = Types.TUPLE([Types.BIG_DEC(), Types.BIG_INT(), Types.LOCAL_TIME()])
     return serializer, lambda i: {"f0": f"{i}.50", "f1": str(i * 10**15), "f2": f"08:30:{i % 60:02}.5"}
 

@@ -34,7 +34,7 @@ TYPES = {
 
 
 def rows(spark: SparkSession, kind: str) -> DataFrame:
-    """The rows to write: those of the savepoints that the reading benchmark reads."""
+    """Return the rows to write: those of the savepoints that the reading benchmark reads."""
     if kind == "long_long":
         return spark.range(5_000_000, numPartitions=CORES).selectExpr("id AS key", "7 * id + 3 AS value")
     fields = (
@@ -88,7 +88,7 @@ def bench(kind: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure both kinds, each in a process of its own, and print a table."""
+    """Measure both kinds, each in a separate process, and print a table."""
     print(f"{'written':32} {'rows/s':>12} {'MB':>7} {'CPU s':>7} {'Parquet':>8} {'ratio':>6} {'peak MB':>8}")
     for kind in TYPES:
         command = [sys.executable, __file__, kind]

@@ -1,4 +1,4 @@
-"""Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint``."""
+"""The format ``flink-savepoint``, for Spark's auto-discovery of ``pyspark_*`` modules."""
 
 from state_processor.spark.datasource import FlinkSavepointDataSource
 

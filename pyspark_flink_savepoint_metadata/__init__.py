@@ -1,4 +1,4 @@
-"""Found by Spark's auto-discovery of ``pyspark_*`` modules: registers the format ``flink-savepoint-metadata``."""
+"""The format ``flink-savepoint-metadata``, for Spark's auto-discovery of ``pyspark_*`` modules."""
 
 from state_processor.spark.datasource import FlinkSavepointMetadataDataSource
 

@@ -1,4 +1,4 @@
-"""Types that users declare for parts that Kryo wrote: what snapshots do not tell of them."""
+"""Types that users declare for parts that Kryo wrote, which snapshots do not record."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def of_columns_and_parts(state: StateDescription, types: DeclaredTypes) -> tuple
 
 @contextmanager
 def asking_for_types(state: StateDescription) -> Iterator[None]:
-    """Say of columns that do not fit a part that Kryo wrote how to declare what it holds."""
+    """Add to an error about columns that do not fit a part that Kryo wrote how to declare its type."""
     try:
         yield
     except InvalidRowError as problem:
         for path, part in kryo_parts_of(state):
             field = f".{path.partition('.')[2]}' " if "." in path else f"column {path!r} "
             if shape(part.declared)[0] == "json" and field in str(problem):
-                raise InvalidRowError(f"{problem}; Kryo wrote it: declare what it holds, types={{{path!r}: …}}") from None
+                raise InvalidRowError(f"{problem}; Kryo wrote it: declare its type, types={{{path!r}: …}}") from None
         raise
 
 
@@ -48,7 +48,7 @@ def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:
     Raises
     ------
     OptionError
-        If it is none.
+        If the argument is not a type.
     """
     type_ = parse_type(given) if isinstance(given, str) else given
     if not isinstance(type_, TypeSerializer):
@@ -62,7 +62,7 @@ def java_types_by_path(types: DeclaredTypes | None) -> dict[str, JavaType]:
     Raises
     ------
     OptionError
-        If one is no type, or stands for no Java type that Kryo writes.
+        If one is not a type, or Kryo writes no Java type that corresponds to it.
     """
     if types is not None and not isinstance(types, Mapping):
         raise OptionError(f"types={types!r}: expected a mapping of paths to types, such as {{'value.counters': Types.LIST(…)}}")

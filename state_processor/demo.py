@@ -1,6 +1,6 @@
-"""``./dev demo``: look into a real savepoint with Spark, change a state, and write a new savepoint.
+"""``./dev demo``: show a savepoint with Spark, change a state, and write a new savepoint.
 
-The savepoint was written by Flink, from a small shop: the operator ``orders`` keeps per customer a running total, a profile (a
+The savepoint was written by Flink, from a small shop: the operator ``orders`` has for each customer a running total, a profile (a
 POJO), a history (a list), items (a map), a session (with TTL) and a timer; ``catalog`` keeps operator state.
 """
 
@@ -40,7 +40,7 @@ appender.console.layout.pattern = %p %c: %m%n
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Show the savepoint; 2 is returned where there is none."""
+    """Show the savepoint; return 2 if there is none."""
     description = "Read a real savepoint of a small shop, change it, write a new one."
     parser = argparse.ArgumentParser(prog="./dev demo", description=description)
     parser.add_argument("savepoint", nargs="?", default=SAVEPOINT, help="another savepoint of the same job")
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def quiet_session() -> Iterator[SparkSession]:
-    """A local Spark session that logs errors only, on Python as it runs now."""
+    """Run a local Spark session that logs errors only, and whose workers run this Python."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
@@ -89,7 +89,7 @@ def quiet_session() -> Iterator[SparkSession]:
 
 
 def show_contents(reader: SavepointReader) -> None:
-    """What is in the savepoint: operators, and states with types that nobody had to name."""
+    """Show the operators and states, whose types come from the savepoint."""
     heading("reader.operators()", f"what is in {reader.path}")
     show(reader.operators().select("operator_uid", "operator_uid_hash", "operator_parallelism", "operator_total_size_in_bytes"))
     heading("reader.states()", "types come from the savepoint, not from the job's classes")
@@ -117,7 +117,7 @@ def show_analysis(spark: SparkSession, reader: SavepointReader) -> None:
 
 
 def show_changes(spark: SparkSession, reader: SavepointReader) -> None:
-    """A bonus for customers of one tier, in a new savepoint; everything else is in it byte for byte."""
+    """Write a savepoint with a bonus for the customers of one tier; all other state is the same byte by byte."""
     from state_processor.reader import SavepointReader
     from state_processor.writer import SavepointWriter
 
@@ -141,12 +141,12 @@ def show_changes(spark: SparkSession, reader: SavepointReader) -> None:
 
 
 def heading(call: str, text: str) -> None:
-    """A title: the call that gives the table below it, and what it shows."""
+    """Print a title: the call that returns the table below it, and a description."""
     print(f"\n{text}\n>>> {call}")
 
 
 def show(frame: DataFrame) -> None:
-    """A DataFrame as a table that fits the terminal."""
+    """Print a DataFrame as a table that fits the terminal."""
     print(render_records(frame.columns, frame.toArrow().to_pylist()), flush=True)
 
 

@@ -19,7 +19,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 def render_table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int | None = None, right: frozenset[str] = frozenset()
 ) -> str:
-    """A table with a header, columns as wide as their content, and the widest ones shortened to fit.
+    """Return a table with a header and columns as wide as their content; the widest are shortened to fit.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ def render_table(
     rows
         Values in the order of the columns; see :func:`text_of`.
     width
-        Characters to fit into; the terminal's by default.
+        Number of characters per line; by default that of the terminal.
     right
-        Columns to align right; columns of numbers are anyway.
+        Columns to align right; columns of numbers always are.
     """
     values = [list(row) for row in rows]
     cells = [[text_of(value) for value in row] for row in values]
@@ -43,17 +43,17 @@ def render_table(
 
 
 def render_records(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], **options: Any) -> str:
-    """As :func:`render_table`, for rows by column name."""
+    """Return a table as :func:`render_table` does, of rows by column name."""
     return render_table(columns, [[row.get(name) for name in columns] for row in rows], **options)
 
 
 def terminal_width() -> int:
-    """Characters of a line; ``COLUMNS`` of the environment decides where it is set."""
+    """Return the number of characters per line; the environment variable ``COLUMNS`` has precedence."""
     return shutil.get_terminal_size((120, 40)).columns
 
 
 def fitted(wanted: Sequence[int], available: int) -> list[int]:
-    """Widths that sum up to what is available: the widest columns give way first, down to a minimum."""
+    """Return widths that fit into the available one: the widest columns are narrowed first, down to a minimum."""
     widths = list(wanted)
     while sum(widths) > available and max(widths) > _NARROWEST:
         widest = max(widths)
@@ -76,7 +76,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: set[int]) -> str
 
 
 def shortened(text: str, width: int) -> str:
-    """Text cut to a width in characters of a terminal, with an ellipsis where something was cut off."""
+    """Return text cut to a width in characters of a terminal; an ellipsis marks the cut."""
     if display_width(text) <= width:
         return text
     taken = ""
@@ -88,14 +88,14 @@ def shortened(text: str, width: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns of a terminal that text takes: two for East Asian wide characters, none for combining ones."""
+    """Return the width of text on a terminal: two for East Asian wide characters, zero for combining ones."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
 
 
 def text_of(value: Any) -> str:
-    """A value in one line: structs as ``{a: 1}``, arrays as ``[1, 2]``, bytes in hexadecimal, null as nothing."""
+    """Return a value in one line: structs as ``{a: 1}``, arrays as ``[1, 2]``, bytes in hexadecimal, null as nothing."""
     if value is None:
         return ""
     return _inner(value) if not isinstance(value, str) else _printable(value)
@@ -118,7 +118,7 @@ def _inner(value: Any) -> str:
 
 
 def _printable(text: str) -> str:
-    """Control characters, which would move the cursor or change colours, as escapes."""
+    """Return text with control characters, which would move the cursor or change colours, as escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -129,7 +129,7 @@ def _is_number(value: Any) -> bool:
 
 
 def size_text(size: int | None) -> str:
-    """Bytes in a unit that keeps the number short."""
+    """Return a number of bytes in a unit that keeps it short."""
     if size is None:
         return ""
     amount, unit = float(size), 0
@@ -139,7 +139,7 @@ def size_text(size: int | None) -> str:
 
 
 def json_text(row: Mapping[str, Any]) -> str:
-    """A row as one line of JSON: bytes in hexadecimal, maps as lists of pairs, decimals and times as text."""
+    """Return a row as one line of JSON: bytes in hexadecimal, maps as lists of pairs, decimals and times as text."""
     return json.dumps(_json_value(row), ensure_ascii=False)
 
 

@@ -1,4 +1,4 @@
-"""Every error that this library raises on purpose; the root is :class:`StateProcessorError`."""
+"""The errors that this library raises; all extend :class:`StateProcessorError`."""
 
 from __future__ import annotations
 

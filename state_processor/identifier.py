@@ -1,4 +1,4 @@
-"""How users name an operator."""
+"""Identifiers of operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HASH: Final = re.compile(r"[0-9a-f]{32}")
 class OperatorIdentifier:
     """An operator of a job, by its uid or by the hash of it (Flink: ``OperatorIdentifier``).
 
-    Wherever the library takes an operator, a plain ``str`` is a uid. Operators without a uid have a generated hash only.
+    A plain ``str`` in the place of an identifier is a uid. Operators without a uid have a generated hash only.
 
     Examples
     --------
@@ -29,34 +29,34 @@ class OperatorIdentifier:
 
     @classmethod
     def for_uid(cls, uid: str) -> OperatorIdentifier:
-        """The operator to which the job gave this uid (Flink: ``forUid``).
+        """Return the identifier of the operator with a uid (Flink: ``forUid``).
 
         Raises
         ------
         OptionError
-            If it is empty.
+            If the uid is empty.
         """
         if not uid:
-            raise OptionError("an operator's uid is empty; name an operator")
+            raise OptionError("the uid is empty; expected the uid of an operator")
         return cls(uid, operator_id(uid))
 
     @classmethod
     def for_uid_hash(cls, uid_hash: str) -> OperatorIdentifier:
-        """The operator with this uid hash: 32 hexadecimal digits (Flink: ``forUidHash``).
+        """Return the identifier of the operator with a uid hash: 32 hexadecimal digits (Flink: ``forUidHash``).
 
         Raises
         ------
         OptionError
-            If it is no such hash.
+            If the text is not such a hash.
         """
         text = uid_hash.lower()
         if not _HASH.fullmatch(text):
-            raise OptionError(f"uid hash {uid_hash!r}: 32 hexadecimal digits are wanted; is it a uid?")
+            raise OptionError(f"uid hash {uid_hash!r}: expected 32 hexadecimal digits; use for_uid for a uid")
         return cls(None, text)
 
     @classmethod
     def of(cls, operator: str | OperatorIdentifier) -> OperatorIdentifier:
-        """An identifier as it is, or the one of a uid."""
+        """Return an identifier as it is, or that of a uid."""
         return operator if isinstance(operator, OperatorIdentifier) else cls.for_uid(operator)
 
     def __str__(self) -> str:

@@ -1,9 +1,8 @@
 """Values in the state of PyFlink jobs.
 
-PyFlink keeps every value as bytes that its Python workers wrote, in states called ``python-state-`` and the name that the job
-gave: values, reducing and aggregating states as a list of one element, maps with bytes for keys, lists with one or more elements
-in each of theirs (:func:`decode_elements`). A snapshot does not tell the
-type; who knows it from the job's state descriptor decodes with it.
+PyFlink stores every value as bytes that its Python workers wrote, in states called ``python-state-`` and the name in the job:
+values, reducing and aggregating states as a list of one element, maps with bytes for keys, lists with one or more elements in
+each of theirs (:func:`decode_elements`). Snapshots do not record the type; pass that of the job's state descriptor to decode.
 
 Examples
 --------
@@ -30,20 +29,20 @@ from state_processor.serializers.table.python_coders import python_coder
 
 
 def state_name(name: str) -> str:
-    """The name under which a snapshot has the state that a PyFlink job calls ``name``."""
+    """Return the name in a snapshot of the state that a PyFlink job calls ``name``."""
     return f"python-state-{name}"
 
 
 def decode(data: bytes, value_type: TypeSerializer) -> Any:
-    """One value.
+    """Decode one value.
 
     Parameters
     ----------
     data
         The bytes of a state: a value, an element, a map's key or value.
     value_type
-        The type that the job's state descriptor has, from :class:`~state_processor.Types`. ``Types.PICKLED_BYTE_ARRAY()``, which
-        is PyFlink's default, gives the pickle's bytes.
+        The type of the job's state descriptor, from :class:`~state_processor.Types`. ``Types.PICKLED_BYTE_ARRAY()``, which
+        is PyFlink's default, returns the bytes of the pickle.
 
     Returns
     -------
@@ -76,28 +75,28 @@ def decode_elements(data: bytes, value_type: TypeSerializer) -> list[Any]:
 
 
 def encode(value: Any, value_type: TypeSerializer) -> bytes:
-    """The inverse of :func:`decode`."""
+    """Encode a value; the inverse of :func:`decode`."""
     coder = python_coder(value_type)
     return coder.serialize(coder.accept(value))
 
 
 def decode_column(column: pa.Array | pa.ChunkedArray, value_type: TypeSerializer) -> pa.Array:
-    """A column of bytes, such as ``list_value``, as a column of values; nulls stay null."""
+    """Decode a column of bytes, such as ``list_value``; nulls stay null."""
     coder, options = python_coder(value_type), DecodeOptions()
     values = (None if data is None else coder.present(coder.deserialize(data), options) for data in column.to_pylist())
     return pa.array(values, coder.arrow_type(options))
 
 
 def load_pickle(data: bytes) -> Any:
-    """The Python object of a pickled value.
+    """Return the Python object of a pickled value.
 
-    .. warning:: Loading a pickle runs code that stands in it. Nothing else in this library ever does; call this only for
-       savepoints that nobody but people you trust could have written.
+    .. warning:: Loading a pickle runs code in it. No other function of this library loads pickles of a snapshot; call this only
+       for savepoints that only people whom you trust could have written.
 
     Raises
     ------
     UndecodableValueError
-        It is no pickle, or needs modules that are not here (``cloudpickle``, the job's own).
+        It is not a pickle, or needs modules that are not installed (``cloudpickle``, the job's own).
     """
     content = BytesSerializer().deserialize(bytes(data))
     try:

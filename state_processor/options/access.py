@@ -1,4 +1,4 @@
-"""What opening a snapshot takes besides its path."""
+"""Options of opening a snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data source writes, as options describe it."""
+"""Options of writing with a data source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read, as options describe it."""
+"""Options of reading with a data source, and with methods and functions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""From options to a reader, and the projection to the columns that were asked for."""
+"""Readers for the options of a read, and the projection to the columns to deliver."""

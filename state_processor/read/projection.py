@@ -1,7 +1,7 @@
-"""From the columns that a snapshot describes to those that a user's ``schema=`` asks for.
+"""Projection of the columns of a snapshot to those of a user's ``schema=``.
 
 Columns are chosen by name. Types may be widened (``int`` to ``bigint``, ``float`` to ``double``, whole numbers to decimals), and
-numbers that come as text, as ``BigDecimal`` does, may be asked for as numbers. A value that does not fit is an error.
+numbers in text, such as those of ``BigDecimal``, may be read as numbers. A value that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _WIDER: Final = {
 }
 _SHOWN: Final = 80
 _DIGITS: Final = 38
-"""What a decimal of Spark and Arrow holds at most."""
+"""The largest precision of a decimal in Spark and Arrow."""
 
 
 class Projection:
-    """Brings batches of one schema into another.
+    """A conversion of batches from one schema to another.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Projection:
     Raises
     ------
     OptionError
-        If a column is not there, or its type can't be had.
+        If there is no such column, or it can't be converted.
     """
 
     def __init__(self, given: pa.Schema, wanted: pa.Schema) -> None:
@@ -52,7 +52,7 @@ class Projection:
         self._converters = [_converter(given.field(i), f, f.name) for i, f in zip(self._columns, wanted, strict=True)]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch in the wanted schema.
+        """Return a batch in the schema to deliver.
 
         Raises
         ------
@@ -64,12 +64,12 @@ class Projection:
 
 
 def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:
-    """The given schema with the types of some columns replaced.
+    """Return a schema with the types of some columns replaced.
 
     Raises
     ------
     OptionError
-        If one of the columns is not there.
+        If there is no such column.
     """
     positions = {_position(given, name): data_type for name, data_type in types.items()}
     return pa.schema([f.with_type(positions[i]) if i in positions else f for i, f in enumerate(given)])
@@ -84,7 +84,7 @@ def _position(given: pa.Schema, name: str) -> int:
         return matching[0]
     near = get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise OptionError(f"schema asks for the column {name!r}, which this read does not have.{hint} It has: {', '.join(names)}.")
+    raise OptionError(f"schema: there is no column {name!r} in this read.{hint} It has: {', '.join(names)}.")
 
 
 def _converter(given: pa.Field, wanted: pa.Field, where: str) -> Convert:
@@ -94,7 +94,7 @@ def _converter(given: pa.Field, wanted: pa.Field, where: str) -> Convert:
 
     def without_nulls(array: pa.Array) -> pa.Array:
         if array.null_count:
-            raise UndecodableValueError(f"column {where} has nulls, but schema says NOT NULL; ask for a nullable column")
+            raise UndecodableValueError(f"column {where} has nulls, but schema has it NOT NULL; read it as a nullable column")
         return convert(array)
 
     return without_nulls
@@ -110,7 +110,7 @@ def _value_converter(given: pa.DataType, wanted: pa.DataType, where: str) -> Con
         return _number(wanted, where)
     if given.equals(wanted) or wanted in _WIDER.get(given, ()):
         return _cast(wanted)
-    raise OptionError(f"schema asks for {where} as {_name(wanted)}, but it is {_name(given)}, which is not converted to that")
+    raise OptionError(f"schema: {where} is {_name(given)}, which can't be converted to {_name(wanted)}")
 
 
 def _same_nullability(one: pa.DataType, other: pa.DataType) -> bool:
@@ -144,25 +144,25 @@ def _cast(wanted: pa.DataType) -> Convert:
 
 
 def _number(wanted: pa.DataType, where: str) -> Convert:
-    """From numbers, or numbers in text, to numbers that may be too narrow for some."""
+    """Convert numbers, or numbers in text, to numbers that may be too narrow for some."""
     scale = wanted.scale if pa.types.is_decimal(wanted) else 0
 
     def convert(array: pa.Array) -> pa.Array:
         text = array.cast(pa.string())
         longest = pc.max(pc.binary_length(text)).as_py() or 0
         plain = pc.all(pc.match_substring_regex(text, r"^-?[0-9]+(\.[0-9]+)?$")).as_py() is not False
-        if plain and longest + scale <= _DIGITS:  # beyond, Arrow overflows without a word
+        if plain and longest + scale <= _DIGITS:  # beyond, Arrow overflows without an error
             try:
                 return text.cast(wanted)
             except pa.ArrowInvalid:
-                pass  # zeros at the end that its scale has no room for, or the value that the error names
+                pass  # trailing zeros beyond its scale, or a value that the error names
         return pa.array([_exact(t, wanted, where) for t in text.to_pylist()], wanted)
 
     return convert
 
 
 def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int | None:
-    """A number from text, unchanged in value."""
+    """Return the number of a text, unchanged in value."""
     if text is None:
         return None
     decimal = pa.types.is_decimal(wanted)
@@ -179,7 +179,7 @@ def _exact(text: str | None, wanted: pa.DataType, where: str) -> Decimal | int |
         pass
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
     raise UndecodableValueError(
-        f"column {where}: {shown} does not fit {_name(wanted)}, which schema asks for; ask for another type"
+        f"column {where}: {shown} does not fit {_name(wanted)}, its type in schema; use another type"
     )
 
 
@@ -205,7 +205,7 @@ def _struct(given: pa.StructType, wanted: pa.StructType, where: str) -> Convert:
 
 
 def _spread(present: pa.Array) -> pa.Array:
-    """For each row the position among the rows that are present; null where it is not."""
+    """Return for each row its position among the rows that are present, null for the others."""
     positions = pc.subtract(pc.cumulative_sum(present.cast(pa.int64())), 1)
     return pc.if_else(present, positions, None)
 
@@ -234,7 +234,7 @@ def _map(given: pa.MapType, wanted: pa.MapType, where: str) -> Convert:
 
 
 def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Offsets that start at 0, and the range of the children that they refer to: a slice shares the children of the whole."""
+    """Return offsets that start at 0, and the range of their children: a slice shares the children of the whole."""
     offsets = array.offsets
     first, last = offsets[0].as_py(), offsets[-1].as_py()
     return pc.subtract(offsets, pa.scalar(first, pa.int32())), first, last

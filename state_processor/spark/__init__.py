@@ -1,1 +1,1 @@
-"""What needs Spark: the data sources, the engine that runs a write as jobs, differences between versions."""
+"""All that uses Spark: the data sources, the engine that runs a write as jobs, differences between versions."""

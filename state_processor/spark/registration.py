@@ -1,4 +1,4 @@
-"""Makes the data sources known to a Spark session."""
+"""Registration of the data sources in a Spark session."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSave
 
 _ALREADY_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
 _SESSIONS: WeakSet[SparkSession] = WeakSet()
-"""Those that know the formats: Spark logs a warning when it is told again."""
+"""The sessions that have the formats: Spark logs a warning if a format is registered twice."""
 
 
 def register(spark: SparkSession) -> None:
-    """Make the formats ``flink-savepoint`` and ``flink-savepoint-metadata`` known to a session; again does no harm.
+    """Register the formats ``flink-savepoint`` and ``flink-savepoint-metadata`` in a session. Idempotent.
 
-    Where the package is installed for Spark's Python, Spark finds them by itself, and this is not needed.
+    Not needed if the package is installed for Spark's Python: Spark finds the formats by itself.
     """
     if spark in _SESSIONS:
         return

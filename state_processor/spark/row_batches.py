@@ -1,8 +1,8 @@
-"""How many rows Spark hands to a Python worker at once.
+"""Size of the batches that Spark hands to a Python worker.
 
-Spark bounds batches by bytes, and measures the growing batch anew before each row: for a row of a few numbers or strings that
-costs more than the row itself. Where rows are narrow, a bound on their number bounds the batch as well and costs
-nothing; rows that can be of any size, since they hold lists, maps or binary data, stay with Spark's bound.
+Spark bounds batches by bytes, and measures the growing batch before each row: for a row of a few numbers or strings that costs
+more than the row itself. For narrow rows a bound on their number has the same effect at no cost; rows of any size, with lists,
+maps or binary data, keep Spark's bound.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _TEXT: Final = (t.StringType, t.CharType, t.VarcharType)
 
 @contextmanager
 def counted_batches(spark: SparkSession, schemas: Iterable[t.StructType]) -> Iterator[None]:
-    """Run jobs over rows of some schemas with batches that are counted instead of measured, where that bounds them.
+    """Run jobs over rows of some schemas with batches that are bounded by the number of rows, if their rows are narrow.
 
-    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps what it has. The settings are the
-    session's: other queries that start in it meanwhile have them, too.
+    A session whose ``spark.sql.execution.arrow.maxBytesPerBatch`` was set by its user keeps its settings. The settings are those
+    of the session: other queries that start in it in the meantime have them, too.
     """
     rows = int(spark.conf.get(_MOST_ROWS) or 0)
     leaves = [leaf for schema in schemas for leaf in _leaves(schema)]

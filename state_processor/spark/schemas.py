@@ -15,5 +15,5 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:
-    """Return the Arrow schema that Spark insists on for a schema of its own."""
+    """Return the Arrow schema that Spark requires for one of its schemas."""
     return to_arrow_schema(schema, **UTC)

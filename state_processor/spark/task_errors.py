@@ -1,4 +1,4 @@
-"""Errors of this library that were raised in Spark's Python workers."""
+"""Errors of this library from Spark's Python workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOT_INSTALLED: Final = "ModuleNotFoundError: No module named 'state_processor"
 
 @contextmanager
 def our_errors() -> Iterator[None]:
-    """Errors that were raised in tasks, as what they were there, instead of Spark's wrapping with the stack of everything."""
+    """Raise errors from tasks as they were raised there, in place of Spark's error that wraps them."""
     try:
         yield
     except PySparkException as failure:
@@ -32,7 +32,7 @@ def our_errors() -> Iterator[None]:
 
 @contextmanager
 def failures_of_tasks() -> Iterator[None]:
-    """The same for a job of a write, and for the end of workers or executors, which PySpark has no error for."""
+    """Raise errors of the job of a write likewise, and the end of workers or executors, for which PySpark has no error."""
     try:
         with our_errors():
             yield
@@ -42,7 +42,7 @@ def failures_of_tasks() -> Iterator[None]:
 
 
 def translated(text: str) -> errors.StateProcessorError | None:
-    """The error of this library that a task's failure reports; ``None`` where there is none."""
+    """Return the error of this library in the text of a failed task, or ``None``."""
     if _NOT_INSTALLED in text:
         return errors.OptionError(
             "Spark runs its workers with a Python that lacks state_processor. Install it there, or set the environment variable "

@@ -19,10 +19,10 @@ from pyspark.sql import datasource as spark_datasource
 from pyspark.sql.pandas.types import to_arrow_schema
 
 HAS_FILTERS: Final = hasattr(spark_datasource, "Filter")
-"""Whether Spark hands filters to Python data sources."""
+"""True if Spark hands filters to Python data sources."""
 
 REPARTITIONS_BY_ID: Final = hasattr(DataFrame, "repartitionById")
-"""Whether rows can be sent to a partition by its number."""
+"""True if rows can be sent to a partition by its number."""
 
 UTC: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
@@ -31,7 +31,7 @@ UTC: Final[dict[str, Any]] = (
 
 
 def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:
-    """Return the values of a column that a filter lets pass; ``None`` where it is about something else.
+    """Return the values of a column that a filter lets pass; ``None`` for a filter of other columns.
 
     Parameters
     ----------

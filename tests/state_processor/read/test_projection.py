@@ -133,13 +133,13 @@ def test_not_null_inside_structs_that_may_be_null() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (("kee", pa.string()), "the column 'kee', which this read does not have. Did you mean 'key'"),
-        (("inner", pa.struct([("b", pa.int32())])), "the column 'b'"),
-        (("count", pa.int16()), "count as smallint, but it is int"),
-        (("count", pa.string()), "count as string"),
-        (("key", pa.binary()), "key as binary"),
-        (("map", pa.map_(pa.string(), pa.int32())), r"map \(value\) as int, but it is float"),
-        (("inner", pa.list_(pa.int32())), r"inner as array<int>, but it is struct<a:int,list:array<int>>"),
+        (("kee", pa.string()), "no column 'kee' in this read. Did you mean 'key'"),
+        (("inner", pa.struct([("b", pa.int32())])), "no column 'b'"),
+        (("count", pa.int16()), "count is int, .* to smallint"),
+        (("count", pa.string()), "count is .* to string"),
+        (("key", pa.binary()), "key is .* to binary"),
+        (("map", pa.map_(pa.string(), pa.int32())), r"map \(value\) is float, .* to int"),
+        (("inner", pa.list_(pa.int32())), r"inner is struct<a:int,list:array<int>>, .* to array<int>"),
     ],
 )
 def test_what_can_not_be_had(wanted: tuple[str, pa.DataType], message: str) -> None:

@@ -85,7 +85,7 @@ def test_what_can_not_be_encoded_is_named(base: Path, spark: SparkSession, tmp_p
 def test_columns_that_need_types(spark: SparkSession) -> None:
     rows = sp.SavepointReader.read(spark, HEAP).read_keyed_state("baskets", "basket", types=baskets.DECLARED)
     writer = sp.SavepointWriter.from_existing(spark, HEAP)
-    with pytest.raises(sp.InvalidRowError, match=r"takes string there.*declare what it holds, types={'value.codes': …}"):
+    with pytest.raises(sp.InvalidRowError, match=r"takes string there.*declare its type, types={'value.codes': …}"):
         writer.update_keyed_state("baskets", "basket", rows)
     writer.update_keyed_state("baskets", "basket", rows, types=baskets.DECLARED)
     plain = sp.SavepointReader.read(spark, HEAP).read_keyed_state("baskets", "basket")
