@@ -171,9 +171,11 @@ class DataInput:
         size = self.read_unsigned_short()
         raw = self.read_bytes(size, "UTF string")
         try:
-            return decode_modified_utf8(raw)
-        except UnicodeDecodeError as e:
-            raise self.corrupt(f"not modified UTF-8: {e.reason}", start) from None
+            text = decode_modified_utf8(raw)
+            text.encode()  # names become columns and paths, which have no form for surrogates without their partners
+        except UnicodeError as e:
+            raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
+        return text
 
     def read_unsigned_varint(self) -> int:
         """LEB128, low seven bits first, at most five bytes (an ``int`` in Java)."""

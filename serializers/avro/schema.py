@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
-from fastavro.schema import SchemaParseException, UnknownType, parse_schema
+from fastavro.schema import parse_schema
 
 from state_processor.serializers.avro.containers import AvroArray, AvroMap, AvroRecord, AvroReference, AvroUnion
 from state_processor.serializers.avro.logical import AvroDecimal, AvroLogical
 from state_processor.serializers.avro.scalars import AvroBytes, AvroEnum, AvroFixed, AvroNull, AvroNumber, AvroString
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.io import MAX_NESTING
 
+MOST_TYPES: Final = 1 << 16
+"""Fields, elements and branches of a schema, with those of referenced records, that a type is built of."""
+
+_LARGEST_FIXED: Final = 2**31 - 1
 _NUMBERS: Final = ("boolean", "int", "long", "float", "double")
 _LOGICAL: Final = {
     "date": "int",
@@ -48,32 +54,53 @@ class AvroSchema:
     def __init__(self, text: str) -> None:
         self.text = text
         self.named: dict[str, Any] = {}
-        try:
-            self.content: Any = parse_schema(
-                _without_invalid_decimals(json.loads(text)), self.named, expand=False, _write_hint=False
-            )
-        except (ValueError, SchemaParseException, UnknownType, KeyError, TypeError) as problem:
-            raise CorruptSnapshotError(f"not an Avro schema: {problem}: {text[:200]}") from None
+        with _reading(text):
+            text.encode()  # names become columns, which have no form for surrogates without their partners
+            plain = _without_invalid_decimals(json.loads(text))
+            self.content: Any = parse_schema(plain, self.named, expand=False, _write_hint=False)
 
     def resolve(self, node: Any) -> Any:
         """A type's definition where ``node`` is its name."""
         return self.named.get(node, node) if isinstance(node, str) else node
 
     def type(self) -> TypeSerializer:
-        """The type that the schema describes."""
-        return self._type(self.content, {})
+        """Build the type that the schema describes.
 
-    def _type(self, node: Any, inside: Enclosing) -> TypeSerializer:
-        node = self.resolve(node)
+        Raises
+        ------
+        UnsupportedFormatError
+            If it is nested too deeply, or has too many fields: each reference to a record stands for all fields of that record.
+        """
+        with _reading(self.text):
+            return _TypeBuilder(self).build(self.content, {}, 0)
+
+
+class _TypeBuilder:
+    """The making of one schema's type, of bounded size."""
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._schema = schema
+        self._built = 0
+
+    def build(self, node: Any, inside: Enclosing, depth: int) -> TypeSerializer:
+        """Build the type of a node, which is so many levels inside of others."""
+        self._built += 1
+        if self._built > MOST_TYPES:
+            raise UnsupportedFormatError(
+                f"an Avro schema of more than {MOST_TYPES} fields, with those of referenced records: {self._schema.text[:200]}"
+            )
+        if depth > MAX_NESTING:
+            raise _too_deep(self._schema.text)
+        node = self._schema.resolve(node)
         if isinstance(node, list):
-            return AvroUnion([self._type(branch, inside) for branch in node])
+            return AvroUnion([self.build(branch, inside, depth + 1) for branch in node])
         definition = {"type": node} if isinstance(node, str) else node
         kind = definition["type"]
-        if isinstance(kind, (dict, list)) or kind in self.named:
-            return self._type(kind, inside)
-        return _with_logical(self._plain(kind, definition, inside), definition)
+        if isinstance(kind, (dict, list)) or kind in self._schema.named:
+            return self.build(kind, inside, depth + 1)
+        return _with_logical(self._plain(kind, definition, inside, depth), definition)
 
-    def _plain(self, kind: str, definition: Mapping[str, Any], inside: Enclosing) -> TypeSerializer:
+    def _plain(self, kind: str, definition: Mapping[str, Any], inside: Enclosing, depth: int) -> TypeSerializer:
         if kind in _NUMBERS:
             return AvroNumber(kind.upper())
         match kind:
@@ -84,27 +111,69 @@ class AvroSchema:
             case "bytes":
                 return AvroBytes()
             case "fixed":
-                return AvroFixed(definition["name"], definition["size"])
+                return AvroFixed(_name(definition), _size(definition))
             case "enum":
-                return AvroEnum(definition["name"], definition["symbols"])
+                return AvroEnum(_name(definition), _symbols(definition))
             case "array":
-                return AvroArray(self._type(definition["items"], inside))
+                return AvroArray(self.build(definition["items"], inside, depth + 1))
             case "map":
-                return AvroMap(self._type(definition["values"], inside))
-        name = definition["name"]
+                return AvroMap(self.build(definition["values"], inside, depth + 1))
+        name = _name(definition)
         if name in inside:
             return AvroReference(name, inside[name])
         enclosing: dict[str, AvroRecord] = {}
-        fields = {f["name"]: self._type(f["type"], {**inside, name: enclosing}) for f in definition["fields"]}
-        unordered = frozenset(f["name"] for f in definition["fields"] if f.get("order") == "ignore")
+        within = {**inside, name: enclosing}
+        fields = {_name(f): self.build(f["type"], within, depth + 1) for f in definition["fields"]}
+        unordered = frozenset(_name(f) for f in definition["fields"] if f.get("order") == "ignore")
         record = enclosing[name] = AvroRecord(name, fields, unordered)
         return record
+
+
+@contextmanager
+def _reading(text: str) -> Iterator[None]:
+    """Turn what a text leads to that is not an Avro schema into errors of this library."""
+    try:
+        yield
+    except StateProcessorError:
+        raise
+    except RecursionError:
+        raise _too_deep(text) from None
+    except Exception as problem:  # fastavro checks some attributes of a schema and stumbles over others
+        shown = f"{type(problem).__name__}: {problem}: {text[:200]}".encode("utf-8", "backslashreplace").decode()
+        raise CorruptSnapshotError(f"not an Avro schema: {shown}") from None
+
+
+def _too_deep(text: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(f"an Avro schema whose types are nested more than {MAX_NESTING} levels deep: {text[:200]}")
+
+
+def _name(definition: Mapping[str, Any]) -> str:
+    name = definition["name"]
+    if not isinstance(name, str):
+        raise TypeError(f"text is expected for a name, found {name!r}")
+    name.encode()  # JSON may escape surrogates
+    return name
+
+
+def _size(definition: Mapping[str, Any]) -> int:
+    size = definition["size"]
+    if type(size) is not int or not 0 <= size <= _LARGEST_FIXED:
+        raise ValueError(f"0 to {_LARGEST_FIXED} bytes are expected for a fixed type, found {size!r}")
+    return size
+
+
+def _symbols(definition: Mapping[str, Any]) -> list[str]:
+    symbols = definition["symbols"]
+    if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+        raise TypeError(f"a list of texts is expected for symbols, found {symbols!r}")
+    "".join(symbols).encode()
+    return symbols
 
 
 def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSerializer:
     """The type with its logical type, where Avro knows it and it fits; else the base alone, as Avro does."""
     kind = definition.get("logicalType")
-    if kind in _LOGICAL and str(base) == _LOGICAL[kind]:
+    if isinstance(kind, str) and kind in _LOGICAL and str(base) == _LOGICAL[kind]:
         return AvroLogical(base, kind)
     if kind == "decimal" and isinstance(base, (AvroBytes, AvroFixed)):
         return AvroDecimal(base, definition["precision"], definition.get("scale", 0))

@@ -169,7 +169,7 @@ def _edit_json(rng: random.Random, root: Any) -> None:
 
     collect(root)
     node = rng.choice(nodes)
-    value = rng.choice((rng.choice(_ODD), copy.deepcopy(rng.choice(nodes)), copy.deepcopy(rng.choice(nodes))))
+    value = copy.deepcopy(rng.choice((rng.choice(_ODD), rng.choice(nodes), rng.choice(nodes))))
     if isinstance(node, list):
         at = rng.randint(0, len(node))
         if node and rng.random() < 0.5:
