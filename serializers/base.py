@@ -312,6 +312,11 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         self.nested = tuple(nested)
         self.outer_version = self.current_outer_version if outer_version is None else outer_version
 
+    @property
+    def nested_names(self) -> Sequence[str]:
+        """Names of the nested types in paths such as ``address.tags.element``; an empty name adds nothing to a path."""
+        return ("",) if len(self.nested) == 1 else tuple(str(i) for i in range(len(self.nested)))
+
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         """The serializer with these nested ones (Flink: ``createOuterSerializerWithNestedSerializers``)."""
         raise NotImplementedError

@@ -231,6 +231,8 @@ class GenericArraySerializer(TypeSerializer):
 class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of :class:`GenericArraySerializer`, under its present name and the one of Flink 1.7 (``…ConfigSnapshot``, version 2)."""
 
+    nested_names = ("element",)
+
     def __init__(
         self,
         component_class: str,

@@ -92,6 +92,8 @@ class ListSerializer(TypeSerializer):
 class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of :class:`ListSerializer`."""
 
+    nested_names = ("element",)
+
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return ListSerializer(nested[0], self.class_name)
 
@@ -172,6 +174,8 @@ class MapSerializer(TypeSerializer):
 class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of :class:`MapSerializer`."""
 
+    nested_names = ("key", "value")
+
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return MapSerializer(nested[0], nested[1], self.class_name)
 
@@ -208,6 +212,8 @@ class SetSerializer(ListSerializer):
 
 class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of :class:`SetSerializer`."""
+
+    nested_names = ("element",)
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return SetSerializer(nested[0], self.class_name)

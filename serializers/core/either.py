@@ -126,6 +126,8 @@ class EitherSerializer(TypeSerializer):
 class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of :class:`EitherSerializer`, under its present name and the one of Flink 1.7 (version 2)."""
 
+    nested_names = ("left", "right")
+
     def __init__(self, class_name: str, nested: Sequence[TypeSerializerSnapshot], version: int | None = None) -> None:
         super().__init__(class_name, nested, version, version if version == 2 else None)
 

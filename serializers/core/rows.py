@@ -214,6 +214,10 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot):
         super().__init__(ROW_SNAPSHOT, nested, outer_version=outer_version)
         self.supports_row_kind = supports_row_kind
 
+    @property
+    def nested_names(self) -> Sequence[str]:
+        return [f"f{i}" for i in range(len(self.nested))]
+
     def read_outer(self, source: DataInput) -> None:
         self.supports_row_kind = source.read_boolean() if self.outer_version >= 4 else self.outer_version == 3
 

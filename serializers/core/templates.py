@@ -37,13 +37,14 @@ _SIGN: Final = 1 << 63
 class NestedSerializer(TypeSerializer):
     """A serializer whose snapshot consists of those of its nested serializers, the arguments of its constructor.
 
-    Subclasses set :attr:`snapshot_class`, :attr:`outer_version` and :attr:`nested_count`, and are made known with
-    :func:`register_nested`.
+    Subclasses set :attr:`snapshot_class`, :attr:`outer_version`, :attr:`nested_count` and, where the names of the nested types in
+    paths are not the default ones, :attr:`nested_names`; :func:`register_nested` registers them.
     """
 
     snapshot_class: str
     outer_version: int = 1
     nested_count: ClassVar[int] = 1
+    nested_names: ClassVar[Sequence[str]] = ()
     nested: tuple[TypeSerializer, ...]
 
     def __init__(self, *nested: TypeSerializer) -> None:
@@ -80,6 +81,10 @@ class NestedSnapshot(CompositeTypeSerializerSnapshot):
         if len(snapshot.nested) != count:
             raise source.corrupt(f"{count} nested serializers of {class_name} expected, found {len(snapshot.nested)}")
         return snapshot
+
+    @property
+    def nested_names(self) -> Sequence[str]:
+        return self.serializer_class.nested_names or super().nested_names
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return self.serializer_class(*nested).written_by(self.class_name, self.outer_version)

@@ -118,6 +118,10 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot):
         super().__init__(class_name, nested)
         self.tuple_class = tuple_class
 
+    @property
+    def nested_names(self) -> Sequence[str]:
+        return [f"f{i}" for i in range(len(self.nested))]
+
     def read_outer(self, source: DataInput) -> None:
         self.tuple_class = source.read_utf()
 

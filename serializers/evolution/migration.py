@@ -27,28 +27,19 @@ from state_processor.serializers.base import (
     TypeSerializerSnapshot,
     read_versioned_snapshot,
 )
-from state_processor.serializers.core.arrays import GenericArraySerializerSnapshot
 from state_processor.serializers.core.collections import (
     ListSerializer,
-    ListSerializerSnapshot,
     MapSerializer,
-    MapSerializerSnapshot,
     SetSerializer,
-    SetSerializerSnapshot,
 )
-from state_processor.serializers.core.either import EitherSerializerSnapshot
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
-from state_processor.serializers.core.nullable import NullableSerializerSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
 from state_processor.serializers.core.pojo import PojoSerializerSnapshot, described_classes
 from state_processor.serializers.core.pojo_entries import SubclassSnapshot
-from state_processor.serializers.core.rows import RowSerializerSnapshot
-from state_processor.serializers.core.tuples import TupleSerializerSnapshot
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
-from state_processor.serializers.runtime.ttl import TTL_SNAPSHOTS
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
 
 FLINK_2: Final = 2
@@ -66,15 +57,6 @@ COLLECTIONS: Final = {
 """The declared classes that Flink 2.x has serializers for; subclasses such as ``ArrayList`` stay with Kryo."""
 
 _SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: SetSerializer, _MAP: MapSerializer}
-
-_NAMES: Final[tuple[tuple[type[TypeSerializerSnapshot], tuple[str, ...]], ...]] = (
-    (NullableSerializerSnapshot, ("",)),
-    (ListSerializerSnapshot, ("element",)),
-    (SetSerializerSnapshot, ("element",)),
-    (GenericArraySerializerSnapshot, ("element",)),
-    (MapSerializerSnapshot, ("key", "value")),
-    (EitherSerializerSnapshot, ("left", "right")),
-)
 
 
 class AdaptedSnapshot(TypeSerializerSnapshot):
@@ -184,7 +166,7 @@ class TypeMigration:
             case RowDataSerializerSnapshot():
                 self._row_data(snapshot, path)
             case CompositeTypeSerializerSnapshot():
-                return self.migrate_nested(snapshot, path, [_join(path, name) for name in _names_of_nested(snapshot)])
+                return self.migrate_nested(snapshot, path, [_join(path, name) for name in snapshot.nested_names])
         return Migrated.unchanged(snapshot)
 
     # Kryo
@@ -315,16 +297,6 @@ def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
 def collection_of(declared: str, arguments: Sequence[TypeSerializer]) -> TypeSerializer:
     """The type of a collection that was declared with a class of :data:`COLLECTIONS`."""
     return _SHAPES[COLLECTIONS[declared]](*arguments)
-
-
-def _names_of_nested(snapshot: CompositeTypeSerializerSnapshot) -> Sequence[str]:
-    count = len(snapshot.nested)
-    if isinstance(snapshot, TupleSerializerSnapshot | RowSerializerSnapshot):
-        return [f"f{i}" for i in range(count)]
-    if snapshot.class_name in TTL_SNAPSHOTS:
-        return ("", "")
-    found = next((names for kind, names in _NAMES if isinstance(snapshot, kind)), None)
-    return found or ([""] if count == 1 else [str(i) for i in range(count)])
 
 
 def _with_snapshots(parts: Sequence[Any], migrated: Sequence[Migrated | None], role: str) -> tuple[Any, ...]:

@@ -61,6 +61,7 @@ class TtlSerializer(NestedSerializer):
     snapshot_class = f"{STATE}ttl.TtlStateFactory$TtlSerializerSnapshot"
     outer_version = 2
     nested_count = 2
+    nested_names = ("", "")
 
     def __init__(self, timestamp: TypeSerializer, value: TypeSerializer) -> None:
         super().__init__(timestamp, value)
