@@ -27,7 +27,6 @@ from state_processor.serializers import (
     TypeSerializer,
     TypeSerializerSnapshot,
     read_serializer_snapshot,
-    register_snapshot,
 )
 from state_processor.serializers.base import write_nested_snapshots
 from state_processor.serializers.compatibility import Verdict
@@ -42,15 +41,13 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.either import LEGACY_EITHER_SNAPSHOT, EitherSerializer, EitherValue
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.core.opaque import reason_end_unknown
 from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
 from state_processor.serializers.core.temporal import LocalDateSerializer
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.core.tuples import Tuple0Serializer, TupleSerializer
-from state_processor.serializers.core.user_code import GenericTypeSerializerSnapshot, UserCodeSerializer
+from state_processor.serializers.core.user_code import UserCodeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE, RUNTIME
-from state_processor.serializers.registry import _REGISTERED
 
 PLAIN, WITH_KIND = DecodeOptions(), DecodeOptions(row_kind=True)
 BYTE, INT, LONG, STRING = NumberSerializer("BYTE"), NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
@@ -60,7 +57,6 @@ EITHER = EitherSerializer(STRING, LONG)
 PADDED, UNPADDED = NullableSerializer(LONG, 8), NullableSerializer(LONG)
 ENUM = EnumSerializer("com.acme.Tier", ["BRONZE", "SILVER", "GOLD"])
 SEVEN = [BYTE] * 7
-
 BYTES: list[tuple[TypeSerializer, str, Any, Any]] = [
     (Tuple0Serializer(), "2a", (), {}),
     (TupleSerializer([STRING]), "0278", ("x",), {"f0": "x"}),
@@ -221,7 +217,6 @@ deep = st.builds(
         st.none() | st.just(()),
     ),
 )
-
 RANDOM: list[tuple[TypeSerializer, st.SearchStrategy[Any]]] = [
     (PAIR, pairs),
     (TupleSerializer([PAIR, TupleSerializer([INT])]), st.tuples(pairs, st.tuples(ints))),
@@ -414,35 +409,6 @@ def test_compatibility(old: TypeSerializer, new: TypeSerializer, verdict: Verdic
 VALUE_SNAPSHOT = f"{RUNTIME}ValueSerializer$ValueSerializerSnapshot"
 
 
-def test_values_that_write_themselves_are_refused_by_name() -> None:
-    serializer = UserCodeSerializer("com.acme.Money", VALUE_SNAPSHOT)
-    check_snapshot(serializer.snapshot())
-    assert str(serializer) == "VALUE<com.acme.Money>"
-    assert serializer.arrow_type(PLAIN) == pa.binary()
-    assert "com.acme.Money" in reason_end_unknown(ListSerializer(serializer))
-    with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Money.*Value\.write.*register_snapshot"):
-        serializer.deserialize(b"\0")
-    with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Money"):
-        serializer.serialize(None)
-    other = UserCodeSerializer("com.acme.Cash", VALUE_SNAPSHOT)
-    assert "com.acme.Cash is wanted" in serializer.snapshot().resolve_schema_compatibility(other).reason
-    assert serializer.snapshot().resolve_schema_compatibility(serializer).verdict is Verdict.COMPATIBLE_AS_IS
-
-
-class MoneySnapshot(GenericTypeSerializerSnapshot):
-    def restore_serializer(self) -> TypeSerializer:
-        return TupleSerializer([LONG, STRING]) if self.type_class == "com.acme.Money" else super().restore_serializer()
-
-
-def test_users_put_their_reader_in_the_place_of_flinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_REGISTERED, VALUE_SNAPSHOT, _REGISTERED[VALUE_SNAPSHOT])
-    register_snapshot(VALUE_SNAPSHOT, MoneySnapshot)
-    data = UserCodeSerializer("com.acme.Money", VALUE_SNAPSHOT).snapshot().to_bytes()
-    snapshot = read_serializer_snapshot(data)
-    assert snapshot.to_bytes() == data
-    assert snapshot.restore_serializer().deserialize(bytes.fromhex("0000000000000005036162")) == (5, "ab")
-
-
 def test_negative_padding_is_damage() -> None:
     data = PADDED.snapshot().to_bytes().replace(bytes.fromhex("0000000200000008"), bytes.fromhex("00000002ffffffff"))
     with pytest.raises(CorruptSnapshotError, match="-1 bytes"):
@@ -479,26 +445,3 @@ EXPECTED = {
 )
 def test_specimens(specimen: Specimen) -> None:
     assert check_specimen(specimen) == EXPECTED[specimen.name[: specimen.name.index("-serializer")]]
-
-
-NAMES = {"value": "VALUE<", "copyable-value": "COPYABLE_VALUE<", "writeable": "WRITABLE<"}
-
-
-@pytest.mark.parametrize(
-    "specimen",
-    [
-        s
-        for module, pattern in (
-            ("flink-core", "value-serializer-*"),
-            ("flink-core", "copyable-value-*"),
-            ("flink-hadoop-compatibility", "*"),
-        )
-        for s in specimens(module, pattern)
-    ],
-    ids=str,
-)
-def test_specimens_of_user_code(specimen: Specimen) -> None:
-    snapshot = read_serializer_snapshot(specimen.snapshot)
-    assert snapshot.to_bytes() == specimen.snapshot
-    restored = str(snapshot.restore_serializer())
-    assert restored.startswith(NAMES[specimen.name[: specimen.name.index("-serializer")]] + "org.apache.flink.")

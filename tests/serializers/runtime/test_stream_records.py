@@ -1,0 +1,104 @@
+"""Records that operators of the DataStream API keep: bytes, columns, snapshots."""
+
+from __future__ import annotations
+
+import pytest
+from harness import check_codec, check_payloads, decode_with_kernel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state_processor.serializers import TypeSerializer, read_serializer_snapshot
+from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.core.collections import ListSerializer
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.stream_records import (
+    BufferEntry,
+    BufferEntrySerializer,
+    StreamElement,
+    StreamElementSerializer,
+    TaggedUnion,
+    UnionSerializer,
+)
+from state_processor.serializers.runtime.timers import TimerSerializer
+
+INT, LONG, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
+VOID = VoidNamespaceSerializer()
+longs, texts = st.integers(-(2**63), 2**63 - 1), st.text(max_size=5)
+
+
+@given(st.lists(st.builds(BufferEntry, st.booleans(), st.none() | texts), max_size=6))
+def test_buffer_entries(values: list[BufferEntry]) -> None:
+    check_codec(BufferEntrySerializer(STRING), values)
+
+
+unions = st.builds(TaggedUnion, st.just(1), st.none() | texts) | st.builds(TaggedUnion, st.just(2), longs)
+
+
+@given(st.lists(unions, max_size=6))
+def test_unions(values: list[TaggedUnion]) -> None:
+    check_codec(UnionSerializer(STRING, LONG), values)
+    check_codec(ListSerializer(UnionSerializer(STRING, LONG)), [values])
+
+
+def test_union_columns() -> None:
+    serializer = UnionSerializer(STRING, INT)
+    payloads = [bytes.fromhex("01 02 61"), bytes.fromhex("02 00000007")]
+    assert decode_with_kernel(serializer, payloads) == [{"one": "a", "two": None}, {"one": None, "two": 7}]
+
+
+@pytest.mark.parametrize("data", ["", "00", "03 02 61", "01", "02 0000"])
+def test_damaged_union(data: str) -> None:
+    for decode in (check_payloads, decode_with_kernel):
+        with pytest.raises(StateProcessorError):
+            decode(UnionSerializer(STRING, INT), [bytes.fromhex(data)])
+
+
+elements = (
+    st.builds(StreamElement, st.just(0), longs, st.none() | texts, st.just(b""))
+    | st.builds(StreamElement, st.just(1), st.none(), st.none() | texts, st.just(b""))
+    | st.builds(StreamElement, st.just(2), longs, st.none(), st.just(b""))
+    | st.builds(StreamElement, st.just(3), longs, st.none(), st.binary(min_size=20, max_size=20))
+    | st.builds(StreamElement, st.just(4), st.none(), st.none(), st.binary(min_size=4, max_size=4))
+    | st.builds(StreamElement, st.just(5), st.none(), st.none(), st.binary(min_size=1, max_size=1))
+    | st.builds(StreamElement, st.just(6), longs, st.none(), st.binary(min_size=4, max_size=4))
+)
+
+
+@given(st.lists(elements, max_size=8))
+def test_stream_elements(values: list[StreamElement]) -> None:
+    check_codec(StreamElementSerializer(STRING), values)
+    check_codec(ListSerializer(StreamElementSerializer(STRING)), [values])
+
+
+def test_stream_element_columns() -> None:
+    payloads = ["00 0000000000000007 02 61", "01 00", "02 0000000000000008", "04 00000000", "06 00000001 0000000000000009"]
+    assert decode_with_kernel(StreamElementSerializer(STRING), [bytes.fromhex(p) for p in payloads]) == [
+        {"kind": "record", "timestamp": 7, "record": "a"},
+        {"kind": "record", "timestamp": None, "record": None},
+        {"kind": "watermark", "timestamp": 8, "record": None},
+        {"kind": "watermark_status", "timestamp": None, "record": None},
+        {"kind": "internal_watermark", "timestamp": 9, "record": None},
+    ]
+
+
+@pytest.mark.parametrize("data", ["", "07 00", "ff", "00 00", "02 0000"])
+def test_damaged_stream_element(data: str) -> None:
+    for decode in (check_payloads, decode_with_kernel):
+        with pytest.raises(StateProcessorError):
+            decode(StreamElementSerializer(STRING), [bytes.fromhex(data)])
+
+
+@pytest.mark.parametrize(
+    "serializer",
+    [TimerSerializer(INT, VOID), BufferEntrySerializer(INT), UnionSerializer(INT, INT), StreamElementSerializer(INT)],
+    ids=str,
+)
+def test_nested_serializers_decide_on_compatibility(serializer: TypeSerializer) -> None:
+    data = serializer.snapshot().to_bytes()
+    other = read_serializer_snapshot(
+        data.replace(b"IntSerializer$IntSer", b"LongSerializer$LongSer").replace(b"\0\x4e", b"\0\x50")
+    )
+    assert serializer.snapshot().resolve_schema_compatibility(serializer).verdict is Verdict.COMPATIBLE_AS_IS
+    assert serializer.snapshot().resolve_schema_compatibility(other).is_incompatible
