@@ -50,7 +50,10 @@ def type_of(path: str, given: TypeSerializer | str) -> TypeSerializer:
     OptionError
         If the argument is not a type.
     """
-    type_ = parse_type(given) if isinstance(given, str) else given
+    try:
+        type_ = parse_type(given) if isinstance(given, str) else given
+    except OptionError as problem:
+        raise OptionError(f"types: {path!r}: {problem}") from None
     if not isinstance(type_, TypeSerializer):
         raise OptionError(f"types: {path!r} is given {given!r}; expected a type of Types, or the text of one")
     return type_

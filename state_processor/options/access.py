@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import SNAPSHOT_OPTIONS, SnapshotOptions, fields_of
 from state_processor.portable_registrations import import_serializers
+
+if TYPE_CHECKING:
+    from state_processor.backends.metadata.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +72,7 @@ class SnapshotAccess:
         OptionError
             If a module can't be imported.
         """
+        from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
+
         import_serializers(self.serializers)
         return open_snapshot(fspath(path), self.path_mapping, scratch=self.scratch)

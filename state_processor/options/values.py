@@ -175,7 +175,10 @@ def _java_type(path: str, given: Any) -> JavaType:
 
 
 def _decode_types(text: str) -> dict[str, Any]:
-    return {path: given if isinstance(given, str) else _decode_snapshot(path, given) for path, given in json.loads(text).items()}
+    types = json.loads(text)
+    if not isinstance(types, dict):
+        raise TypeError
+    return {path: given if isinstance(given, str) else _decode_snapshot(path, given) for path, given in types.items()}
 
 
 def _decode_snapshot(path: str, given: Any) -> PortableType:

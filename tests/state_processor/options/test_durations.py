@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from state_processor.errors import OptionError
+from state_processor.options.durations import duration_ms, duration_text, instant_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("PT1H", 3_600_000),
+        ("PT90S", 90_000),
+        ("PT0.5S", 500),
+        ("P7D", 604_800_000),
+        ("P1DT2H3M4.005S", 93_784_005),
+        ("P2W", 1_209_600_000),
+        ("pt1m", 60_000),
+        (timedelta(minutes=1, microseconds=1500), 60_001),
+    ],
+)
+def test_durations(text: str | timedelta, milliseconds: int) -> None:
+    assert duration_ms(text) == milliseconds
+    assert duration_ms(duration_text(milliseconds)) == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "PT1", "P1H", "PT1.5H", "-PT1H", "P1DT", "3600000"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(OptionError, match="ISO-8601"):
+        duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        ("2024-01-31T12:00:00Z", 1_706_702_400_000),
+        ("2024-01-31T12:00:00", 1_706_702_400_000),
+        ("2024-01-31T13:00:00.250+01:00", 1_706_702_400_250),
+        ("1706702400000", 1_706_702_400_000),
+        (1_706_702_400_000, 1_706_702_400_000),
+        ("0", 0),
+        ("-1", -1),
+        (datetime(2024, 1, 31, 12), 1_706_702_400_000),
+        (datetime(2024, 1, 31, 12, tzinfo=UTC), 1_706_702_400_000),
+        (datetime(2024, 1, 31, 13, tzinfo=timezone(timedelta(hours=1))), 1_706_702_400_000),
+    ],
+)
+def test_points_in_time(value: str | int | datetime, milliseconds: int) -> None:
+    assert instant_ms(value) == milliseconds
+
+
+def test_no_point_in_time() -> None:
+    with pytest.raises(OptionError, match="asOf 'yesterday'"):
+        instant_ms("yesterday")

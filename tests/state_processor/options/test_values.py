@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from state_processor.errors import OptionError
+from state_processor.options.keywords import check_arguments
+from state_processor.options.table import KEYWORD_OPTIONS, READING, TEXT_OPTIONS
+from state_processor.options.text import parse_options
+from state_processor.types import Types
+
+SAME: list[tuple[str, Any, str]] = [
+    ("flatten", False, "False"),
+    ("metadata", np.True_, "true"),
+    ("keys", ["a", 1], '["a", 1]'),
+    ("nanos", "Truncate", "truncate"),
+    ("row_kind", True, "TRUE"),
+    ("ttl", timedelta(hours=1), "PT1H"),
+    ("ttl", "PT1H", "PT1H"),
+    ("as_of", datetime(2024, 1, 31, 12, tzinfo=UTC), "2024-01-31T12:00:00Z"),
+    ("as_of", 1_706_702_400_000, "1706702400000"),
+    ("types", {"value.a": Types.LIST(Types.STRING())}, '{"value.a": "LIST<STRING>"}'),
+    ("types", {"value.a": "LIST<STRING>"}, '{"value.a": "LIST<STRING>"}'),
+    ("undescribed", "bytes", "BYTES"),
+    ("path_mapping", {"/old": Path("/new")}, '{"/old": "/new"}'),
+    ("serializers", ["one", "two"], "one, two"),
+    ("serializers", "one,two", "one,two"),
+    ("scratch", Path("/fast"), "/fast"),
+    ("kind", "keyed", "KEYED"),
+]
+
+REFUSED: list[tuple[str, Any, str]] = [
+    ("flatten", "yes", "yes"),
+    ("metadata", 1, "1"),
+    ("keys", "a", '"a"'),
+    ("nanos", "round", "round"),
+    ("row_kind", [], "[]"),
+    ("ttl", 3600, "3600"),
+    ("ttl", "1h", "1h"),
+    ("as_of", "yesterday", "yesterday"),
+    ("types", ["value"], '["value"]'),
+    ("types", {"value.a": "NOPE<"}, '{"value.a": "NOPE<"}'),
+    ("undescribed", "raw", "raw"),
+    ("path_mapping", {"/old": 1}, '{"/old": 1}'),
+    ("path_mapping", "/old=/new", "/old=/new"),
+    ("scratch", "", ""),
+    ("kind", "VALUE", "VALUE"),
+]
+
+
+def of_text(argument: str, text: str) -> Any:
+    return parse_options(READING, {KEYWORD_OPTIONS[argument].name: text})[argument]
+
+
+@pytest.mark.parametrize(("argument", "value", "text"), SAME)
+def test_arguments_and_text_mean_the_same(argument: str, value: Any, text: str) -> None:
+    checked = check_arguments({argument: value})[argument]
+    assert checked == of_text(argument, text)
+    assert of_text(argument, KEYWORD_OPTIONS[argument].kind.encode(checked)) == checked
+
+
+@pytest.mark.parametrize(("argument", "value", "text"), REFUSED)
+def test_arguments_and_text_are_refused_alike(argument: str, value: Any, text: str) -> None:
+    messages = []
+    for refused, given in ((check_arguments, {argument: value}), (lambda g: of_text(argument, text), {})):
+        with pytest.raises(OptionError) as caught:
+            refused(given)
+        messages.append(str(caught.value))
+    of_value, of_option = messages
+    assert of_value.startswith((f"{argument}=", KEYWORD_OPTIONS[argument].name))
+    assert of_value.split("expected ")[-1].split(" (")[0] == of_option.split("expected ")[-1].split(" (")[0]
+
+
+def test_every_option_is_tried() -> None:
+    spark_only = {"uid", "uid_hash", "state", "split_size", "pushdown"}
+    assert {argument for argument, _, _ in SAME} == {o.argument for o in TEXT_OPTIONS[READING]} - spark_only
+    assert {argument for argument, _, _ in REFUSED} | {"serializers"} == {argument for argument, _, _ in SAME}
+
+
+def test_none_is_the_default() -> None:
+    assert check_arguments(dict.fromkeys(KEYWORD_OPTIONS)) == {}
