@@ -8,7 +8,7 @@ A snapshot describes how a serializer was configured when a state was written; i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -21,6 +21,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import find_snapshot_class, register_snapshots
 
 if TYPE_CHECKING:
+    from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
@@ -158,6 +159,16 @@ class TypeSerializer(ABC):
     def hash_code(self, value: Any) -> int:
         """Java's ``hashCode`` of a value of :meth:`read`, signed 32 bits; it decides a key's key group."""
         raise UnsupportedFormatError(f"the hashCode of {self} is not known: keys of this type can't be assigned to key groups")
+
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:
+        """Return ``hashCode`` of a column without nulls from its encoded values; ``None`` if only :meth:`hash_code` is known.
+
+        Parameters
+        ----------
+        encode
+            Encodes the column; for serializers of fixed :attr:`length` only.
+        """
+        return None
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)

@@ -10,15 +10,17 @@ import pyarrow as pa
 
 from state_processor.inferred_types import inferred_type
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
 from state_processor.types import Types
 
 _TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,():])")
-_PLAIN: Final = (
-    *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR", "STRING", "BIG_INT", "BIG_DEC", "DATE", "SQL_DATE"),
-    *("SQL_TIME", "SQL_TIMESTAMP", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "BYTES"),
-    *("TIME_WINDOW", "GLOBAL_WINDOW"),
-)
+_PLAIN: Final[dict[str, Callable[[], TypeSerializer]]] = {
+    **{name: getattr(Types, name) for name in SCALARS},
+    "TIME_WINDOW": Types.TIME_WINDOW,
+    "GLOBAL_WINDOW": Types.GLOBAL_WINDOW,
+}
+"""Types without others inside."""
 _NESTED: Final[dict[str, tuple[int | None, Callable[..., TypeSerializer]]]] = {
     "LIST": (1, Types.LIST),
     "SET": (1, Types.SET),
@@ -64,7 +66,7 @@ class _Parser:
         start = self._position
         name = self._next()
         if name in _PLAIN:
-            return getattr(Types, name)()  # type: ignore[no-any-return]
+            return _PLAIN[name]()
         if name in _NESTED:
             count, make = _NESTED[name]
             inside = self._inside(lambda: self.type(None))

@@ -10,7 +10,8 @@ from state_processor import sql_types
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers.avro import records as avro
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import arrays, basic, collections, either, enums, nullable, pojo, rows, temporal, tuples
+from state_processor.serializers.core import arrays, basic, collections, either, enums, nullable, pojo, rows, tuples
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.type_extractor import inferred_by_flink
 from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -19,16 +20,7 @@ from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
 from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
 
-_BOXED: Final = {
-    "BOOLEAN": "java.lang.Boolean",
-    "BYTE": "java.lang.Byte",
-    "SHORT": "java.lang.Short",
-    "INT": "java.lang.Integer",
-    "LONG": "java.lang.Long",
-    "FLOAT": "java.lang.Float",
-    "DOUBLE": "java.lang.Double",
-    "CHAR": "java.lang.Character",
-}
+_BOXED: Final = {name: scalar.boxed_class for name, scalar in SCALARS.items() if scalar.boxed_class is not None}
 
 
 class Types:
@@ -50,111 +42,111 @@ class Types:
     @staticmethod
     def BOOLEAN() -> TypeSerializer:
         """``boolean``."""
-        return basic.NumberSerializer("BOOLEAN")
+        return SCALARS["BOOLEAN"].serializer
 
     @staticmethod
     def BYTE() -> TypeSerializer:
         """``byte``, 8 bits."""
-        return basic.NumberSerializer("BYTE")
+        return SCALARS["BYTE"].serializer
 
     @staticmethod
     def SHORT() -> TypeSerializer:
         """``short``, 16 bits."""
-        return basic.NumberSerializer("SHORT")
+        return SCALARS["SHORT"].serializer
 
     @staticmethod
     def INT() -> TypeSerializer:
         """``int``, 32 bits."""
-        return basic.NumberSerializer("INT")
+        return SCALARS["INT"].serializer
 
     @staticmethod
     def LONG() -> TypeSerializer:
         """``long``, 64 bits."""
-        return basic.NumberSerializer("LONG")
+        return SCALARS["LONG"].serializer
 
     @staticmethod
     def FLOAT() -> TypeSerializer:
         """``float``, 32 bits."""
-        return basic.NumberSerializer("FLOAT")
+        return SCALARS["FLOAT"].serializer
 
     @staticmethod
     def DOUBLE() -> TypeSerializer:
         """``double``, 64 bits."""
-        return basic.NumberSerializer("DOUBLE")
+        return SCALARS["DOUBLE"].serializer
 
     @staticmethod
     def CHAR() -> TypeSerializer:
         """``char``, one UTF-16 unit."""
-        return basic.CharSerializer()
+        return SCALARS["CHAR"].serializer
 
     @staticmethod
     def STRING() -> TypeSerializer:
         """``String``, or null."""
-        return basic.StringSerializer()
+        return SCALARS["STRING"].serializer
 
     @staticmethod
     def BIG_INT() -> TypeSerializer:
         """``BigInteger``."""
-        return basic.BigIntegerSerializer()
+        return SCALARS["BIG_INT"].serializer
 
     @staticmethod
     def BIG_DEC() -> TypeSerializer:
         """``BigDecimal``."""
-        return basic.BigDecimalSerializer()
+        return SCALARS["BIG_DEC"].serializer
 
     # Dates and times
 
     @staticmethod
     def DATE() -> TypeSerializer:
         """``java.util.Date``."""
-        return temporal.MillisSerializer("DATE")
+        return SCALARS["DATE"].serializer
 
     @staticmethod
     def SQL_DATE() -> TypeSerializer:
         """``java.sql.Date``."""
-        return temporal.MillisSerializer("SQL_DATE")
+        return SCALARS["SQL_DATE"].serializer
 
     @staticmethod
     def SQL_TIME() -> TypeSerializer:
         """``java.sql.Time``."""
-        return temporal.MillisSerializer("SQL_TIME")
+        return SCALARS["SQL_TIME"].serializer
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeSerializer:
         """``java.sql.Timestamp``."""
-        return temporal.SqlTimestampSerializer()
+        return SCALARS["SQL_TIMESTAMP"].serializer
 
     @staticmethod
     def INSTANT() -> TypeSerializer:
         """``java.time.Instant``."""
-        return temporal.InstantSerializer()
+        return SCALARS["INSTANT"].serializer
 
     @staticmethod
     def LOCAL_DATE() -> TypeSerializer:
         """``java.time.LocalDate``."""
-        return temporal.LocalDateSerializer()
+        return SCALARS["LOCAL_DATE"].serializer
 
     @staticmethod
     def LOCAL_TIME() -> TypeSerializer:
         """``java.time.LocalTime``."""
-        return temporal.LocalTimeSerializer()
+        return SCALARS["LOCAL_TIME"].serializer
 
     @staticmethod
     def LOCAL_DATE_TIME() -> TypeSerializer:
         """``java.time.LocalDateTime``."""
-        return temporal.LocalDateTimeSerializer()
+        return SCALARS["LOCAL_DATE_TIME"].serializer
 
     # Arrays
 
     @staticmethod
     def BYTES() -> TypeSerializer:
         """``byte[]``."""
-        return arrays.BytesSerializer()
+        return SCALARS["BYTES"].serializer
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeSerializer:
         """``byte[]`` in which PyFlink keeps pickled values; they stay bytes here."""
-        return arrays.BytesSerializer()
+        return SCALARS["BYTES"].serializer
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeSerializer) -> TypeSerializer:

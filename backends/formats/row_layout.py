@@ -29,6 +29,7 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
+from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
 
 KEY_GROUP_COLUMN: Final = "_key_group"
@@ -104,9 +105,11 @@ class RowLayout:
 
     def decoder(self, options: DecodeOptions) -> RowDecoder:
         """The kernel, or its reference where a serializer's values can be decoded in Python only."""
+        builder = DecodeBuilder(self.schema(options), options)
         try:
-            return ColumnDecoder(self.compile(options), memory_limit=options.batch_memory)
-        except NotCompilableError:
+            return ColumnDecoder(self._compile(builder), memory_limit=options.batch_memory)
+        except NotCompilableError as type_:
+            log_fallback("decoded", type_, builder.path)
             return ReferenceDecoder(self, options)
 
     def compile(self, options: DecodeOptions) -> DecodeProgram:
@@ -117,7 +120,9 @@ class RowLayout:
         NotCompilableError
             If a serializer has no kernel form.
         """
-        builder = DecodeBuilder(self.schema(options), options)
+        return self._compile(DecodeBuilder(self.schema(options), options))
+
+    def _compile(self, builder: DecodeBuilder) -> DecodeProgram:
         framed = False
         for part in self.parts:
             if part.slot is not None:

@@ -18,6 +18,7 @@ from state_processor.serializers.base import (
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, NullFlagged
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
@@ -281,6 +282,8 @@ def string_array() -> SimpleArraySerializer:
     """``String[]``, with null elements (Flink: ``StringArraySerializer``)."""
     return SimpleArraySerializer(StringSerializer(), f"{ARRAY}StringArraySerializer$StringArraySerializerSnapshot")
 
+
+SCALARS: Final = (ScalarType(BytesSerializer(), "[B", PythonCoder.SAME, (pa.binary(), pa.large_binary())),)
 
 for _name in _BOXED.values():
     register_simple(BytesSerializer() if _name == "BYTE" else PrimitiveArraySerializer(_name))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, register_simple
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.decode_options import NUMBER, WHOLE, DecodeOptions
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
@@ -395,13 +396,29 @@ def without_lone_surrogates(text: str) -> str:
     return text
 
 
+def _primitive(name: str, java_class: str, boxed_class: str, *inferred_from: pa.DataType) -> ScalarType:
+    return ScalarType(NumberSerializer(name), java_class, PythonCoder.SAME, inferred_from, f"java.lang.{boxed_class}")
+
+
+SCALARS: Final = (
+    _primitive("BOOLEAN", "boolean", "Boolean", pa.bool_()),
+    _primitive("BYTE", "byte", "Byte", pa.int8()),
+    _primitive("SHORT", "short", "Short", pa.int16()),
+    _primitive("INT", "int", "Integer", pa.int32()),
+    _primitive("LONG", "long", "Long", pa.int64()),
+    _primitive("FLOAT", "float", "Float", pa.float32()),
+    _primitive("DOUBLE", "double", "Double", pa.float64()),
+    ScalarType(CharSerializer(), "char", PythonCoder.TEXT, boxed_class="java.lang.Character"),
+    ScalarType(StringSerializer(), "java.lang.String", PythonCoder.TEXT, (pa.string(), pa.large_string())),
+    ScalarType(BigIntegerSerializer(), "java.math.BigInteger", PythonCoder.LONG),
+    ScalarType(BigDecimalSerializer(), "java.math.BigDecimal", PythonCoder.DECIMAL_TEXT),
+)
+
+for _scalar in SCALARS:
+    register_simple(_scalar.serializer)
 for _name in _NUMBERS:
     _title = _name.capitalize()
-    for _class in (f"{_title}Serializer${_title}SerializerSnapshot", f"{_title}ValueSerializer${_title}ValueSerializerSnapshot"):
-        register_simple(NumberSerializer(_name, BASE + _class))
-register_simple(CharSerializer())
+    register_simple(NumberSerializer(_name, f"{BASE}{_title}ValueSerializer${_title}ValueSerializerSnapshot"))
 register_simple(CharSerializer(f"{BASE}CharValueSerializer$CharValueSerializerSnapshot"))
-for _serializer in (StringSerializer, StringValueSerializer, BigIntegerSerializer, BigDecimalSerializer):
-    register_simple(_serializer())
-for _nothing in (VoidSerializer, NullValueSerializer):
-    register_simple(_nothing())
+for _other in (StringValueSerializer, VoidSerializer, NullValueSerializer):
+    register_simple(_other())

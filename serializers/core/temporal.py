@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, register_simple
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.core.time_values import (
     EPOCH,
     INSTANT_MAX,
@@ -33,6 +35,7 @@ from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
 
@@ -205,6 +208,9 @@ class MillisSerializer(TemporalSerializer):
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_long(value)
 
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        return fold_long(signed(encode(), 0, 8))
+
 
 def _snapshot_class(java_name: str) -> str:
     return f"{BASE}{java_name}Serializer${java_name}SerializerSnapshot"
@@ -256,6 +262,10 @@ class SqlTimestampSerializer(TemporalSerializer):
     def hash_code(self, value: SqlTimestamp | None) -> int:
         return 0 if value is None else hashing.of_long(value.millis // 1000 * 1000 + value.nano // 1_000_000)
 
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        values = encode()
+        return fold_long(signed(values, 0, 8) // 1000 * 1000 + signed(values, 8, 12) // 1_000_000)
+
 
 class InstantSerializer(TemporalSerializer):
     """``java.time.Instant``: seconds as a long, nanoseconds as an int; both minimal for null."""
@@ -290,6 +300,10 @@ class InstantSerializer(TemporalSerializer):
 
     def hash_code(self, value: Instant | None) -> int:
         return 0 if value is None else hashing.wrap(hashing.of_long(value.seconds) + 51 * value.nano)
+
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        values = encode()
+        return (fold_long(signed(values, 0, 8)).astype(np.int64) + 51 * signed(values, 8, 12)).astype(np.int32)
 
 
 class LocalDateSerializer(TemporalSerializer):
@@ -333,6 +347,11 @@ class LocalDateSerializer(TemporalSerializer):
         year, month, day = value
         return hashing.wrap((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day))
 
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        values = encode()
+        year, month, day = signed(values, 0, 4), signed(values, 4, 5), signed(values, 5, 6)
+        return ((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)).astype(np.int32)
+
 
 class LocalTimeSerializer(TemporalSerializer):
     """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the least hour for null."""
@@ -373,6 +392,11 @@ class LocalTimeSerializer(TemporalSerializer):
 
     def hash_code(self, value: LocalTime | None) -> int:
         return 0 if value is None else hashing.of_long(value.nano_of_day)
+
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        values = encode()
+        hour, minute, second, nano = signed(values, 0, 1), signed(values, 1, 2), signed(values, 2, 3), signed(values, 3, 7)
+        return fold_long((hour * 3600 + minute * 60 + second) * NANOS_OF_SECOND + nano)
 
 
 class LocalDateTimeSerializer(TemporalSerializer):
@@ -416,8 +440,21 @@ class LocalDateTimeSerializer(TemporalSerializer):
     def hash_code(self, value: LocalDateTime | None) -> int:
         return 0 if value is None else self._date.hash_code(value.date) ^ self._time.hash_code(value.time)
 
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        values, size = encode(), self._date.length
+        return self._date.hash_encoded(lambda: values[:, :size]) ^ self._time.hash_encoded(lambda: values[:, size:])
 
-for _name in _MILLIS:
-    register_simple(MillisSerializer(_name))
-for _serializer in (SqlTimestampSerializer, InstantSerializer, LocalDateSerializer, LocalTimeSerializer, LocalDateTimeSerializer):
-    register_simple(_serializer())
+
+SCALARS: Final = (
+    ScalarType(MillisSerializer("DATE"), "java.util.Date", PythonCoder.DATE),
+    ScalarType(MillisSerializer("SQL_DATE"), "java.sql.Date", PythonCoder.DATE),
+    ScalarType(MillisSerializer("SQL_TIME"), "java.sql.Time", PythonCoder.TIME),
+    ScalarType(SqlTimestampSerializer(), "java.sql.Timestamp", PythonCoder.TIMESTAMP),
+    ScalarType(InstantSerializer(), "java.time.Instant", PythonCoder.SAME, (_UTC_TYPE,)),
+    ScalarType(LocalDateSerializer(), "java.time.LocalDate", PythonCoder.DATE, (pa.date32(),)),
+    ScalarType(LocalTimeSerializer(), "java.time.LocalTime", PythonCoder.TIME),
+    ScalarType(LocalDateTimeSerializer(), "java.time.LocalDateTime", PythonCoder.TIMESTAMP, (_LOCAL_TYPE,)),
+)
+
+for _scalar in SCALARS:
+    register_simple(_scalar.serializer)

@@ -99,7 +99,7 @@ class ProgramBuilder:
         for name, operand in expected.items():
             self._set(row, op, operand, operands[name])
         self._rows.append(row)
-        self._paths.append(".".join(self._path))
+        self._paths.append(self.path)
 
     def _operands_of(self, op: Op) -> Operands:
         found: Operands | None = getattr(op, self.direction)
@@ -199,6 +199,11 @@ class ProgramBuilder:
         self._path.append(name)
         yield
         self._path.pop()
+
+    @property
+    def path(self) -> str:
+        """The path of the field that is being emitted."""
+        return ".".join(self._path)
 
     # The finished tables
 

@@ -18,13 +18,14 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
 from state_processor.serializers.kernel.encode.text import code_point, utf8_size
+from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.memory import load_i32
-from state_processor.serializers.keys.encoded_hashes import Hashes, fold_long, hashes_of_encoded
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
@@ -94,6 +95,7 @@ def _nulls(array: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
+    log_fallback("hashed", serializer)
     codes = np.zeros(len(array), dtype=np.int32)
     for row, value in enumerate(array.to_pylist()):
         if value is None:
@@ -126,7 +128,16 @@ def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
         return _binary(serializer, array)
     if isinstance(serializer, BinaryRowDataSerializer | StringDataSerializer):
         return _murmur(array, signed_rest=isinstance(serializer, StringDataSerializer))
-    return _of_present(array, lambda present: hashes_of_encoded(serializer, present))
+    return _of_present(array, lambda present: _encoded(serializer, present))
+
+
+def _encoded(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
+    """Return the hashes of a column without nulls from the bytes of its values, if the serializer has such a rule."""
+
+    def encode() -> EncodedValues:
+        return encode_column(serializer, array).data.reshape(len(array), serializer.length)
+
+    return serializer.hash_encoded(encode)
 
 
 def _child(array: pa.StructArray, index: int) -> pa.Array:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, collections, enums, pojo
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.classes import KryoClass, set_user_class, user_class
 from state_processor.serializers.kryo.reader import KryoReader
@@ -103,17 +104,4 @@ def _boxed(serializer: TypeSerializer) -> JavaType:
     return JavaType(BOXES.get(type_.name, type_.name), type_.arguments)
 
 
-_JAVA_NAMES: Final = {
-    "STRING": "java.lang.String",
-    "BYTES": "[B",
-    "BIG_INT": "java.math.BigInteger",
-    "BIG_DEC": "java.math.BigDecimal",
-    "DATE": "java.util.Date",
-    "SQL_DATE": "java.sql.Date",
-    "SQL_TIME": "java.sql.Time",
-    "SQL_TIMESTAMP": "java.sql.Timestamp",
-    "INSTANT": "java.time.Instant",
-    "LOCAL_DATE": "java.time.LocalDate",
-    "LOCAL_TIME": "java.time.LocalTime",
-    "LOCAL_DATE_TIME": "java.time.LocalDateTime",
-}
+_JAVA_NAMES: Final = {name: scalar.java_class for name, scalar in SCALARS.items() if scalar.boxed_class is None}

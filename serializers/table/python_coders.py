@@ -10,39 +10,23 @@ from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import (
-    BytesSerializer,
     GenericArraySerializer,
     PrimitiveArraySerializer,
     SimpleArraySerializer,
 )
 from state_processor.serializers.core.basic import (
-    BigDecimalSerializer,
-    BigIntegerSerializer,
-    CharSerializer,
     NumberSerializer,
-    StringSerializer,
 )
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.temporal import (
-    InstantSerializer,
-    LocalDateSerializer,
-    LocalDateTimeSerializer,
-    LocalTimeSerializer,
-    MillisSerializer,
-    SqlTimestampSerializer,
-)
+from state_processor.serializers.core.scalar_type import PythonCoder
+from state_processor.serializers.core.scalars import scalar_type_of
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.table.python_rows import PythonBigDecimalSerializer, PythonDateSerializer, PythonTimeSerializer
 from state_processor.serializers.table.single_values import StringDataSerializer, TimestampDataSerializer
 
 _MILLISECONDS: Final = 3
-_OF_MILLIS: Final[dict[str, Callable[[], TypeSerializer]]] = {
-    "DATE": PythonDateSerializer,
-    "SQL_DATE": PythonDateSerializer,
-    "SQL_TIME": PythonTimeSerializer,
-}
 
 
 class _DecimalTextSerializer(PythonBigDecimalSerializer):
@@ -56,19 +40,17 @@ def _elements(element: TypeSerializer) -> TypeSerializer:
     return ListSerializer(NullFlagged(python_coder(element), null_when=False))
 
 
-_CODERS: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
-    NumberSerializer: lambda t: t,
-    BytesSerializer: lambda t: t,
-    InstantSerializer: lambda t: t,
-    StringSerializer: lambda t: StringDataSerializer(),
-    CharSerializer: lambda t: StringDataSerializer(),
-    BigIntegerSerializer: lambda t: NumberSerializer("LONG"),
-    BigDecimalSerializer: lambda t: _DecimalTextSerializer(),
-    MillisSerializer: lambda t: _OF_MILLIS[str(t)](),
-    SqlTimestampSerializer: lambda t: TimestampDataSerializer(_MILLISECONDS),
-    LocalDateSerializer: lambda t: PythonDateSerializer(),
-    LocalTimeSerializer: lambda t: PythonTimeSerializer(),
-    LocalDateTimeSerializer: lambda t: TimestampDataSerializer(_MILLISECONDS),
+_SCALARS: Final[dict[PythonCoder, Callable[[TypeSerializer], TypeSerializer]]] = {
+    PythonCoder.SAME: lambda t: t,
+    PythonCoder.TEXT: lambda t: StringDataSerializer(),
+    PythonCoder.LONG: lambda t: NumberSerializer("LONG"),
+    PythonCoder.DECIMAL_TEXT: lambda t: _DecimalTextSerializer(),
+    PythonCoder.DATE: lambda t: PythonDateSerializer(),
+    PythonCoder.TIME: lambda t: PythonTimeSerializer(),
+    PythonCoder.TIMESTAMP: lambda t: TimestampDataSerializer(_MILLISECONDS),
+}
+
+_NESTED: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
     PrimitiveArraySerializer: lambda t: ListSerializer(python_coder(t.element)),
     SimpleArraySerializer: lambda t: _elements(t.element),
     GenericArraySerializer: lambda t: _elements(t.element),
@@ -77,18 +59,19 @@ _CODERS: Final[dict[type[TypeSerializer], Callable[[Any], TypeSerializer]]] = {
     TupleSerializer: lambda t: TupleSerializer([python_coder(f) for f in t.fields]),
     RowSerializer: lambda t: RowSerializer([python_coder(f) for f in t.fields], t.names),
 }
-"""What ``from_type_info`` makes of a type."""
+"""Coders of types with others inside, as PyFlink's ``from_type_info`` makes them."""
 
 
 def python_coder(type_: TypeSerializer) -> TypeSerializer:
-    """What reads and writes values of a type as PyFlink's workers do.
+    """Return the serializer that reads and writes values of a type as PyFlink's workers do.
 
     Raises
     ------
     UnsupportedFormatError
         If PyFlink has no coder for the type.
     """
-    maker = _CODERS.get(type(type_))
+    scalar = scalar_type_of(type_)
+    maker = _NESTED.get(type(type_)) if scalar is None else _SCALARS.get(scalar.python_coder)
     if maker is None:
         raise UnsupportedFormatError(f"PyFlink has no coder for values of type {type_}")
     return maker(type_)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+import numpy as np
 import pyarrow as pa
 
 from state_processor.serializers.base import (
@@ -22,6 +23,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.java.murmur import hash_bytes, hash_words
 from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, Op
 from state_processor.serializers.registry import register_snapshots
@@ -322,6 +324,11 @@ class TimestampDataSerializer(TypeSerializer):
 
     def hash_code(self, value: TimestampData) -> int:
         return hashing.wrap(31 * hashing.of_long(value.millis) + value.nano_of_milli)
+
+    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
+        values = encode()
+        nano = 0 if self.type.is_compact else signed(values, 8, 12)
+        return (31 * fold_long(signed(values, 0, 8)).astype(np.int64) + nano).astype(np.int32)
 
 
 class TimestampDataSerializerSnapshot(NumbersSnapshot):

@@ -15,6 +15,7 @@ from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import Column, ColumnTree
 from state_processor.serializers.kernel.encode.contracts import ColumnLimit, ValueWriter
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
+from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
 
 T = TypeVar("T")
@@ -125,6 +126,7 @@ class EncodeBuilder(ProgramBuilder):
 
     def prepare(self, serializer: ValueWriter, column: Column) -> None:
         """Let a serializer write the column's values in Python; the kernel copies the bytes."""
+        log_fallback("encoded", serializer, self.path)
         self._prepared[column.index] = PreparedColumn(serializer, column.type)
         self.raw(column, serializer.serialize(None) if serializer.writes_null else None)
 

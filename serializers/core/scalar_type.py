@@ -1,0 +1,57 @@
+"""The description of a scalar type: a serializer without parameters and its names elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import pyarrow as pa
+
+from state_processor.serializers.base import SimpleSerializer
+
+
+class PythonCoder(Enum):
+    """Forms in which PyFlink's workers write values (PyFlink: ``pyflink.fn_execution.coders``)."""
+
+    SAME = auto()
+    """The bytes of the serializer itself."""
+    TEXT = auto()
+    LONG = auto()
+    DECIMAL_TEXT = auto()
+    DATE = auto()
+    TIME = auto()
+    TIMESTAMP = auto()
+    NONE = auto()
+    """PyFlink has no coder for the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A type of one value, without parameters.
+
+    The serializer has the rest: name (``str``), width, Arrow type, kernel instruction, snapshot class, hash code.
+
+    Parameters
+    ----------
+    serializer
+        The serializer. Its ``str`` is the name of the type in ``Types`` and in the text of types.
+    java_class
+        The Java type of values: ``java.time.Instant``, or ``long`` for a primitive type.
+    python_coder
+        The form in which PyFlink's workers write values.
+    inferred_from
+        Arrow types of columns that become this type if none is declared.
+    boxed_class
+        The class of values that may be null, for a primitive type.
+    """
+
+    serializer: SimpleSerializer
+    java_class: str
+    python_coder: PythonCoder
+    inferred_from: tuple[pa.DataType, ...] = ()
+    boxed_class: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The type's name."""
+        return str(self.serializer)

@@ -1,0 +1,17 @@
+"""All scalar types, by name. Modules that define their serializers describe them in a ``SCALARS`` of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core import arrays, basic, temporal
+from state_processor.serializers.core.scalar_type import ScalarType
+
+SCALARS: Final[dict[str, ScalarType]] = {s.name: s for s in (*basic.SCALARS, *temporal.SCALARS, *arrays.SCALARS)}
+
+
+def scalar_type_of(serializer: TypeSerializer) -> ScalarType | None:
+    """Return the scalar type that a serializer is of; ``None`` for subclasses and for types with parameters."""
+    found = SCALARS.get(str(serializer))
+    return found if found is not None and type(found.serializer) is type(serializer) else None

@@ -1,0 +1,135 @@
+"""Every scalar type has a method of ``Types``, a text, kernel instructions both ways, a hash of columns of keys, a Java type."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from harness import check_codec, decode_with_kernel
+
+from state_processor.inferred_types import inferred_type
+from state_processor.serializers import DecodeOptions, read_serializer_snapshot
+from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
+from state_processor.serializers.core.scalars import SCALARS, scalar_type_of
+from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.encode.program import EncodeBuilder
+from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.kryo.user_classes import java_type_of
+from state_processor.serializers.table.python_coders import python_coder
+from state_processor.type_text import parse_type
+from state_processor.types import Types
+
+EXAMPLES: dict[str, tuple[Any, ...]] = {
+    "BOOLEAN": (True, False),
+    "BYTE": (-128, 127),
+    "SHORT": (-2, 30000),
+    "INT": (-3, 2**31 - 1),
+    "LONG": (-(2**63), 5_000_000_000),
+    "FLOAT": (1.5, -0.25),
+    "DOUBLE": (1e300, -0.1),
+    "CHAR": ("x", "é"),
+    "STRING": ("", "text", "Grüße 😀"),
+    "BIG_INT": ("0", "-12345678901234567890"),
+    "BIG_DEC": ("1.50", "-0.001"),
+    "BYTES": (b"", b"\x00\xff"),
+    "DATE": ("2024-02-29T12:34:56.789Z", "1969-12-31T23:59:59.999Z"),
+    "SQL_DATE": ("2024-02-29", "1969-12-31"),
+    "SQL_TIME": ("12:34:56.789", "00:00:00"),
+    "SQL_TIMESTAMP": ("2024-02-29T12:34:56.789012Z", "1969-12-31T23:59:59.999Z"),
+    "INSTANT": ("2024-02-29T12:34:56.789012Z", "1969-12-31T23:59:59.999Z"),
+    "LOCAL_DATE": ("2024-02-29", "1969-12-31"),
+    "LOCAL_TIME": ("12:34:56.789012345", "00:00"),
+    "LOCAL_DATE_TIME": ("2024-02-29T12:34:56.789012", "1969-12-31T23:59:59.999"),
+}
+"""Values of each type as columns or JSON have them."""
+
+HASHED_ONE_BY_ONE = {"CHAR": "is rare", "BIG_INT": "is of any size", "BIG_DEC": "is of any size"}
+NOT_A_KEY = {"BYTES": "an array is equal to itself only in Java"}
+
+each_type = pytest.mark.parametrize("scalar", SCALARS.values(), ids=lambda scalar: scalar.name)
+
+
+def _column(scalar: ScalarType) -> pa.Array:
+    assert scalar.name in EXAMPLES, f"give examples of {scalar.name} in {__name__}"
+    serializer, options = scalar.serializer, DecodeOptions()
+    shown = [serializer.present(serializer.accept(value), options) for value in EXAMPLES[scalar.name]]
+    return pa.array(shown, serializer.arrow_type(options))
+
+
+@each_type
+def test_types_and_text(scalar: ScalarType) -> None:
+    method = getattr(Types, scalar.name, None)
+    assert method is not None, f"Types has no method {scalar.name}"
+    assert method() == scalar.serializer == parse_type(scalar.name)
+    assert str(method()) == scalar.name
+    assert scalar_type_of(method()) is scalar
+
+
+@each_type
+def test_snapshot_is_registered(scalar: ScalarType) -> None:
+    snapshot = scalar.serializer.snapshot()
+    assert read_serializer_snapshot(snapshot.to_bytes(), scalar.name).restore_serializer() == scalar.serializer
+
+
+@each_type
+def test_kernel_instructions(scalar: ScalarType) -> None:
+    column = _column(scalar)
+    reading = DecodeBuilder(pa.schema([("value", column.type)]), DecodeOptions())
+    scalar.serializer.emit(reading, reading.column("value"))
+    writing = EncodeBuilder(pa.schema([("value", column.type)]))
+    scalar.serializer.emit_encode(writing, writing.column("value"))
+    program = writing.build()
+    assert not program.prepared, f"{scalar.name} is written in Python"
+    assert len(reading.build().instructions) > 0
+    assert len(program.instructions) > 0
+
+
+@each_type
+def test_round_trip_by_every_path(scalar: ScalarType) -> None:
+    serializer = scalar.serializer
+    values = [serializer.accept(v) for v in EXAMPLES[scalar.name]]
+    check_codec(serializer, values)
+    assert decode_with_kernel(serializer, [serializer.serialize(v) for v in values]) == _column(scalar).to_pylist()
+
+
+@each_type
+def test_hash_of_a_column_of_keys(scalar: ScalarType, monkeypatch: pytest.MonkeyPatch) -> None:
+    if scalar.name in NOT_A_KEY:
+        return
+    one_by_one: list[Any] = []
+    monkeypatch.setattr("state_processor.serializers.keys.hash_codes.log_fallback", lambda *about: one_by_one.append(about))
+    serializer = scalar.serializer
+    found = hash_codes(serializer, _column(scalar)).tolist()
+    assert found == [serializer.hash_code(serializer.accept(v)) for v in EXAMPLES[scalar.name]]
+    assert bool(one_by_one) == (scalar.name in HASHED_ONE_BY_ONE), f"write hash_encoded for {scalar.name}, or list the reason"
+
+
+@each_type
+def test_java_type(scalar: ScalarType) -> None:
+    assert java_type_of(scalar.serializer).name == scalar.java_class
+    assert (scalar.boxed_class is None) == ("." in scalar.java_class or scalar.java_class.startswith("["))
+
+
+@each_type
+def test_python_coder(scalar: ScalarType) -> None:
+    if scalar.python_coder is not PythonCoder.NONE:
+        assert python_coder(scalar.serializer)
+    assert (python_coder(scalar.serializer) == scalar.serializer) == (scalar.python_coder is PythonCoder.SAME)
+
+
+@each_type
+def test_columns_that_become_the_type(scalar: ScalarType) -> None:
+    for given in scalar.inferred_from:
+        assert inferred_type(given, "value") == scalar.serializer
+
+
+def test_no_column_becomes_two_types() -> None:
+    given = [type_ for scalar in SCALARS.values() for type_ in scalar.inferred_from]
+    assert len(set(given)) == len(given)
+
+
+def test_decimals_become_big_decimals() -> None:
+    assert inferred_type(pa.decimal128(10, 2), "value") == SCALARS["BIG_DEC"].serializer
+    assert SCALARS["BIG_DEC"].serializer.accept(Decimal("1.50")) == Decimal("1.50")
