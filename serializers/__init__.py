@@ -14,6 +14,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.user_classes import register_kryo_class
 from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.user_registrations import registrations
 
 __all__ = [
     "CompositeTypeSerializerSnapshot",
@@ -30,6 +31,7 @@ __all__ = [
     "register_pojo_class",
     "register_primitive_fields",
     "register_snapshot",
+    "registrations",
 ]
 
 

@@ -18,7 +18,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, NotCompilableError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import find_snapshot_class, register_snapshots
+from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
@@ -295,8 +295,10 @@ class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
 
 def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
     """Make the snapshot class of a serializer without configuration known, and names that it had elsewhere."""
-    snapshot = type("SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer})
-    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
+    snapshot: type[SimpleTypeSerializerSnapshot] = type(
+        "SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer}
+    )
+    provide_snapshots((serializer.snapshot_class, *other_names), snapshot)
 
 
 COMPOSITE_MAGIC: Final = 911108
@@ -403,7 +405,9 @@ def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
     start = source.position
     class_name, version = source.read_utf(), source.read_int()
     with source.nested("serializer snapshots"):
-        return find_snapshot_class(class_name, version, source, start).read(class_name, version, source)
+        reader = find_snapshot_class(class_name, version, source, start)
+        snapshot: TypeSerializerSnapshot = reader.read(class_name, version, source)
+    return snapshot
 
 
 def write_versioned_snapshot(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput
-
-if TYPE_CHECKING:
-    from state_processor.serializers.base import TypeSerializerSnapshot
+from state_processor.serializers.user_registrations import SnapshotReader, current_registrations, install, register
 
 ENTRY_POINT_GROUP: Final = "state_processor.serializers"
-
-
-class SnapshotReader(Protocol):
-    """What the registry holds: a snapshot class, or anything that reads like one."""
-
-    def read(self, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
-        """The snapshot whose payload lies at ``source``."""
 
 
 _FAMILIES: Final = (
@@ -57,13 +48,12 @@ _FAMILIES: Final = (
 
 _ADAPTER_VERSION: Final = 0x7A53C4F0  # a TypeSerializerConfigSnapshot
 
-_REGISTERED: Final[dict[str, SnapshotReader]] = {}
-_INSTALLED: Final[dict[str, SnapshotReader]] = {}
-"""Those of Flink and of installed packages, which every process finds by itself."""
+_FLINK: Final[dict[str, SnapshotReader]] = {}
+"""Readers of Flink's own snapshot classes: constant once all modules are imported."""
 
 
-def register_snapshot(class_name: str, snapshot: SnapshotReader | type[TypeSerializerSnapshot]) -> None:
-    """Make a serializer snapshot class known.
+def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
+    """Register a serializer snapshot class.
 
     Parameters
     ----------
@@ -73,13 +63,12 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader | type[TypeSeria
         A subclass of ``TypeSerializerSnapshot``, usually of ``SimpleTypeSerializerSnapshot`` or
         ``CompositeTypeSerializerSnapshot``.
     """
-    _REGISTERED[class_name] = snapshot  # type: ignore[assignment]
+    register(lambda registered: registered.with_snapshot(class_name, snapshot))
 
 
-def register_snapshots(names: Iterable[str], snapshot: SnapshotReader | type[TypeSerializerSnapshot]) -> None:
-    """Make several names of one snapshot class known: Flink has renamed and moved some."""
-    for name in names:
-        register_snapshot(name, snapshot)
+def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
+    """Add the reader of one of Flink's own snapshot classes, under each name that Flink has given it."""
+    _FLINK.update(dict.fromkeys(names, snapshot))
 
 
 def find_snapshot_class(class_name: str, version: int, source: DataInput, offset: int) -> SnapshotReader:
@@ -91,7 +80,7 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
         If there is none. Snapshots have no length, so nothing after this one can be read.
     """
     _load_families()
-    found = _REGISTERED.get(class_name)
+    found = current_registrations().snapshots.get(class_name) or _FLINK.get(class_name)
     if found is None and version == _ADAPTER_VERSION:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose "
@@ -108,17 +97,7 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
 
 @cache
 def _load_families() -> None:
-    by_users = dict(_REGISTERED)
     for family in _FAMILIES:
         import_module(f"state_processor.serializers.{family}")
-    _REGISTERED.update(by_users)  # a reader that a user has put in the place of Flink's own stays there
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        registration: Callable[[], None] = entry_point.load()
-        registration()
-    _INSTALLED.update({name: found for name, found in _REGISTERED.items() if by_users.get(name) is not found})
-
-
-def user_snapshots() -> dict[str, SnapshotReader]:
-    """The snapshot classes that were registered by calls in this process, not by what is installed."""
-    _load_families()
-    return {name: found for name, found in _REGISTERED.items() if _INSTALLED.get(name) is not found}
+        install(entry_point.load)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from os import PathLike
 from typing import Any, TypeAlias, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import DataType, StructType
 
 from state_processor.backends.connectors.source_splits import read_source_splits
@@ -17,7 +17,6 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
-from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
@@ -31,7 +30,7 @@ from state_processor.options.table import (
     WorkerOptions,
 )
 from state_processor.options.text import format_options
-from state_processor.portable_registrations import portable_registrations
+from state_processor.portable_registrations import to_json
 from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sources import find_reader
@@ -40,7 +39,9 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.spark.registration import register
+from state_processor.serializers.user_registrations import user_registrations
+from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.spark.registration import format_with_code, register
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import our_errors
 
@@ -258,26 +259,28 @@ class SavepointReader:
         return find_operator(self._snapshot, identifier.uid, identifier.uid_hash)
 
     def _table(self, table: str) -> DataFrame:
-        return self._load(METADATA_FORMAT, format_options(READING_METADATA, self._access_values() | {"table": table}))
+        return self._load(FlinkSavepointMetadataDataSource, READING_METADATA, self._access.values() | {"table": table})
 
     def _read(
         self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, options: Mapping[str, Any]
     ) -> DataFrame:
         evolving, schema = evolving_types(schema)
-        values = state_values(self._snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options) | self._access_values()
+        values = state_values(self._snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options) | self._access.values()
         given = find_reader(SourceOptions.of(self.path, values), self._snapshot).schema
         delivered = spark_schema(given) if schema is None else _delivered(schema, given)
         Projection(given, arrow_schema_of(delivered))  # an impossible conversion is an error here, and not in a task
-        return self._load(SAVEPOINT_FORMAT, format_options(READING, values), delivered)
+        return self._load(FlinkSavepointDataSource, READING, values, delivered)
 
-    def _load(self, source: str, options: dict[str, str], schema: StructType | None = None) -> DataFrame:
-        reader = self._spark.read.format(source).options(**options)
+    def _load(
+        self, source: type[DataSource], where: str, values: dict[str, Any], schema: StructType | None = None
+    ) -> DataFrame:
+        registered = user_registrations()
+        if registered:
+            values["registrations"], code = to_json(registered)
+        format_ = format_with_code(self._spark, source, code) if registered else source.name()
+        reader = self._spark.read.format(format_).options(**format_options(where, values))
         with our_errors():
             return (reader if schema is None else reader.schema(schema)).load(self.path)
-
-    def _access_values(self) -> dict[str, Any]:
-        registered = portable_registrations()
-        return replace(self._access, serializers=(*self._access.serializers, *registered)).values()
 
 
 def _delivered(schema: Schema, given: pa.Schema) -> StructType:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from state_processor.serializers import registrations
 from tests.corpus import CORPUS
 
 if TYPE_CHECKING:
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what the tests of the fuzzer ask for."""
     parser.addoption("--fuzz-minutes", type=float, default=0.2, help="time for fresh inputs of all classes (%(default)s)")
+
+
+@pytest.fixture
+def own_registrations() -> Iterator[None]:
+    """What a test registers is undone after it."""
+    with registrations():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ def bytes_of_fixtures() -> bytes:
 def test_every_serializer_has_a_case() -> None:
     for family in registry._FAMILIES:
         import_module(f"state_processor.serializers.{family}")
-    names = {n for n in registry._REGISTERED if n.startswith("org.apache.flink.")}
+    names = {n for n in registry._FLINK if n.startswith("org.apache.flink.")}
     written = bytes_of_fixtures()
     without = {n for n in names if n.encode() not in written}
     assert sorted(n for n in without if reason_of(n) is None) == []

@@ -19,7 +19,6 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 
@@ -92,11 +91,10 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
     for part in handle.changes:
         names: dict[int, str] = {}  # state ids are the writer's, and announced anew in each part
         for change, where in _state_changes(snapshot, part, context):
-            source = DataInput(change.data, where)
+            source = DataInput(change.data, where, flink_major=snapshot.flink_major)
             operation = source.read_byte()
             if change.key_group == _METADATA_GROUP:
-                with written_by_flink(snapshot.flink_major):
-                    _announce(source, log, names)
+                _announce(source, log, names)
             elif change.key_group in handle.key_groups:
                 state_id = source.read_short()
                 if state_id not in names:

@@ -71,10 +71,10 @@ def holds_timers(stream: StateStream, blocks: list[RawBlock]) -> bool:
     return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == _MAGIC
 
 
-def timers_header(stream: StateStream, blocks: list[RawBlock], context: str) -> mi.KeyedHeader:
+def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> mi.KeyedHeader:
     """The timer states as a header would register them; every block lists all services, so the smallest one is read."""
     smallest = min(blocks, key=lambda b: b.end - b.offset)
-    source = block_input(stream, smallest, context)
+    source = block_input(stream, smallest, context, flink_major)
     states = list(read_block(source, _step_over(source)))
     metas = [
         mi.StateMetaInfo(s.name, "PRIORITY_QUEUE", {}, {mi.VALUE: TimerSerializer(s.key, s.namespace).snapshot()}) for s in states
@@ -83,10 +83,10 @@ def timers_header(stream: StateStream, blocks: list[RawBlock], context: str) -> 
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(metas))
 
 
-def block_input(stream: StateStream, block: RawBlock, context: str) -> DataInput:
+def block_input(stream: StateStream, block: RawBlock, context: str, flink_major: int) -> DataInput:
     """The bytes of a block; offsets in errors count from its begin."""
     where = f"{context}, {stream.describe()}, key group {block.key_group} at offset {block.offset}"
-    return DataInput(stream.read(block.offset, block.end - block.offset), where)
+    return DataInput(stream.read(block.offset, block.end - block.offset), where, flink_major=flink_major)
 
 
 def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawTimers]:

@@ -24,7 +24,6 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
-from state_processor.serializers.kryo.serializer import written_by_flink
 from state_processor.serializers.runtime.timers import TimerSerializer
 
 
@@ -37,12 +36,15 @@ class RawTimersSource(KeyedStateSource):
         The bytes, and where each key group is in them.
     context
         Operator and subtask, for messages.
+    flink_major
+        The major version of the Flink that wrote them.
     """
 
-    def __init__(self, stream: StateStream, blocks: list[RawBlock], context: str) -> None:
-        super().__init__(timers_header(stream, blocks, context), context)
+    def __init__(self, stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> None:
+        super().__init__(timers_header(stream, blocks, context, flink_major), context)
         self._stream = stream
         self._blocks = blocks
+        self._flink_major = flink_major
         self._steppers: dict[str, tuple[RowLayout, RowDecoder]] = {}
 
     @classmethod
@@ -52,8 +54,7 @@ class RawTimersSource(KeyedStateSource):
         blocks = raw_blocks(stream, handle, context)
         if not holds_timers(stream, blocks):
             return None
-        with written_by_flink(snapshot.flink_major):
-            return cls(stream, blocks, context)
+        return cls(stream, blocks, context, snapshot.flink_major)
 
     @property
     def backend(self) -> str:
@@ -72,7 +73,7 @@ class RawTimersSource(KeyedStateSource):
             yield from (section for timers, section in self._timers(block, where) if timers == name)
 
     def _timers(self, block: RawBlock, where: str) -> Iterator[tuple[str, Section]]:
-        source = block_input(self._stream, block, where)
+        source = block_input(self._stream, block, where, self._flink_major)
         buffer = view(source.data)
         ends: list[int] = []
 

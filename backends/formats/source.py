@@ -16,7 +16,6 @@ from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes,
 from state_processor.backends.state.descriptions import StateDescription, describe_keyed
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo.serializer import written_by_flink
 
 Keys = tuple[bytes, ...]
 """Serialized keys to look up."""
@@ -106,9 +105,8 @@ def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) 
     CorruptSnapshotError
         If bytes are left over.
     """
-    source = DataInput(data, where)
-    with written_by_flink(snapshot.flink_major):
-        header = mi.KeyedHeader.read(source)
+    source = DataInput(data, where, flink_major=snapshot.flink_major)
+    header = mi.KeyedHeader.read(source)
     if not source.at_end():
         raise source.corrupt(f"the header of {len(header.states)} states ends here, {source.remaining} bytes early")
     return header

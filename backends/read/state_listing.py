@@ -28,7 +28,6 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo.serializer import written_by_flink
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
@@ -65,8 +64,8 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
     """The header of a subtask's operator state."""
     stream = snapshot.open(handle.stream, context)
     first = min((o for s in handle.states for o in s.offsets), default=stream.size)
-    with written_by_flink(snapshot.flink_major):
-        return mi.OperatorHeader.read(DataInput(stream.read(0, first), f"{context}, {stream.describe()}"))
+    where = f"{context}, {stream.describe()}"
+    return mi.OperatorHeader.read(DataInput(stream.read(0, first), where, flink_major=snapshot.flink_major))
 
 
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:

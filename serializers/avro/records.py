@@ -16,7 +16,7 @@ from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.traversal import walk
 
 if TYPE_CHECKING:
@@ -158,4 +158,4 @@ def _significant(node: Any) -> Any:
     return node
 
 
-register_snapshot(AVRO_SNAPSHOT, AvroSerializerSnapshot)
+provide_snapshots((AVRO_SNAPSHOT,), AvroSerializerSnapshot)

@@ -25,7 +25,7 @@ from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -288,4 +288,4 @@ SCALARS: Final = (ScalarType(BytesSerializer(), "[B", PythonCoder.SAME, (pa.bina
 for _name in _BOXED.values():
     register_simple(BytesSerializer() if _name == "BYTE" else PrimitiveArraySerializer(_name))
 register_simple(string_array())
-register_snapshots((GENERIC_ARRAY_SNAPSHOT, GENERIC_ARRAY_CONFIG_SNAPSHOT), GenericArraySerializerSnapshot)
+provide_snapshots((GENERIC_ARRAY_SNAPSHOT, GENERIC_ARRAY_CONFIG_SNAPSHOT), GenericArraySerializerSnapshot)

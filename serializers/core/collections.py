@@ -14,7 +14,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.encode.distinct_keys import distinct_values
 from state_processor.serializers.kernel.opcodes import COUNTED, JOINED, Op
-from state_processor.serializers.registry import register_snapshot, register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -379,6 +379,6 @@ class JoinedListSerializer(TypeSerializer):
         return ListSerializer(self.element).snapshot()
 
 
-register_snapshots((LIST_SNAPSHOT, ARRAY_LIST_SNAPSHOT), ListSerializerSnapshot)
-register_snapshot(MAP_SNAPSHOT, MapSerializerSnapshot)
-register_snapshot(SET_SNAPSHOT, SetSerializerSnapshot)
+provide_snapshots((LIST_SNAPSHOT, ARRAY_LIST_SNAPSHOT), ListSerializerSnapshot)
+provide_snapshots((MAP_SNAPSHOT,), MapSerializerSnapshot)
+provide_snapshots((SET_SNAPSHOT,), SetSerializerSnapshot)

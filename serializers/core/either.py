@@ -13,7 +13,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -147,4 +147,4 @@ class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return new.class_name in (self.class_name, EITHER_SNAPSHOT)
 
 
-register_snapshots((EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT), EitherSerializerSnapshot)
+provide_snapshots((EITHER_SNAPSHOT, LEGACY_EITHER_SNAPSHOT), EitherSerializerSnapshot)

@@ -13,7 +13,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import BASE
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -110,4 +110,4 @@ class EnumSerializerSnapshot(TypeSerializerSnapshot):
         return SchemaCompatibility.compatible_with_reconfigured_serializer()
 
 
-register_snapshot(ENUM_SNAPSHOT, EnumSerializerSnapshot)
+provide_snapshots((ENUM_SNAPSHOT,), EnumSerializerSnapshot)

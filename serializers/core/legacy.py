@@ -17,7 +17,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
-from state_processor.serializers.registry import find_snapshot_class, register_snapshot
+from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
 
 ADAPTER_VERSION: Final = 0x7A53C4F0
 """The version that stands for "a serializer in Java serialization follows" (``TypeSerializerConfigSnapshot.ADAPTER_VERSION``)."""
@@ -105,7 +105,8 @@ def serializer_of(content: Any) -> TypeSerializer:
     snapshot_class = f"{content.class_name}${short}Snapshot"
     source = DataInput(b"", content.class_name)
     try:
-        return find_snapshot_class(snapshot_class, 3, source, 0).read(snapshot_class, 3, source).restore_serializer()
+        snapshot: TypeSerializerSnapshot = find_snapshot_class(snapshot_class, 3, source, 0).read(snapshot_class, 3, source)
+        return snapshot.restore_serializer()
     except UnknownSerializerError:
         raise _unknown(content.class_name) from None
 
@@ -126,4 +127,4 @@ _WITH_NESTED: Final[dict[str, Callable[[JavaInstance], TypeSerializer]]] = {
 }
 
 for _class in _PAYLOADS:
-    register_snapshot(_class, LegacyConfigSnapshot)
+    provide_snapshots((_class,), LegacyConfigSnapshot)

@@ -12,7 +12,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -120,4 +120,4 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return SchemaCompatibility.incompatible(f"nulls were padded to {self.padding} bytes, {new.padding} are wanted")
 
 
-register_snapshot(NULLABLE_SNAPSHOT, NullableSerializerSnapshot)
+provide_snapshots((NULLABLE_SNAPSHOT,), NullableSerializerSnapshot)

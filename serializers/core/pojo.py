@@ -24,7 +24,8 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.user_registrations import current_registrations, register
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -39,9 +40,6 @@ _EXACT: Final = 2
 _BY_NAME: Final = 4
 _BY_TAG: Final = 8
 _NOT_NULL: Final = b"\0"
-
-
-_DESCRIBED: Final[dict[str, dict[str, dict[str, TypeSerializer]]]] = {}
 
 
 def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], parent: str) -> None:
@@ -60,15 +58,7 @@ def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], p
     parent
         The class that the state was declared with.
     """
-    _DESCRIBED.setdefault(parent, {})[class_name] = dict(fields)
-
-
-def described_classes() -> dict[str, dict[str, dict[str, TypeSerializer]]]:
-    """All that :func:`register_pojo_class` was called with: fields by class and parent."""
-    return {parent: dict(classes) for parent, classes in _DESCRIBED.items()}
-
-
-_PRIMITIVE_FIELDS: Final[dict[str, frozenset[str]]] = {}
+    register(lambda registered: registered.with_pojo_subclass(parent, class_name, fields))
 
 
 def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
@@ -84,12 +74,8 @@ def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
     fields
         The names of all its primitive fields.
     """
-    _PRIMITIVE_FIELDS[class_name] = frozenset(fields)
-
-
-def primitive_fields() -> dict[str, frozenset[str]]:
-    """All that :func:`register_primitive_fields` was called with."""
-    return dict(_PRIMITIVE_FIELDS)
+    names = frozenset(fields)
+    register(lambda registered: registered.with_primitive_fields(class_name, names))
 
 
 class PojoValue(dict[str, Any]):
@@ -131,7 +117,8 @@ class PojoField:
 
     def is_primitive(self, class_name: str) -> bool | None:
         """Whether it is of a primitive type, in values of a class; ``None`` where nobody told."""
-        known = (_PRIMITIVE_FIELDS.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
+        registered = current_registrations().primitive_fields
+        known = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
         return next((self.name in fields for fields in known if fields is not None), None)
 
 
@@ -528,7 +515,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
         fields = [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields]
         registered = {s.class_name: _restore_subclass(s) for s in self.registered}
         unregistered = {s.class_name: _restore_subclass(s) for s in self.unregistered}
-        for class_name, own in _DESCRIBED.get(self.pojo_class, {}).items():
+        for class_name, own in current_registrations().pojo_subclasses.get(self.pojo_class, {}).items():
             if registered.get(class_name) is None and unregistered.get(class_name) is None:
                 unregistered[class_name] = _subclass_of(self.pojo_class, fields, class_name, own)
         return PojoSerializer(self.pojo_class, fields, registered, unregistered)
@@ -564,4 +551,4 @@ def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:
         return None
 
 
-register_snapshot(POJO_SNAPSHOT, PojoSerializerSnapshot)
+provide_snapshots((POJO_SNAPSHOT,), PojoSerializerSnapshot)

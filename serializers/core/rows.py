@@ -24,7 +24,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -234,4 +234,4 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot):
         return SchemaCompatibility.compatible_after_migration()
 
 
-register_snapshot(ROW_SNAPSHOT, RowSerializerSnapshot)
+provide_snapshots((ROW_SNAPSHOT,), RowSerializerSnapshot)

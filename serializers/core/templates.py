@@ -24,7 +24,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -92,8 +92,8 @@ class NestedSnapshot(CompositeTypeSerializerSnapshot):
 
 def register_nested(serializer: type[NestedSerializer], *other_names: str) -> None:
     """Make the snapshot class of a :class:`NestedSerializer` known, and names that it had elsewhere."""
-    snapshot = type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
-    register_snapshots((serializer.snapshot_class, *other_names), snapshot)
+    snapshot: type[NestedSnapshot] = type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
+    provide_snapshots((serializer.snapshot_class, *other_names), snapshot)
 
 
 class FieldsSerializer(TypeSerializer):

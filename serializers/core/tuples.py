@@ -21,7 +21,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -171,5 +171,5 @@ class Tuple0Serializer(SimpleSerializer):
         return 0
 
 
-register_snapshot(TUPLE_SNAPSHOT, TupleSerializerSnapshot)
+provide_snapshots((TUPLE_SNAPSHOT,), TupleSerializerSnapshot)
 register_simple(Tuple0Serializer())

@@ -12,7 +12,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 
 class _UserCode(NamedTuple):
@@ -105,4 +105,4 @@ class GenericTypeSerializerSnapshot(TypeSerializerSnapshot):
         return SchemaCompatibility.incompatible(f"values of {self.type_class} were written, {new.type_class} is wanted")
 
 
-register_snapshots(_USER_CODE, GenericTypeSerializerSnapshot)
+provide_snapshots(_USER_CODE, GenericTypeSerializerSnapshot)

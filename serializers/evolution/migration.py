@@ -34,13 +34,14 @@ from state_processor.serializers.core.collections import (
 )
 from state_processor.serializers.core.legacy import LegacyConfigSnapshot
 from state_processor.serializers.core.optional_map import OptionalEntry
-from state_processor.serializers.core.pojo import PojoSerializerSnapshot, described_classes
+from state_processor.serializers.core.pojo import PojoSerializerSnapshot
 from state_processor.serializers.core.pojo_entries import SubclassSnapshot
 from state_processor.serializers.evolution.removed_classes import LOST_KRYO_SERIALIZERS, RENAMED, removed
 from state_processor.serializers.evolution.type_extractor import LEFT_TO_KRYO, inferred_by_flink
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoSerializerSnapshot
 from state_processor.serializers.table.rowdata import RowDataSerializerSnapshot
+from state_processor.serializers.user_registrations import current_registrations
 
 FLINK_2: Final = 2
 
@@ -211,7 +212,7 @@ class TypeMigration:
         return Migrated(reading, new)
 
     def _pojo(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
-        if snapshot.pojo_class in described_classes():
+        if snapshot.pojo_class in current_registrations().pojo_subclasses:
             described = snapshot.restore_serializer().snapshot()  # with the subclasses that only the user has told of
             assert isinstance(described, PojoSerializerSnapshot)
             changed = self._fields_and_subclasses(described, path)

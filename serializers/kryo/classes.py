@@ -1,65 +1,33 @@
-"""What is known of classes beside the JDK's: descriptions that users give, and the numbers of registered classes."""
+"""Lookup of users' classes, and the numbers of registered classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.kryo.types import BOXES, JavaType
+from state_processor.serializers.kryo.types import BOXES, JavaType, KryoClass
+from state_processor.serializers.user_registrations import current_registrations
 
-
-@dataclass(frozen=True, slots=True)
-class KryoClass:
-    """What is known of a user's class: its fields, an enum's constants, a reader and a writer, or nothing of an abstract one."""
-
-    name: str
-    fields: tuple[tuple[str, JavaType], ...] = ()
-    constants: tuple[str, ...] | None = None
-    read: Callable[[Any], Any] | None = None
-    abstract: bool = False
-    final: bool = False
-    write: Callable[[Any, Any], None] | None = None
-
-    @property
-    def in_order(self) -> list[tuple[str, JavaType]]:
-        """The fields as Kryo's ``FieldSerializer`` writes them."""
-        return sorted(self.fields)
-
-
-_CONNECTOR_CLASSES: Final = (
-    KryoClass(
-        "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",
-        (("topic", JavaType("java.lang.String")), ("partition", JavaType("int")), ("cachedHash", JavaType("int"))),
-        final=True,
-    ),
+_KAFKA_TOPIC_PARTITION: Final = KryoClass(
+    "org.apache.flink.streaming.connectors.kafka.internals.KafkaTopicPartition",
+    (("topic", JavaType("java.lang.String")), ("partition", JavaType("int")), ("cachedHash", JavaType("int"))),
+    final=True,
 )
+_CONNECTOR_CLASSES: Final = {described.name: described for described in (_KAFKA_TOPIC_PARTITION,)}
 """Classes of Flink's connectors that Kryo wrote into state."""
-
-_BUILT_IN: Final = {described.name: described for described in _CONNECTOR_CLASSES}
-_USER_CLASSES: Final[dict[str, KryoClass]] = {}
 
 
 def user_class(name: str) -> KryoClass | None:
-    """The description of a class, or of the enum whose constant's own class this is."""
-    found = _USER_CLASSES.get(name) or _BUILT_IN.get(name)
+    """Return the description of a class, or of the enum if it is the class of one of its constants."""
+    described = current_registrations().kryo_classes
+    found = described.get(name) or _CONNECTOR_CLASSES.get(name)
     if found is None and "$" in name:
         outer, _, number = name.rpartition("$")
-        found = _USER_CLASSES.get(outer) if number.isdigit() else None
+        found = described.get(outer) if number.isdigit() else None
         if found is not None and found.constants is None:
             return None
     return found
-
-
-def set_user_class(described: KryoClass) -> None:
-    """Make a description known; the last one of a class counts."""
-    _USER_CLASSES[described.name] = described
-
-
-def user_classes() -> tuple[KryoClass, ...]:
-    """All descriptions, to take them along to another process."""
-    return tuple(_USER_CLASSES.values())
 
 
 def unknown_class(name: str, where: str) -> UnsupportedFormatError:

@@ -1,15 +1,13 @@
 """Flink's ``KryoSerializer`` and its snapshot: the serializer of last resort.
 
 The snapshot names the class of the type and the registered classes, but neither their fields nor the version of Kryo. The version
-follows from the version of Flink (:func:`written_by_flink`), the fields from
+follows from the version of Flink, which comes with the bytes (``DataInput.flink_major``), the fields from
 :func:`~state_processor.serializers.register_kryo_class`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -22,14 +20,7 @@ from state_processor.serializers.core.optional_map import OptionalEntry, read_op
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.kryo.classes import (
-    FIRST_USER_ID,
-    class_ids,
-    set_user_class,
-    unknown_class,
-    user_class,
-    user_classes,
-)
+from state_processor.serializers.kryo.classes import FIRST_USER_ID, class_ids, unknown_class
 from state_processor.serializers.kryo.columns import column_type, column_value, shape
 from state_processor.serializers.kryo.jdk import is_known
 from state_processor.serializers.kryo.object_builder import FROM_COLUMNS
@@ -39,7 +30,8 @@ from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
+from state_processor.serializers.user_registrations import current_registrations, receive
 
 KRYO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
 _SERIALIZERS: Final = "org.apache.flink.api.java.typeutils.runtime.kryo.Serializers$"
@@ -83,28 +75,6 @@ class KryoValue:
         return plain(self.node)
 
 
-_flink_major: Final[ContextVar[int | None]] = ContextVar("flink_major", default=None)
-
-
-@contextmanager
-def written_by_flink(major: int | None) -> Iterator[None]:
-    """Serializer snapshots that are read inside belong to a state that this major version of Flink wrote.
-
-    ``_metadata`` of version 5 and later is Flink 2's. Without this the version of Kryo is deduced from each value, which works
-    where a value fills its bytes.
-    """
-    token = _flink_major.set(major)
-    try:
-        yield
-    finally:
-        _flink_major.reset(token)
-
-
-def flink_major() -> int | None:
-    """What :func:`written_by_flink` says here."""
-    return _flink_major.get()
-
-
 class KryoSerializer(TypeSerializer):
     """Values of one class or its subclasses, as Kryo writes them.
 
@@ -146,14 +116,17 @@ class KryoSerializer(TypeSerializer):
         self._ids = class_ids(self.registered, first_id)
         self._numbers = {name: number for number, name in self._ids.items()}
 
+    def __copy__(self) -> KryoSerializer:
+        new = KryoSerializer.__new__(KryoSerializer)
+        vars(new).update(vars(self))
+        return new
+
     def __getstate__(self) -> dict[str, Any]:
-        """Descriptions of classes travel along: another process, such as a Spark task, has not registered them."""
-        return vars(self) | {"_described": user_classes()}
+        """Descriptions of classes are pickled along, for functions that Spark runs in other processes."""
+        return vars(self) | {"_described": current_registrations().kryo_classes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for described in state.pop("_described"):
-            if user_class(described.name) is None:
-                set_user_class(described)
+        receive(state.pop("_described"))
         vars(self).update(state)
 
     def __str__(self) -> str:
@@ -181,20 +154,11 @@ class KryoSerializer(TypeSerializer):
 
     def for_flink(self, major: int) -> KryoSerializer:
         """The same serializer of another major version of Flink: it writes the values that this one has read in its own way."""
-        return self._with(flink=major)
+        return self._copy_with(flink=major)
 
     def declared_as(self, type_: JavaType) -> KryoSerializer:
         """Return the same serializer whose values are known to be of a type, which snapshots do not hold."""
         return self if type_ == self.declared else self._copy_with(declared=type_)
-
-    def _with(self, *, flink: int | None = None, first_id: int | None = None) -> KryoSerializer:
-        return KryoSerializer(
-            str(self.declared),
-            self.registered,
-            flink=self.flink if flink is None else flink,
-            first_id=self.first_id if first_id is None else first_id,
-            snapshot=self._snapshot,
-        )
 
     # Reading
 
@@ -289,8 +253,7 @@ class KryoSerializer(TypeSerializer):
     @property
     def _writes(self) -> int | None:
         """The version of Kryo to write, where that is known."""
-        flink = self.flink if self.flink is not None else flink_major()
-        return None if flink is None else _version_of(flink)
+        return None if self.flink is None else _version_of(self.flink)
 
     def _encoding(self, version: int) -> Encoding:
         return Encoding(version, self.registered, self.first_id)
@@ -319,7 +282,8 @@ def _version_of(flink: int) -> int:
 
 def with_first_id(serializer: KryoSerializer, first_id: int) -> KryoSerializer:
     """The same serializer where registrations are numbered from elsewhere on."""
-    return serializer._with(first_id=first_id)
+    ids = class_ids(serializer.registered, first_id)
+    return serializer._copy_with(first_id=first_id, _ids=ids, _numbers={name: number for number, name in ids.items()})
 
 
 def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:
@@ -386,7 +350,7 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
             )
         type_class = source.read_utf()
         maps = [read_optional_map(source) for _ in range(3)]
-        return cls(class_name, version, type_class, maps[0], maps[1], maps[2], source.flink_major or flink_major())
+        return cls(class_name, version, type_class, maps[0], maps[1], maps[2], source.flink_major)
 
     def write(self, target: DataOutput) -> None:
         target.write_utf(self.type_class)
@@ -464,4 +428,4 @@ def _registration(name: str, registered: str, serializer: str = "") -> OptionalE
     return OptionalEntry(name, key.to_bytes(), value.to_bytes())
 
 
-register_snapshot(KRYO_SNAPSHOT, KryoSerializerSnapshot)
+provide_snapshots((KRYO_SNAPSHOT,), KryoSerializerSnapshot)

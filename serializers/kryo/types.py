@@ -1,9 +1,10 @@
-"""Java's types as fields declare them, and the names of its primitives."""
+"""Java types as fields declare them, and descriptions of classes that Kryo serializes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from state_processor.serializers.errors import OptionError
 
@@ -94,3 +95,21 @@ def _parse_type(text: str) -> tuple[JavaType, str]:
         name = "[" + (PRIMITIVES.get(name) or (name if name.startswith("[") else f"L{name};"))
         rest = rest[2:]
     return JavaType(name, tuple(arguments)), rest
+
+
+@dataclass(frozen=True, slots=True)
+class KryoClass:
+    """What is known of a user's class: its fields, an enum's constants, a reader and a writer, or nothing of an abstract one."""
+
+    name: str
+    fields: tuple[tuple[str, JavaType], ...] = ()
+    constants: tuple[str, ...] | None = None
+    read: Callable[[Any], Any] | None = None
+    abstract: bool = False
+    final: bool = False
+    write: Callable[[Any, Any], None] | None = None
+
+    @property
+    def in_order(self) -> list[tuple[str, JavaType]]:
+        """The fields as Kryo's ``FieldSerializer`` writes them."""
+        return sorted(self.fields)

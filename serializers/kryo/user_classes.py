@@ -9,11 +9,12 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import arrays, basic, collections, enums, pojo
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.kryo.classes import KryoClass, set_user_class, user_class
+from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.reader import KryoReader
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.types import BOXES, JavaType
+from state_processor.serializers.kryo.types import BOXES, JavaType, KryoClass
 from state_processor.serializers.kryo.writer import KryoWriter
+from state_processor.serializers.user_registrations import register
 
 
 def register_kryo_class(
@@ -49,14 +50,18 @@ def register_kryo_class(
         If a type is none.
     """
     if fields is None:
-        set_user_class(KryoClass(class_name, abstract=True))
+        _describe(KryoClass(class_name, abstract=True))
     elif callable(fields):
-        set_user_class(KryoClass(class_name, read=fields, final=bool(final), write=write))
+        _describe(KryoClass(class_name, read=fields, final=bool(final), write=write))
     elif isinstance(fields, Mapping):
         types = tuple((name, _java_type(type_)) for name, type_ in fields.items())
-        set_user_class(KryoClass(class_name, types, final=bool(final)))
+        _describe(KryoClass(class_name, types, final=bool(final)))
     else:
-        set_user_class(KryoClass(class_name, constants=tuple(fields), final=final is None or final))
+        _describe(KryoClass(class_name, constants=tuple(fields), final=final is None or final))
+
+
+def _describe(described: KryoClass) -> None:
+    register(lambda registered: registered.with_kryo_class(described))
 
 
 def _java_type(type_: Any) -> JavaType:

@@ -24,7 +24,7 @@ from state_processor.serializers.core.templates import (
 )
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshot, register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 NFA: Final = "org.apache.flink.cep.nfa."
 SHARED_BUFFER: Final = f"{NFA}sharedbuffer."
@@ -290,7 +290,7 @@ for _serializer in (
     OldSharedBufferNodeSerializer,
 ):
     register_nested(_serializer)
-register_snapshot(NFA_STATE_SNAPSHOT, NFAStateSerializerSnapshot)
-register_snapshots(
+provide_snapshots((NFA_STATE_SNAPSHOT,), NFAStateSerializerSnapshot)
+provide_snapshots(
     (f"{NFA}NFA$MigratedNFASerializerSnapshot", f"{NFA}SharedBuffer$SharedBufferSerializerSnapshot"), MigrationSnapshot
 )

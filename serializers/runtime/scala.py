@@ -35,7 +35,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -476,8 +476,8 @@ for _home in (SCALA, TABLE_SCALA):
     register_simple(UnitSerializer(f"{_home}UnitSerializer$UnitSerializerSnapshot"))
     register_simple(NothingSerializer(f"{_home}NothingSerializerSnapshot"))
     for _snapshot in (CASE_CLASS_SNAPSHOT, TUPLE2_SNAPSHOT):
-        register_snapshot(_snapshot.replace(SCALA, _home), CaseClassSerializerSnapshot)
-    register_snapshot(TRAVERSABLE_SNAPSHOT.replace(SCALA, _home), TraversableSerializerSnapshot)
-    register_snapshot(ENUMERATION_SNAPSHOT.replace(SCALA, _home), EnumerationSerializerSnapshot)
+        provide_snapshots((_snapshot.replace(SCALA, _home),), CaseClassSerializerSnapshot)
+    provide_snapshots((TRAVERSABLE_SNAPSHOT.replace(SCALA, _home),), TraversableSerializerSnapshot)
+    provide_snapshots((ENUMERATION_SNAPSHOT.replace(SCALA, _home),), EnumerationSerializerSnapshot)
 for _serializer in (OptionSerializer, ScalaEitherSerializer, TrySerializer):
     register_nested(_serializer, _serializer.snapshot_class.replace(SCALA, TABLE_SCALA))

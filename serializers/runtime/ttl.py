@@ -23,7 +23,7 @@ from state_processor.serializers.flink_packages import STATE
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import is_timed
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 
 if TYPE_CHECKING:
@@ -198,4 +198,4 @@ TTL_SNAPSHOTS: Final = (TtlSerializer.snapshot_class, f"{STATE}v2.ttl.TtlStateFa
 
 
 register_nested(TtlSerializer, *TTL_SNAPSHOTS[1:])
-register_snapshot(TTL_AWARE_SNAPSHOT, TtlAwareSerializerSnapshot)
+provide_snapshots((TTL_AWARE_SNAPSHOT,), TtlAwareSerializerSnapshot)

@@ -11,7 +11,7 @@ from state_processor.serializers.core.collections import ListSerializer, NullFla
 from state_processor.serializers.core.templates import EpochMillisSerializer, FieldsSerializer, NestedDelegatingSerializer
 from state_processor.serializers.flink_packages import STREAMING
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 
 
 class Transaction(NamedTuple):
@@ -121,4 +121,4 @@ class TwoPhaseCommitStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
         )
 
 
-register_snapshots((TWO_PHASE_COMMIT_SNAPSHOT, OLD_TWO_PHASE_COMMIT_SNAPSHOT), TwoPhaseCommitStateSerializerSnapshot)
+provide_snapshots((TWO_PHASE_COMMIT_SNAPSHOT, OLD_TWO_PHASE_COMMIT_SNAPSHOT), TwoPhaseCommitStateSerializerSnapshot)

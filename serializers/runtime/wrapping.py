@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.templates import DelegatingSerializer
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 
 
 class WrappingSerializer(DelegatingSerializer):
@@ -53,4 +53,4 @@ class SingleThreadAccessCheckingSnapshot(CompositeTypeSerializerSnapshot):
 _CHECKING: Final = "org.apache.flink.api.common.typeutils.SingleThreadAccessCheckingTypeSerializer"
 
 
-register_snapshot(f"{_CHECKING}$SingleThreadAccessCheckingTypeSerializerSnapshot", SingleThreadAccessCheckingSnapshot)
+provide_snapshots((f"{_CHECKING}$SingleThreadAccessCheckingTypeSerializerSnapshot",), SingleThreadAccessCheckingSnapshot)

@@ -34,7 +34,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.object_input import JavaInstance, JavaObject, read_java_object
 from state_processor.serializers.kernel.opcodes import COUNTED, Op
-from state_processor.serializers.registry import register_snapshot
+from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.rowdata import worst_of_nested
 from state_processor.serializers.table.single_values import DATA_VIEW, TABLE
@@ -469,9 +469,9 @@ class RowDataKeySerializerSnapshot(TypeSerializerSnapshot):
         return self.inner.resolve_schema_compatibility(new.inner)
 
 
-register_snapshot(LINKED_LIST_SNAPSHOT, LinkedListSerializerSnapshot)
-register_snapshot(f"{TABLE}SortedMapSerializerSnapshot", SortedMapSerializerSnapshot)
-register_snapshot(f"{MULTISET}RowDataKeySerializerSnapshot", RowDataKeySerializerSnapshot)
+provide_snapshots((LINKED_LIST_SNAPSHOT,), LinkedListSerializerSnapshot)
+provide_snapshots((f"{TABLE}SortedMapSerializerSnapshot",), SortedMapSerializerSnapshot)
+provide_snapshots((f"{MULTISET}RowDataKeySerializerSnapshot",), RowDataKeySerializerSnapshot)
 for _serializer in (
     ListViewSerializer,
     MapViewSerializer,

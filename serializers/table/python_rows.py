@@ -23,7 +23,7 @@ from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import register_snapshot, register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.binary_values import (
     decode_text,
     encode_text,
@@ -296,17 +296,17 @@ register_simple(StringDataSerializer(f"{PYTHON}StringSerializer$StringSerializer
 register_simple(PythonBigDecimalSerializer())
 register_simple(PythonDateSerializer())
 register_simple(PythonTimeSerializer())
-register_snapshots((DECIMAL_SNAPSHOT, f"{PYTHON}DecimalSerializer$DecimalSerializerSnapshot"), PythonDecimalSerializerSnapshot)
-register_snapshot(TIMESTAMP_SNAPSHOT, PythonTimestampSerializerSnapshot)
-register_snapshots(
+provide_snapshots((DECIMAL_SNAPSHOT, f"{PYTHON}DecimalSerializer$DecimalSerializerSnapshot"), PythonDecimalSerializerSnapshot)
+provide_snapshots((TIMESTAMP_SNAPSHOT,), PythonTimestampSerializerSnapshot)
+provide_snapshots(
     (f"{PYTHON}RowDataSerializer$RowDataSerializerSnapshot", f"{PYTHON}BaseRowSerializer$BaseRowSerializerSnapshot"),
     PythonRowDataSerializerSnapshot,
 )
-register_snapshots(
+provide_snapshots(
     (f"{PYTHON}ArrayDataSerializer$ArrayDataSerializerSnapshot", f"{PYTHON}BaseArraySerializer$BaseArraySerializerSnapshot"),
     PythonArrayDataSerializerSnapshot,
 )
-register_snapshots(
+provide_snapshots(
     (f"{PYTHON}MapDataSerializer$BaseMapSerializerSnapshot", f"{PYTHON}BaseMapSerializer$BaseMapSerializerSnapshot"),
     PythonMapDataSerializerSnapshot,
 )

@@ -24,7 +24,7 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.murmur import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
-from state_processor.serializers.registry import register_snapshot, register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
@@ -366,16 +366,16 @@ def internal_serializer(type_: LogicalType) -> TypeSerializer:
     return _INTERNAL[type(held)](held)
 
 
-register_snapshots(
+provide_snapshots(
     (ROW_SNAPSHOT, f"{TABLE}BaseRowSerializer$BaseRowSerializerSnapshot"),
     RowDataSerializerSnapshot,
 )
-register_snapshots(
+provide_snapshots(
     (ARRAY_SNAPSHOT, f"{TABLE}BaseArraySerializer$BaseArraySerializerSnapshot"),
     ArrayDataSerializerSnapshot,
 )
-register_snapshots(
+provide_snapshots(
     (MAP_SNAPSHOT, f"{TABLE}BaseMapSerializer$BaseMapSerializerSnapshot"),
     MapDataSerializerSnapshot,
 )
-register_snapshot(f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot", ExternalSerializerSnapshot)
+provide_snapshots((f"{TABLE}ExternalSerializer$ExternalSerializerSnapshot",), ExternalSerializerSnapshot)

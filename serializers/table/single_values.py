@@ -26,7 +26,7 @@ from state_processor.serializers.java import hashing
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
 from state_processor.serializers.java.murmur import hash_bytes, hash_words
 from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, Op
-from state_processor.serializers.registry import register_snapshots
+from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.table.binary_format import null_bytes
 from state_processor.serializers.table.binary_values import (
     TimestampData,
@@ -459,15 +459,15 @@ class BitmapSerializer(SimpleSerializer, SizedBytesSerializer):
         return "BITMAP"
 
 
-register_snapshots(
+provide_snapshots(
     (BINARY_ROW_SNAPSHOT, f"{TABLE}BinaryRowSerializer$BinaryRowSerializerSnapshot"), BinaryRowDataSerializerSnapshot
 )
 register_simple(StringDataSerializer(), f"{TABLE}BinaryStringSerializer$BinaryStringSerializerSnapshot")
-register_snapshots((DECIMAL_SNAPSHOT, f"{TABLE}DecimalSerializer$DecimalSerializerSnapshot"), DecimalDataSerializerSnapshot)
-register_snapshots(
+provide_snapshots((DECIMAL_SNAPSHOT, f"{TABLE}DecimalSerializer$DecimalSerializerSnapshot"), DecimalDataSerializerSnapshot)
+provide_snapshots(
     (TIMESTAMP_SNAPSHOT, f"{TABLE}SqlTimestampSerializer$SqlTimestampSerializerSnapshot"), TimestampDataSerializerSnapshot
 )
-register_snapshots(
+provide_snapshots(
     (RAW_VALUE_SNAPSHOT, f"{TABLE}BinaryGenericSerializer$BinaryGenericSerializerSnapshot"), RawValueDataSerializerSnapshot
 )
 register_simple(VariantSerializer())

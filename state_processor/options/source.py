@@ -33,6 +33,8 @@ class SourceOptions:
         Size of what one task reads; ``None`` for the default.
     pushdown
         ``None`` to follow Spark's configuration.
+    registrations
+        JSON of what is registered in the driver.
     """
 
     path: str
@@ -44,6 +46,7 @@ class SourceOptions:
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
     split_bytes: int | None = None
     pushdown: bool | None = None
+    registrations: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT) -> SourceOptions:
@@ -76,6 +79,7 @@ class SourceOptions:
             SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values)),
             values.get("split_size"),
             values.get("pushdown"),
+            values.get("registrations"),
         )
 
 

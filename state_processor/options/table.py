@@ -204,6 +204,9 @@ _STATE_OPTIONS: Final = (
     Option("state", TEXT, "Name of the state. Without it all keyed states are read: one row per key, one column per state."),
     STATE_KIND,
 )
+_REGISTRATIONS: Final = Option(
+    "registrations", TEXT, "JSON of what is registered in the driver, for tasks; `SavepointReader` sets it."
+)
 _TASK_OPTIONS: Final = (
     Option("split_size", SIZE, "Approximate bytes of the snapshot that one task reads; 96m by default."),
     Option(
@@ -246,8 +249,8 @@ READING_METADATA: Final = f"reading {METADATA_FORMAT}"
 WRITING: Final = f"writing {SAVEPOINT_FORMAT}"
 
 TEXT_OPTIONS: Final = {
-    READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS),
-    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS),
+    READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS, _REGISTRATIONS),
+    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS, _REGISTRATIONS),
     WRITING: (*_SINK_OPTIONS, *SNAPSHOT_OPTIONS),
 }
 """The options of each data source."""

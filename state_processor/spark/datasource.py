@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
@@ -22,8 +22,9 @@ from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.options.keywords import documents
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import READING, READING_METADATA, WRITING
-from state_processor.portable_registrations import import_serializers
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.user_registrations import Registrations
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 
@@ -40,8 +41,22 @@ _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa
 """Keys of which equal values have equal bytes, so that finding bytes finds what Spark's ``=`` finds (0.0 and -0.0 do not)."""
 
 
+class _SnapshotDataSource(DataSource):
+    """A format that reads a snapshot."""
+
+    registered: ClassVar[Registrations] = Registrations()
+    """Code of users that tasks can't import; Spark pickles it with the class."""
+
+    def _parsed(self, source: str) -> tuple[SourceOptions, TaskSerializers]:
+        """Return the options, and the serializers of users, which this process knows from here on."""
+        options = SourceOptions.parse(self.options, source)
+        serializers = TaskSerializers.of_options(options.access.serializers, options.registrations, self.registered)
+        serializers.enter()
+        return options, serializers
+
+
 @documents(READING, WRITING)
-class FlinkSavepointDataSource(DataSource):
+class FlinkSavepointDataSource(_SnapshotDataSource):
     """State of an operator of a Flink savepoint or checkpoint as a DataFrame.
 
     Reading takes the operator by ``uid`` or ``uidHash``. A schema (``spark.read.schema(…)``) chooses columns and wider types, and
@@ -76,19 +91,19 @@ class FlinkSavepointDataSource(DataSource):
         """Return the columns of the state, as the snapshot describes them."""
         from state_processor.read.sources import find_reader
 
-        return spark_schema(find_reader(SourceOptions.parse(self.options)).schema)
+        return spark_schema(find_reader(self._parsed(SAVEPOINT_FORMAT)[0]).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that takes filters if Spark offers them, else one that does not, which Spark requires."""
-        options = SourceOptions.parse(self.options)
+        options, serializers = self._parsed(SAVEPOINT_FORMAT)
         if options.pushdown and not HAS_FILTERS:
             raise OptionError("option pushdown=true: Python data sources get filters since Spark 4.1; use the option keys")
         pushdown = HAS_FILTERS and _planning_with_filters() if options.pushdown is None else options.pushdown
-        return (KeyFilteringStateReader if pushdown else SavepointStateReader)(options, schema)
+        return (KeyFilteringStateReader if pushdown else SavepointStateReader)(options, schema, serializers)
 
 
 @documents(READING_METADATA)
-class FlinkSavepointMetadataDataSource(DataSource):
+class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
     """Operators, states or stored pieces of a Flink savepoint or checkpoint as a DataFrame.
 
     Examples
@@ -107,7 +122,8 @@ class FlinkSavepointMetadataDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the table."""
-        return SavepointTableReader(SourceOptions.parse(self.options, METADATA_FORMAT), schema)
+        options, serializers = self._parsed(METADATA_FORMAT)
+        return SavepointTableReader(options, schema, serializers)
 
 
 def _planning_with_filters() -> bool:
@@ -132,18 +148,20 @@ class StatePartition(InputPartition):
 class SavepointStateReader(DataSourceReader):
     """A reader of one state, or of all keyed states of an operator."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, serializers: TaskSerializers) -> None:
         self._options = options
         self._schema = schema
+        self._serializers = serializers
 
     @cached_property
     def _reader(self) -> StateReader:
         from state_processor.read.sources import find_reader
 
+        self._serializers.enter()
         return find_reader(self._options)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_options": self._options, "_schema": self._schema}
+        return {name: value for name, value in vars(self).items() if name != "_reader"}
 
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
@@ -157,7 +175,7 @@ class SavepointStateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition; Spark makes one without content if there are none."""
         if isinstance(partition, StatePartition):
-            import_serializers(self._options.access.serializers)
+            self._serializers.enter()
             for split in partition.splits:
                 yield from partition.reader.read(split)
 
@@ -197,9 +215,10 @@ class KeyFilteringStateReader(SavepointStateReader):
 class SavepointTableReader(DataSourceReader):
     """A reader of a table about the snapshot, in one task."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, serializers: TaskSerializers) -> None:
         self._options = options
         self._schema = schema
+        self._serializers = serializers
 
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return one partition."""
@@ -210,6 +229,7 @@ class SavepointTableReader(DataSourceReader):
         from state_processor.read.projection import Projection
         from state_processor.read.sources import TABLES
 
+        self._serializers.enter()
         table = TABLES[self._options.table](self._options.access.open(self._options.path))
         projection = Projection(table.schema, arrow_schema_of(self._schema))
         for batch in table.to_batches():

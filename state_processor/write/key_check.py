@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state.hash_inference import HashRule, Misfit, misfits
 from state_processor.backends.write.entry_encoder import KEY
-from state_processor.portable_registrations import import_serializers
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.write.task_data import Batches, part_numbers, task_result
 
@@ -38,18 +38,18 @@ class CheckKeys:
     max_parallelism
         Of the operator in the base.
     serializers
-        Modules to import, which register serializers of the user's own.
+        Serializers that users register.
     """
 
     snapshot: Snapshot
     parts: tuple[KeyedSplit, ...]
     rules: tuple[HashRule, ...]
     max_parallelism: int
-    serializers: tuple[str, ...] = ()
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The rules that keys of each part contradict, with such a key: ``dict[HashRule, Misfit]``."""
-        import_serializers(self.serializers)
+        self.serializers.enter()
         for number in part_numbers(batches):
             yield task_result(number, self._contradicted(self.parts[number]), 0)
 

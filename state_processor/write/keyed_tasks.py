@@ -29,7 +29,7 @@ from state_processor.backends.write.kryo_updates import Drafts, with_drafts
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
-from state_processor.portable_registrations import import_serializers
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.kryo.types import JavaType
@@ -65,7 +65,7 @@ class KeyedTarget:
     parallelism, max_parallelism
         Of the operator.
     serializers
-        Modules to import, which register serializers of the user's own.
+        Serializers that users register.
     hashing
         ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
     java_types
@@ -82,7 +82,7 @@ class KeyedTarget:
     flink_major: int
     parallelism: int
     max_parallelism: int
-    serializers: tuple[str, ...] = ()
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
     drafted: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class KeyedTarget:
 
     def open_header(self) -> mi.KeyedHeader:
         """The header with its serializers."""
-        import_serializers(self.serializers)
+        self.serializers.enter()
         return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
 
     @cached_property
@@ -213,7 +213,7 @@ class PassThroughEntries:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The blobs of the parts that are named."""
-        import_serializers(self.target.serializers)
+        self.target.serializers.enter()
         carrier = self.carrier()
         for number in part_numbers(batches):
             part = self.parts[number]

@@ -22,7 +22,7 @@ from state_processor.backends.write.state_migration import (
 )
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED, StateReport
-from state_processor.portable_registrations import portable_registrations
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
 from state_processor.write.engines import Engine
@@ -109,7 +109,7 @@ def plan_migrations(
     if parts:
         snapshot = next(plan.base.snapshot for plan in plans.values())
         named = {operator: portable(plan.types) for operator, plan in plans.items()}
-        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, (*serializers, *portable_registrations()))
+        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, TaskSerializers.of_driver(serializers))
         for number, found in engine.run_parts(len(parts), scan).items():
             plans[parts[number].operator].take(found)
     return {operator: plan.settled() for operator, plan in plans.items()}

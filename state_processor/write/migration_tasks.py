@@ -24,7 +24,7 @@ from state_processor.backends.write.state_migration import (
     migrate_keyed,
     migrate_operator_state,
 )
-from state_processor.portable_registrations import import_serializers
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.evolution.migrated_values import Found, Observations
 from state_processor.serializers.evolution.resolution import PortableType
@@ -100,11 +100,11 @@ class ScanValues:
     snapshot: Snapshot
     parts: tuple[ScanPart, ...]
     types: Mapping[str, PortableTypes]
-    serializers: tuple[str, ...] = ()
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """A message for each part."""
-        import_serializers(self.serializers)
+        self.serializers.enter()
         for number in part_numbers(batches):
             part = self.parts[number]
             types = restored(self.types.get(part.operator, {}))

@@ -26,7 +26,7 @@ from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.backends.write.operator_writer import encode_broadcast
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.state_migration import converted_broadcast
-from state_processor.portable_registrations import portable_registrations
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UnsupportedFormatError
@@ -127,7 +127,7 @@ class OperatorJob:
         self._staging = staging
         self._draft = draft
         self._flink_major = flink_major
-        self._serializers = (*serializers, *portable_registrations())
+        self._serializers = TaskSerializers.of_driver(serializers)
         self._parallelism = draft.final_parallelism
 
     def run(self, copies: Copies) -> WrittenOperator:

@@ -18,7 +18,7 @@ from state_processor.backends.state.descriptions import StateDescription, descri
 from state_processor.backends.state.row_field_names import DeclaredNames, with_names
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.portable_registrations import import_serializers
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel.encode.encoder import encode_column
@@ -43,13 +43,13 @@ class OperatorTarget:
     header: bytes
     flink_major: int
     parallelism: int
-    serializers: tuple[str, ...] = ()
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
         """The states by their ids."""
-        import_serializers(self.serializers)
+        self.serializers.enter()
         header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
         return (*header.lists, *header.broadcasts)
 
@@ -94,7 +94,7 @@ class PassThroughElements:
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The elements of the parts that are named."""
-        import_serializers(self.target.serializers)
+        self.target.serializers.enter()
         for number in part_numbers(batches):
             part = self.parts[number]
             for name, state_id in self.states:

@@ -20,8 +20,8 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.meta_info import VALUE
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
-from state_processor.serializers.core import pojo
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.user_registrations import Registrations, register
 from tests import hidden_subclasses as hidden
 
 pytestmark = pytest.mark.interop
@@ -83,11 +83,10 @@ def test_registered_subclasses(version: str, tmp_path: Path) -> None:
         assert _rows(Path(answer["savepoint"])) == _rows(tmp_path / "savepoint")
 
 
-def test_values_of_undescribed_subclasses_are_carried(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("own_registrations")
+def test_values_of_undescribed_subclasses_are_carried(spark: SparkSession, tmp_path: Path) -> None:
     """The names of plain shapes change; squares, which no snapshot describes, are the bytes that they were."""
-    monkeypatch.setattr(pojo, "_DESCRIBED", {})  # other tests describe them
+    register(lambda _: Registrations())  # other tests describe them
     base = hidden.savepoint(tmp_path / "base")
     rows = sp.SavepointReader.read(spark, base).read_keyed_state("shapes", "shapes", undescribed="bytes")
     name = f.when(f.col("value._bytes").isNull(), f.lit("changed"))

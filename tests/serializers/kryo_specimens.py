@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from harness import REPOSITORY
 
-from state_processor.serializers import register_kryo_class
-from state_processor.serializers.kryo.classes import _USER_CLASSES
+from state_processor.serializers import register_kryo_class, registrations
 
 PACKAGE = "io.stateprocessor.interop.SerializerSpecimens$"
 TEXT = "java.lang.String"
@@ -84,19 +83,15 @@ TIP = {**MONEY, "share": "java.lang.Double"}
 @contextmanager
 def described_classes() -> Iterator[None]:
     """The classes of the specimens are described inside, as are those that are described there."""
-    before = dict(_USER_CLASSES)
-    register_kryo_class(f"{PACKAGE}Level", ["LOW", "HIGH"], final=False)
-    register_kryo_class(f"{PACKAGE}Side", ["LEFT", "RIGHT"])
-    register_kryo_class(f"{PACKAGE}Spot", {"x": "int", "y": "java.lang.Integer"}, final=True)
-    register_kryo_class(f"{PACKAGE}Point", {"x": "int", "y": "java.lang.Integer", "name": TEXT}, final=True)
-    register_kryo_class(f"{PACKAGE}Money", MONEY)
-    register_kryo_class(f"{PACKAGE}Tip", TIP)
-    register_kryo_class(f"{PACKAGE}Everything", {name: type_ for name, (type_, _) in EVERYTHING.items()})
-    try:
+    with registrations():
+        register_kryo_class(f"{PACKAGE}Level", ["LOW", "HIGH"], final=False)
+        register_kryo_class(f"{PACKAGE}Side", ["LEFT", "RIGHT"])
+        register_kryo_class(f"{PACKAGE}Spot", {"x": "int", "y": "java.lang.Integer"}, final=True)
+        register_kryo_class(f"{PACKAGE}Point", {"x": "int", "y": "java.lang.Integer", "name": TEXT}, final=True)
+        register_kryo_class(f"{PACKAGE}Money", MONEY)
+        register_kryo_class(f"{PACKAGE}Tip", TIP)
+        register_kryo_class(f"{PACKAGE}Everything", {name: type_ for name, (type_, _) in EVERYTHING.items()})
         yield
-    finally:
-        _USER_CLASSES.clear()
-        _USER_CLASSES.update(before)
 
 
 def kryo_cases(version: str) -> dict[str, dict[str, Any]]:

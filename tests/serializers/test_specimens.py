@@ -10,9 +10,15 @@ from collections.abc import Iterator
 import pytest
 from harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specimens
 
-from state_processor.serializers import DecodeOptions, TypeSerializer, read_serializer_snapshot, register_kryo_class
+from state_processor.serializers import (
+    DecodeOptions,
+    TypeSerializer,
+    read_serializer_snapshot,
+    register_kryo_class,
+    registrations,
+)
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
+from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
 from state_processor.serializers.kryo.serializer import KryoSerializer, with_first_id
 
 BEYOND_BYTES = {
@@ -36,12 +42,10 @@ def _all() -> list[Specimen]:
 @pytest.fixture(autouse=True)
 def _animals() -> Iterator[None]:
     """The classes of Flink's Kryo tests: nothing in their bytes tells the fields."""
-    before = dict(_USER_CLASSES)
-    register_kryo_class(f"{ANIMALS}Animal", None)
-    register_kryo_class(f"{ANIMALS}Dog", {"name": "java.lang.String"})
-    yield
-    _USER_CLASSES.clear()
-    _USER_CLASSES.update(before)
+    with registrations():
+        register_kryo_class(f"{ANIMALS}Animal", None)
+        register_kryo_class(f"{ANIMALS}Dog", {"name": "java.lang.String"})
+        yield
 
 
 def _as_in_the_test(serializer: TypeSerializer) -> TypeSerializer:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from state_processor.serializers import registry
+from state_processor.serializers import registrations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,11 +25,10 @@ def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
     assert len(examples) == 8
-    registry.user_snapshots()  # Flink's own are loaded before the copy is made, which the examples may add to
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for example in examples:
-        exec(compile(example, "README.md", "exec"), namespace)
+    with registrations():
+        for example in examples:
+            exec(compile(example, "README.md", "exec"), namespace)
     out = capsys.readouterr().out
     assert "key string, map_key string, map_value bigint" in out
     assert "|BRONZE| 93130|" in out

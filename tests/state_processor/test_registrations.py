@@ -1,83 +1,240 @@
-"""What users register in the driver is known in tasks."""
+"""What users register: scopes, threads, and the way from the driver to tasks."""
 
 from __future__ import annotations
 
+import copy
+import json
 import pickle
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from state_processor.portable_registrations import import_serializers, portable_registrations
-from state_processor.serializers import register_kryo_class, registry
+import state_processor as sp
+from state_processor.portable_registrations import TaskSerializers, from_json, import_serializers, to_json
+from state_processor.serializers import (
+    read_serializer_snapshot,
+    register_kryo_class,
+    register_pojo_class,
+    register_primitive_fields,
+    register_snapshot,
+    registrations,
+)
 from state_processor.serializers.base import SimpleTypeSerializerSnapshot
-from state_processor.serializers.core import pojo
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
-from state_processor.serializers.kryo import classes
-from state_processor.serializers.registrations import Registrations
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.kryo.types import JavaType, KryoClass
+from state_processor.serializers.user_registrations import (
+    Registrations,
+    begin_task,
+    current_registrations,
+    receive,
+    register,
+    user_registrations,
+)
+from tests.state_processor.samples import ORDERS_PATH
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOTHING = Registrations()
 
 
 class MoneySnapshot(SimpleTypeSerializerSnapshot):
     serializer = NumberSerializer("LONG")
 
 
+def read_point(reader: Any) -> Any:
+    return reader.int_()
+
+
+KRYO_CLASSES = (
+    KryoClass(
+        "com.acme.Point",
+        (("x", JavaType("int")), ("tags", JavaType.parse("java.util.List<java.lang.String>[]"))),
+        final=True,
+    ),
+    KryoClass("com.acme.Tier", constants=("GOLD", "SILVER"), final=True),
+    KryoClass("com.acme.Shape", abstract=True),
+    KryoClass("com.acme.Coded", read=read_point),
+)
+
+
 @pytest.fixture
-def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.user_snapshots()  # Flink's own are loaded before the copies are made
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
-    monkeypatch.setattr(classes, "_USER_CLASSES", {})
-    monkeypatch.setattr(pojo, "_DESCRIBED", {})
-    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
+def nothing_registered(own_registrations: None) -> None:
+    register(lambda _: NOTHING)
 
 
 def register_classes() -> None:
-    register_kryo_class("com.acme.Point", {"x": "int"})
-    pojo.register_pojo_class("com.acme.Circle", {"radius": NumberSerializer("DOUBLE")}, "com.acme.Shape")
-    pojo.register_primitive_fields("com.acme.Circle", ["radius"])
+    register_kryo_class("com.acme.Point", {"x": "int", "tags": "java.util.List<java.lang.String>[]"}, final=True)
+    register_kryo_class("com.acme.Tier", ["GOLD", "SILVER"])
+    register_kryo_class("com.acme.Shape", None)
+    register_kryo_class("com.acme.Coded", read_point)
+    circle = {"radius": NumberSerializer("DOUBLE"), "tags": KryoSerializer("java.util.List<java.lang.String>")}
+    register_pojo_class("com.acme.Circle", circle, "com.acme.Shape")
+    register_primitive_fields("com.acme.Circle", ["radius"])
+    register_snapshot("com.acme.MoneySnapshot", MoneySnapshot)
+
+
+def names() -> set[str]:
+    found = current_registrations()
+    subclasses = (name for classes in found.pojo_subclasses.values() for name in classes)
+    return {*found.snapshots, *found.kryo_classes, *found.primitive_fields, *subclasses}
+
+
+def test_scopes_undo_what_is_registered_inside() -> None:
+    before = names()
+    with registrations():
+        register_primitive_fields("com.acme.Outer", [])
+        with registrations():
+            register_kryo_class("com.acme.Inner", None)
+            copy.copy(KryoSerializer("com.acme.Inner"))
+            assert names() - before == {"com.acme.Outer", "com.acme.Inner"}
+        assert names() - before == {"com.acme.Outer"}
+    assert names() == before
+
+
+def test_threads_do_not_see_scopes_of_others() -> None:
+    before = names()
+    with registrations(), ThreadPoolExecutor(1) as other:
+        register_kryo_class("com.acme.Here", None)
+        assert other.submit(names).result() == before
+
+
+def test_threads_register_at_once() -> None:
+    before = user_registrations()
+    with ThreadPoolExecutor(8) as threads:
+        for _ in threads.map(lambda n: register_kryo_class(f"com.acme.C{n}", None), range(200)):
+            pass
+    try:
+        assert {f"com.acme.C{n}" for n in range(200)} <= names()
+    finally:
+        register(lambda _: before)
 
 
 @pytest.mark.usefixtures("nothing_registered")
 def test_what_is_installed_does_not_travel() -> None:
-    assert not Registrations.current()
-    assert portable_registrations() == ()
+    with pytest.raises(sp.UnknownSerializerError):
+        read_serializer_snapshot(b"\0\1x\0\0\0\1")  # all installed ones are loaded
+    assert not user_registrations()
+    assert to_json(user_registrations())[0] == "{}"
 
 
 @pytest.mark.usefixtures("nothing_registered")
-def test_registrations_are_the_same_after_travelling(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registrations_are_the_same_after_travelling_as_data() -> None:
     register_classes()
-    registry.register_snapshot("com.acme.MoneySnapshot", MoneySnapshot)
-    (text,) = portable_registrations()
-    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._INSTALLED))
-    monkeypatch.setattr(classes, "_USER_CLASSES", {})
-    monkeypatch.setattr(pojo, "_DESCRIBED", {})
-    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
-    import_serializers([text])
-    found = Registrations.current()
-    assert found.snapshots == {"com.acme.MoneySnapshot": MoneySnapshot}
-    assert [(c.name, [name for name, _ in c.in_order]) for c in found.kryo_classes] == [("com.acme.Point", ["x"])]
+    text, code = to_json(user_registrations())
+    assert not code
+    register(lambda _: NOTHING)
+    assert from_json(text, NOTHING).content[:2] == (
+        {"com.acme.MoneySnapshot": MoneySnapshot},
+        {described.name: described for described in KRYO_CLASSES},
+    )
+    found = from_json(text, NOTHING)
     assert found.primitive_fields == {"com.acme.Circle": frozenset({"radius"})}
-    assert found.pojo_classes == {"com.acme.Shape": {"com.acme.Circle": {"radius": NumberSerializer("DOUBLE")}}}
+    fields = found.pojo_subclasses["com.acme.Shape"]["com.acme.Circle"]
+    assert {name: str(type_) for name, type_ in fields.items()} == {
+        "radius": "DOUBLE",
+        "tags": "KRYO<java.util.List<java.lang.String>>",
+    }
+
+
+@pytest.mark.usefixtures("nothing_registered")
+def test_code_that_no_other_process_can_import_is_no_data() -> None:
+    class LocalSnapshot(MoneySnapshot):
+        pass
+
+    register_snapshot("com.acme.LocalSnapshot", LocalSnapshot)
+    register_kryo_class("com.acme.Local", lambda reader: reader.int_())
+    register_kryo_class("com.acme.Known", ["A"])
+    text, code = to_json(user_registrations())
+    assert [*code.snapshots, *code.kryo_classes] == ["com.acme.LocalSnapshot", "com.acme.Local"]
+    assert [form["name"] for form in json.loads(text)["kryo_classes"]] == ["com.acme.Known"]
+    assert from_json(text, code).content == user_registrations().content
+
+
+class Exploding:
+    """What a pickle does to who loads it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("option", ["serializers", "registrations"])
+def test_options_are_not_unpickled(option: str, tmp_path: Path, spark: SparkSession) -> None:
+    harmful = "registered:" + b64encode(pickle.dumps(Exploding(tmp_path / "harm"))).decode()
+    source = spark.read.format("flink-savepoint").option("uid", "shapes").option(option, harmful)
+    sp.SavepointReader.read(spark, ORDERS_PATH)  # makes the format known
+    with pytest.raises(Exception, match=f"(?s)OptionError.*{option}.*expected"):
+        source.load(ORDERS_PATH)
+    with pytest.raises(sp.OptionError, match="expected names of modules"):
+        import_serializers([harmful])
+    with pytest.raises(sp.OptionError, match="expected JSON of registrations"):
+        from_json(harmful, NOTHING)
+    assert not (tmp_path / "harm").exists()
+
+
+def test_modules_about_options_do_not_load_pickles() -> None:
+    package = Path(sp.__file__).parent
+    modules = [package / name for name in ("portable_registrations.py", "reader.py", "spark/datasource.py", "spark/sink.py")]
+    modules += [*package.glob("read/*.py"), *package.glob("options*.py"), *package.glob("options/*.py")]
+    assert len(modules) > 6
+    assert [m.name for m in modules if re.search(r"pickle\.loads?\b|import (cloud)?pickle", m.read_text("utf-8"))] == []
+
+
+def test_names_that_can_not_be_imported_are_refused() -> None:
+    with pytest.raises(sp.OptionError, match=r"no\.such:Thing can't be imported .*addPyFile"):
+        from_json('{"snapshots": {"com.acme.X": "no.such:Thing"}}', NOTHING)
 
 
 @pytest.mark.usefixtures("nothing_registered")
 def test_tasks_know_what_the_driver_registered_and_nothing_else(spark: SparkSession) -> None:
-    def known(members: tuple[str, ...]) -> set[str]:
-        def names(batches):  # type: ignore[no-untyped-def]
-            import pyarrow as pa
-
-            from state_processor.portable_registrations import import_serializers
-            from state_processor.serializers.registrations import Registrations
-
-            import_serializers(members)
-            current = Registrations.current()
-            found = [c.name for c in current.kryo_classes] + [c for classes in current.pojo_classes.values() for c in classes]
+    def known(serializers: TaskSerializers) -> set[str]:
+        def found(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            serializers.enter()
             for _ in batches:
-                yield pa.RecordBatch.from_pydict({"name": pa.array(found, pa.string())})
+                yield pa.RecordBatch.from_pydict({"name": pa.array(sorted(names()), pa.string())})
 
-        return {row.name for row in spark.range(8, numPartitions=4).mapInArrow(names, "name string").collect()}
+        return {row.name for row in spark.range(8, numPartitions=4).mapInArrow(found, "name string").collect()}
 
     register_classes()
-    assert known(portable_registrations()) == {"com.acme.Point", "com.acme.Circle"}
-    assert known(()) == set()  # in workers that the first tasks have used
+    expected = names()
+    assert known(TaskSerializers.of_driver(())) == expected
+    assert known(TaskSerializers()) == set()  # in workers that the first tasks have used
+
+
+def test_tasks_drop_what_came_before() -> None:
+    with registrations():
+        register(lambda _: NOTHING)
+        before = names()
+        begin_task(NOTHING.with_primitive_fields("com.acme.First", frozenset()))
+        receive({"com.acme.Pickled": KRYO_CLASSES[0]})
+        assert names() - before >= {"com.acme.First", "com.acme.Pickled"}
+        begin_task(NOTHING.with_primitive_fields("com.acme.Second", frozenset()))
+        assert not {"com.acme.First", "com.acme.Pickled"} & names()
+
+
+@pytest.mark.usefixtures("nothing_registered")
+def test_code_of_a_notebook_is_known_in_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    def write(writer: Any, value: int) -> None:
+        writer.int_(value + 1)
+
+    register_kryo_class("com.acme.Counted", lambda reader: reader.int_() - 1, write=write)
+    counted = sp.ValueState(sp.Types.KRYO("com.acme.Counted"))
+    rows = spark.sql("SELECT 'k' AS key, '41' AS count")
+    sp.SavepointWriter.new(spark).with_keyed_state("op", rows, states={"count": counted}).write(tmp_path / "savepoint")
+    reader = sp.SavepointReader.read(spark, tmp_path / "savepoint")
+    for _ in range(2):  # the second read finds the format
+        assert [tuple(row) for row in reader.read_keyed_state("op", "count").collect()] == [("k", "41")]
+    assert [row.state_name for row in reader.states().collect()] == ["count"]
 
 
 def test_serializers_can_be_pickled() -> None:

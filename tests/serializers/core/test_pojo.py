@@ -12,10 +12,10 @@ from state_processor.serializers import (
     read_serializer_snapshot,
     register_pojo_class,
     register_primitive_fields,
+    registrations,
 )
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
-from state_processor.serializers.core import pojo
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.core.collections import ListSerializer
 from state_processor.serializers.core.pojo import POJO_SNAPSHOT, PojoField, PojoSerializer, PojoSerializerSnapshot, PojoValue
@@ -83,13 +83,13 @@ def test_a_mapping_is_taken_as_of_the_class_itself() -> None:
     assert ADDRESS.serialize({"zip": 7, "city": "ab"}) == ADDRESS.serialize(address(7, "ab"))
 
 
-def test_a_null_in_a_primitive_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
-    assert ADDRESS.deserialize(ADDRESS.serialize(address(None, "Oslo"))) == address(None, "Oslo")
-    register_primitive_fields("a.Address", ["zip"])
-    assert ADDRESS.deserialize(ADDRESS.serialize(address(1, None))) == address(1, None)
-    with pytest.raises(ValueError, match=r"field zip of a\.Address is primitive"):
-        ADDRESS.serialize(address(None, "Oslo"))
+def test_a_null_in_a_primitive_field() -> None:
+    with registrations():
+        assert ADDRESS.deserialize(ADDRESS.serialize(address(None, "Oslo"))) == address(None, "Oslo")
+        register_primitive_fields("a.Address", ["zip"])
+        assert ADDRESS.deserialize(ADDRESS.serialize(address(1, None))) == address(1, None)
+        with pytest.raises(ValueError, match=r"field zip of a\.Address is primitive"):
+            ADDRESS.serialize(address(None, "Oslo"))
 
 
 def test_fields_keep_the_order_of_the_snapshot() -> None:
@@ -313,6 +313,8 @@ def test_subclasses_with_fields_of_the_class_are_refused(subclasses: dict[str, d
 
 
 def test_a_described_class_with_a_field_of_its_parent_is_refused() -> None:
-    register_pojo_class("a.Tall", {"id": LONG, "name": LONG}, parent="a.Named")
-    with pytest.raises(OptionError, match=r"a\.Tall is described with the field 'name', which it inherits from a\.Named"):
-        Types.POJO("a.Named", {"name": STRING}).snapshot().restore_serializer()
+    snapshot = Types.POJO("a.Named", {"name": STRING}).snapshot()
+    with registrations():
+        register_pojo_class("a.Tall", {"id": LONG, "name": LONG}, parent="a.Named")
+        with pytest.raises(OptionError, match=r"a\.Tall is described with the field 'name', which it inherits from a\.Named"):
+            snapshot.restore_serializer()

@@ -24,7 +24,6 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.core.user_code import GenericTypeSerializerSnapshot, UserCodeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
-from state_processor.serializers.registry import _REGISTERED
 
 PLAIN, WITH_KIND = DecodeOptions(), DecodeOptions(row_kind=True)
 BYTE, INT, LONG, STRING = NumberSerializer("BYTE"), NumberSerializer("INT"), NumberSerializer("LONG"), StringSerializer()
@@ -51,8 +50,8 @@ class MoneySnapshot(GenericTypeSerializerSnapshot):
         return TupleSerializer([LONG, STRING]) if self.type_class == "com.acme.Money" else super().restore_serializer()
 
 
-def test_users_put_their_reader_in_the_place_of_flinks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_REGISTERED, VALUE_SNAPSHOT, _REGISTERED[VALUE_SNAPSHOT])
+@pytest.mark.usefixtures("own_registrations")
+def test_users_put_their_reader_in_the_place_of_flinks() -> None:
     register_snapshot(VALUE_SNAPSHOT, MoneySnapshot)
     data = UserCodeSerializer("com.acme.Money", VALUE_SNAPSHOT).snapshot().to_bytes()
     snapshot = read_serializer_snapshot(data)

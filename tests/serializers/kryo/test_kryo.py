@@ -24,7 +24,7 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
-from state_processor.serializers.kryo.classes import _USER_CLASSES, BARE_FIRST_USER_ID
+from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
 from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.serializer import (
     KryoSerializer,
@@ -34,6 +34,7 @@ from state_processor.serializers.kryo.serializer import (
 )
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import KryoObject
+from state_processor.serializers.user_registrations import Registrations, current_registrations, register
 
 
 @pytest.fixture(autouse=True)
@@ -339,11 +340,11 @@ def test_unknown_class_is_raw_bytes_only_where_they_have_an_end() -> None:
 
 def test_descriptions_travel_with_the_serializer() -> None:
     pickled = pickle.dumps(KryoSerializer(f"{PACKAGE}Money", flink=1))
-    _USER_CLASSES.clear()
+    register(lambda _: Registrations())
     register_kryo_class(f"{PACKAGE}Tip", {"own": "int"})
     serializer = pickle.loads(pickled)
     assert serializer.deserialize(bytes.fromhex("57010a014555d2")).value.fields == {"amount": 5, "currency": "EUR"}
-    assert dict(_USER_CLASSES[f"{PACKAGE}Tip"].fields) == {"own": JavaType("int")}
+    assert dict(current_registrations().kryo_classes[f"{PACKAGE}Tip"].fields) == {"own": JavaType("int")}
 
 
 def test_class_numbers_of_scala_are_refused() -> None:
@@ -394,7 +395,7 @@ def test_java_types() -> None:
     with pytest.raises(OptionError, match="stands for no Java type"):
         register_kryo_class("X", {"a": KryoSerializer("x").raw()})
     register_kryo_class("X", {"a": MapSerializer(NumberSerializer("LONG"), StringSerializer()), "b": NumberSerializer("LONG")})
-    assert dict(_USER_CLASSES["X"].fields) == {
+    assert dict(current_registrations().kryo_classes["X"].fields) == {
         "a": JavaType("java.util.Map", (JavaType("java.lang.Long"), JavaType(TEXT))),
         "b": JavaType("long"),
     }

@@ -10,16 +10,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import state_processor as sp
-from state_processor.serializers.core import pojo
+from state_processor.serializers.user_registrations import Registrations, register
 from tests import hidden_subclasses as hidden
 
 COLUMNS = {"shapes": "value", "timed": "value", "by-name": "map_value"}
 
 
 @pytest.fixture(autouse=True)
-def undescribed(monkeypatch: pytest.MonkeyPatch) -> None:
+def undescribed(own_registrations: None) -> None:
     """Other tests describe the same classes."""
-    monkeypatch.setattr(pojo, "_DESCRIBED", {})
+    register(lambda _: Registrations())
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 import state_processor as sp
 from state_processor.serializers import register_kryo_class
 from state_processor.serializers.errors import InvalidRowError
-from state_processor.serializers.kryo import classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,8 +22,7 @@ BASKET = T.KRYO("com.acme.Basket")
 
 
 @pytest.fixture(autouse=True)
-def _classes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(classes, "_USER_CLASSES", dict(classes._USER_CLASSES))
+def _classes(own_registrations: None) -> None:
     register_kryo_class("com.acme.Basket", {"owner": "java.lang.String", "cents": "long", "day": "java.time.LocalDate"})
 
 

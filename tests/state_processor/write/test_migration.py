@@ -27,7 +27,6 @@ from state_processor.serializers import register_kryo_class
 from state_processor.serializers.core.pojo import PojoValue
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.kryo import classes
 from state_processor.serializers.kryo.serializer import KryoValue
 from state_processor.serializers.runtime.cep import (
     DeweyNumberSerializer,
@@ -38,6 +37,7 @@ from state_processor.serializers.runtime.cep import (
 )
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.scala import OptionSerializer
+from state_processor.serializers.user_registrations import Registrations, register
 from state_processor.write.engines import LocalEngine
 
 if TYPE_CHECKING:
@@ -60,18 +60,16 @@ TYPES = {
 
 
 @pytest.fixture
-def described(monkeypatch: pytest.MonkeyPatch) -> None:
+def described(own_registrations: None) -> None:
     """The classes of the fixture that Kryo wrote are known."""
-    monkeypatch.setattr(classes, "_USER_CLASSES", dict(classes._USER_CLASSES))
     register_kryo_class(LINE, {"product": "java.lang.String", "pieces": "int", "remarks": "java.util.List<java.lang.String>"})
     register_kryo_class(TIER, ["BRONZE", "SILVER", "GOLD"])
 
 
 @pytest.fixture
-def undescribed(monkeypatch: pytest.MonkeyPatch) -> None:
+def undescribed(own_registrations: None) -> None:
     """Nothing is known of them, whatever other tests have described."""
-    known = {name: found for name, found in classes._USER_CLASSES.items() if name not in (LINE, TIER)}
-    monkeypatch.setattr(classes, "_USER_CLASSES", known)
+    register(lambda _: Registrations())
 
 
 def local(source: str | Path = SOURCE) -> sp.SavepointWriter:

@@ -17,7 +17,6 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers import register_primitive_fields
-from state_processor.serializers.core import pojo
 from state_processor.write import operator_job
 
 if TYPE_CHECKING:
@@ -324,11 +323,9 @@ def test_a_state_in_a_new_schema(spark: SparkSession, tmp_path: Path) -> None:
         sp.SavepointWriter.from_existing(spark, tmp_path / "old").evolve_state("users", "account", changed)
 
 
-def test_fields_that_are_known_to_be_primitive_or_boxed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("own_registrations")
+def test_fields_that_are_known_to_be_primitive_or_boxed(spark: SparkSession, tmp_path: Path) -> None:
     """A null in a primitive field is refused, in patches too; a new boxed number is null, a new primitive one 0."""
-    monkeypatch.setattr(pojo, "_PRIMITIVE_FIELDS", {})
     register_primitive_fields("com.acme.Score", ["level", "rank"])
     score = {"level": T.INT(), "bonus": T.INT()}
     rows = [(i, (i, None if i % 2 else -i)) for i in range(9)]
