@@ -8,7 +8,7 @@ from typing import Final
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.java_type_inference import inferred_java_types
 from state_processor.backends.read.state_listing import find_operator, operator_states
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.declared_types import DeclaredTypes, java_types_by_path
 from state_processor.identifier import OperatorIdentifier
 from state_processor.serializers.kryo.types import JavaType
@@ -60,7 +60,7 @@ def inferred_kryo_types(snapshot: Snapshot, identifier: OperatorIdentifier, name
 
 
 def _is_beside_others(state: StateDescription) -> bool:
-    return state.is_keyed and not state.is_timer and state.in_void_namespace
+    return isinstance(state, KeyedDescription) and not state.is_timer and state.in_void_namespace
 
 
 def _of_operator(state: str, path: str) -> str:

@@ -16,7 +16,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
-from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
+from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, MapDescription, StateDescription
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
@@ -307,7 +307,7 @@ def _arrow_type(data_type: DataType) -> pa.DataType:
 def _verdicts(state: StateDescription, new_type: TypeSerializer) -> Iterator[SchemaCompatibility]:
     """Yield the verdicts for the parts of a state: a map's key and value, a list's element, any other state's value."""
     wanted = new_type
-    if state.kind == "MAP" and state.map_key is not None:
+    if isinstance(state, MapDescription) and state.map_key is not None:
         if not isinstance(new_type, MapSerializer):
             yield SchemaCompatibility.incompatible(f"the state is a MAP, the new type is {new_type}")
             return
@@ -316,7 +316,6 @@ def _verdicts(state: StateDescription, new_type: TypeSerializer) -> Iterator[Sch
     elif state.kind == "LIST" and isinstance(new_type, ListSerializer):
         wanted = new_type.element
     written = state.value
-    assert written is not None
     if isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
         yield written.snapshot().resolve_schema_compatibility(wanted)
     elif isinstance(written, TtlSerializer):  # a type without time-to-live leaves that of the state

@@ -7,12 +7,19 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 from state_processor.backends.state import descriptions as kinds
-from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX, StateDescription
+from state_processor.backends.state.descriptions import (
+    EVENT_PREFIX,
+    PROCESSING_PREFIX,
+    KeyedDescription,
+    ListDescription,
+    MapDescription,
+    StateDescription,
+    TimerDescription,
+)
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 
 EVENT_TIME: Final = "event_time"
@@ -49,9 +56,9 @@ class _ValueLike:
 
     kind: ClassVar[str]
 
-    def describe(self, name: str, key: TypeSerializer) -> StateDescription:
+    def describe(self, name: str, key: TypeSerializer) -> KeyedDescription:
         """The state of an operator with such keys."""
-        return StateDescription(name, self.kind, key, _namespace(self.namespace), value=_with_ttl(self.type, self.ttl))
+        return KeyedDescription.of(name, self.kind, key, _namespace(self.namespace), value=_with_ttl(self.type, self.ttl))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +108,9 @@ class MapState:
 
     kind: ClassVar[str] = kinds.MAP
 
-    def describe(self, name: str, key: TypeSerializer) -> StateDescription:
+    def describe(self, name: str, key: TypeSerializer) -> KeyedDescription:
         """The state of an operator with such keys."""
-        value = _with_ttl(self.value, self.ttl)
-        return StateDescription(name, self.kind, key, _namespace(self.namespace), self.key, value)
+        return MapDescription(name, self.kind, _with_ttl(self.value, self.ttl), key, _namespace(self.namespace), self.key)
 
 
 StateSpec = ValueState | ReducingState | AggregatingState | ListState | MapState
@@ -125,7 +131,7 @@ def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
     return given
 
 
-def with_type(state: StateDescription, new: TypeSerializer) -> StateDescription:
+def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
     """A state with values of another type: for lists and maps the type of the whole or, for lists, of an element.
 
     Time-to-live stays as it is.
@@ -135,30 +141,23 @@ def with_type(state: StateDescription, new: TypeSerializer) -> StateDescription:
     OptionError
         If the type does not go with the kind of state.
     """
-    map_key = state.map_key
-    if state.kind == kinds.MAP:
+    changed = {}
+    if isinstance(state, MapDescription):
         if not isinstance(new, MapSerializer):
             raise OptionError(f"state {state.name!r} is a MAP: its new type is a Types.MAP, not {new}")
-        map_key, new = new.key, new.value.inner
-    elif state.kind == kinds.LIST and isinstance(new, ListSerializer):
+        changed["map_key"], new = new.key, new.value.inner
+    elif isinstance(state, ListDescription) and isinstance(new, ListSerializer):
         new = new.element
-    value = TtlSerializer.of(new) if state.has_ttl and not isinstance(new, TtlSerializer) else new
-    return StateDescription(state.name, state.kind, state.key, state.namespace, map_key, value, state.backend)
+    changed["value"] = TtlSerializer.of(new) if state.has_ttl and not isinstance(new, TtlSerializer) else new
+    return state.with_serializers(**changed)
 
 
 def whole_type(state: StateDescription) -> TypeSerializer:
     """The type of a state's column where a row holds all that a key has, without time-to-live."""
-    assert state.value is not None
-    value = state.value.value if isinstance(state.value, TtlSerializer) else state.value
-    if state.kind == kinds.LIST:
-        return ListSerializer(value)
-    if state.kind == kinds.MAP:
-        assert state.map_key is not None
-        return MapSerializer(state.map_key, value)
-    return value
+    return (state.with_serializers(value=state.value.value) if isinstance(state.value, TtlSerializer) else state).whole
 
 
-def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> StateDescription:
+def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> KeyedDescription:
     """The queue of a timer service.
 
     Raises
@@ -169,8 +168,7 @@ def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeS
     if domain not in TIMER_NAMES:
         raise OptionError(f"timers of domain {domain!r}: {' or '.join(TIMER_NAMES)} is wanted")
     prefix, kind = TIMER_NAMES[domain]
-    space = _namespace(namespace)
-    return StateDescription(prefix + service, kind, key, space, value=TimerSerializer(key, space))
+    return TimerDescription.of(prefix + service, kind, key, _namespace(namespace))
 
 
 def _namespace(given: TypeSerializer | None) -> TypeSerializer:

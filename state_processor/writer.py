@@ -21,7 +21,14 @@ from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE, WINDOW
 from state_processor.backends.state.column_types import declared
-from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, StateDescription
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    OPERATOR_LIST,
+    UNION_LIST,
+    BroadcastDescription,
+    KeyedDescription,
+    OperatorListDescription,
+)
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.row_field_names import DeclaredNames, declared_names, named_by, names_in, with_names
@@ -484,7 +491,7 @@ class SavepointWriter:
             value = value_type or inferred_type(schema.field(VALUE).type, "column 'value'")
             for serializer, column in ((key, KEY), (value, VALUE)):
                 bind(serializer, schema.field(column).type, column)
-            draft.add_operator_state(StateDescription(name, BROADCAST, key, value=value), df.select(KEY, VALUE))
+            draft.add_operator_state(BroadcastDescription(name, BROADCAST, value, key), df.select(KEY, VALUE))
             self._set_parallelism(draft, parallelism)
         return self
 
@@ -521,7 +528,7 @@ class SavepointWriter:
                 written = written_source(rows, base, connector)
             elements = self._spark.createDataFrame([(element,) for element in written.elements], "value binary").coalesce(1)
             draft.coordinator = written.coordinator
-            draft.add_operator_state(StateDescription(READER_STATE, OPERATOR_LIST, value=BytesSerializer()), elements)
+            draft.add_operator_state(OperatorListDescription(READER_STATE, OPERATOR_LIST, BytesSerializer()), elements)
         return self
 
     def _with_list(
@@ -536,7 +543,7 @@ class SavepointWriter:
             value = type_ or inferred_type(schema.field(column).type, f"column {column!r}")
             bind(value, schema.field(column).type, column)
             frame = df.select(f.col(quoted(column)).alias(VALUE))
-            draft.add_operator_state(StateDescription(name, kind, value=value), frame)
+            draft.add_operator_state(OperatorListDescription(name, kind, value), frame)
             self._set_parallelism(draft, parallelism)
         return self
 
@@ -916,7 +923,7 @@ class SavepointWriter:
             if same and other.identifier.uid_hash != draft.identifier.uid_hash:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
 
-    def _check_types(self, draft: OperatorDraft, state: StateDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
+    def _check_types(self, draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
         check_types(state, schema, columns, draft.final_max_parallelism, self._flink_major)
 
     def _existing(self, uid: Uid) -> OperatorDraft:

@@ -42,7 +42,6 @@ def values(path: Path | str, state: str) -> dict[bytes, Any]:
         source = handle.open(snapshot)
         described = source.describe(state)
         assert described is not None
-        assert described.value is not None
         for batch in serialized_entries(source, with_serialized_values(described), handle.key_groups):
             for row in batch.to_pylist():
                 for place, value in _apart(row):

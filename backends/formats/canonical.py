@@ -15,7 +15,7 @@ from state_processor.backends.formats.source import Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import RecentReads, StateStream
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 
@@ -50,7 +50,7 @@ class CanonicalSource(KeyGroupFile):
         """Yield the framed entries of a state."""
         yield from self._entries(self.header.state_id(name), key_groups)
 
-    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
         yield FramedRun(state, self.where(state.name), _with_keys(self.blocks(state.name, key_groups), keys))
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:

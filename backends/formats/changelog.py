@@ -23,7 +23,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import evolved
-from state_processor.backends.state.descriptions import MAP, StateDescription
+from state_processor.backends.state.descriptions import MAP, KeyedDescription
 
 
 class ChangelogSource(KeyedStateSource):
@@ -75,7 +75,7 @@ class ChangelogSource(KeyedStateSource):
         """Name of the backend."""
         return "changelog"
 
-    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
         groups = self._handle.key_groups.intersect(key_groups)
         changed = sorted(k for k in self._log.of(state.name) if k in groups)
         for unchanged in _between(groups, changed):
@@ -92,7 +92,7 @@ class ChangelogSource(KeyedStateSource):
             names = layout.schema(request.options).names
             yield from (_as_framed(batch, state, names) for batch in super().scan(request))
 
-    def _replayed(self, state: StateDescription, key_group: int, keys: Sequence[bytes] | None) -> Block:
+    def _replayed(self, state: KeyedDescription, key_group: int, keys: Sequence[bytes] | None) -> Block:
         """Return the entries of a key group after all changes, framed."""
         pieces = Pieces(state)
         entries: dict[Scope, Value] = {}
@@ -120,7 +120,7 @@ def _between(groups: h.KeyGroupRange, changed: Sequence[int]) -> Iterator[h.KeyG
         start = key_group + 1
 
 
-def _as_framed(batch: pa.RecordBatch, state: StateDescription, names: Sequence[str]) -> pa.RecordBatch:
+def _as_framed(batch: pa.RecordBatch, state: KeyedDescription, names: Sequence[str]) -> pa.RecordBatch:
     """Rows of the heap, which has whole maps, as those of framed formats."""
     if state.kind == MAP and layouts.VALUE in batch.schema.names:
         batch = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun, Section, UnframedRun
 from state_processor.backends.formats.row_layout import suffix_size
-from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription, MapDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput
@@ -34,14 +34,12 @@ class Merged:
 class Pieces:
     """How a state's entries are taken apart into serialized pieces, and put together."""
 
-    def __init__(self, state: StateDescription) -> None:
-        assert state.key is not None
-        assert state.value is not None
+    def __init__(self, state: KeyedDescription) -> None:
         self.state = state
         self._key = state.key
         self._namespace = state.namespace
         self._value = state.value
-        self._suffixed = self._namespace is not None and self._key.length < 0 and self._namespace.length < 0
+        self._suffixed = self._key.length < 0 and self._namespace.length < 0
 
     def key(self, source: DataInput) -> bytes:
         """A serialized key."""
@@ -49,7 +47,6 @@ class Pieces:
 
     def namespace(self, source: DataInput) -> bytes:
         """A serialized namespace."""
-        assert self._namespace is not None
         return _piece(source, self._namespace)
 
     def value(self, source: DataInput) -> bytes:
@@ -58,9 +55,8 @@ class Pieces:
 
     def map_key(self, source: DataInput) -> bytes:
         """A serialized key of a map."""
-        if self.state.map_key is None:
-            raise UnsupportedFormatError(f"state {self.state.name!r}: the type of the map's keys is not stored")
-        return _piece(source, self.state.map_key)
+        assert isinstance(self.state, MapDescription)
+        return _piece(source, self.state.stored_map_key)
 
     def whole(self, source: DataInput) -> Value:
         """A value as the heap and the log have it: lists and maps with a count."""
@@ -276,7 +272,7 @@ _APPLIERS: Final[dict[tuple[str, int], Applier]] = {
 }
 
 
-def _shape(state: StateDescription) -> str:
+def _shape(state: KeyedDescription) -> str:
     if state.is_timer:
         return _TIMERS
     return state.kind if state.kind in (LIST, MAP) else _VALUES

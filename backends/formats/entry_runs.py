@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import LayoutOf, framed_layout
 from state_processor.backends.formats.row_layout import RowLayout
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
@@ -51,15 +51,15 @@ class FramedRun:
         The entries; they can be iterated over once.
     """
 
-    state: StateDescription
+    state: KeyedDescription
     where: str
     blocks: Iterator[Block]
 
-    def layout(self, state: StateDescription, columns: frozenset[str]) -> RowLayout:
+    def layout(self, state: KeyedDescription, columns: frozenset[str]) -> RowLayout:
         """Build the layout of an entry."""
         return framed_layout(state, columns)
 
-    def decode(self, state: StateDescription, columns: frozenset[str], options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+    def decode(self, state: KeyedDescription, columns: frozenset[str], options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
         return decode_framed(self.layout(state, columns), options, self.where, self.blocks)
 
@@ -82,12 +82,12 @@ class UnframedRun:
         The entries; they can be iterated over once.
     """
 
-    state: StateDescription
+    state: KeyedDescription
     where: str
     layout: LayoutOf
     sections: Iterator[Section]
 
-    def decode(self, state: StateDescription, columns: frozenset[str], options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+    def decode(self, state: KeyedDescription, columns: frozenset[str], options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``.
 
         Raises

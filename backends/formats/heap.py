@@ -14,7 +14,7 @@ from state_processor.backends.formats.source import Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import StateDescription, describe_keyed
+from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.core.opaque import reason_end_unknown
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
@@ -38,7 +38,7 @@ class HeapSource(KeyGroupFile):
         """Name of the backend."""
         return "heap"
 
-    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
         yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups))
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
@@ -91,12 +91,12 @@ class HeapSource(KeyGroupFile):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position
 
-    def _described(self, state_id: int) -> StateDescription:
+    def _described(self, state_id: int) -> KeyedDescription:
         """Describe a state that has to be stepped over."""
         meta = self.header.states[state_id]
         try:
             state = describe_keyed(self.header, meta)
-            reason = reason_end_unknown(state.value) if state.value is not None else ""
+            reason = reason_end_unknown(state.value)
         except UnknownSerializerError as problem:
             reason = str(problem)
         if reason:

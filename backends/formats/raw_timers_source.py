@@ -20,11 +20,10 @@ from state_processor.backends.formats.source import KeyedStateSource, Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
-from state_processor.serializers.runtime.timers import TimerSerializer
 
 
 class RawTimersSource(KeyedStateSource):
@@ -61,7 +60,7 @@ class RawTimersSource(KeyedStateSource):
         """Name in tables about a snapshot."""
         return "raw"
 
-    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
         yield UnframedRun(state, self._where(state.name), _layout, self.sections(state.name, key_groups))
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
@@ -104,13 +103,11 @@ class RawTimersSource(KeyedStateSource):
         return f"{self.context}, state {name!r}, {self._stream.describe()}"
 
 
-def _layout(state: StateDescription, columns: frozenset[str]) -> RowLayout:
+def _layout(state: KeyedDescription, columns: frozenset[str]) -> RowLayout:
     """Build the layout of a timer here: unlike timers elsewhere, it starts with the key."""
-    timer = state.value
-    assert isinstance(timer, TimerSerializer)
     fields = (
-        Field(layouts.KEY, timer.key),
-        Field(layouts.NAMESPACE, timer.namespace),
+        Field(layouts.KEY, state.key),
+        Field(layouts.NAMESPACE, state.namespace),
         Field(layouts.TIMESTAMP, NumberSerializer("LONG")),
     )
     return RowLayout((Part(None, fields, (0, 1)),), columns)

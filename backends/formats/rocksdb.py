@@ -17,7 +17,7 @@ from state_processor.backends.formats.source import KeyedStateSource, Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import MissingFileError
 
@@ -74,7 +74,7 @@ class RocksDbSource(KeyedStateSource):
                     return False  # reading the state names it
         return False
 
-    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
         where = f"{self.context}, state {state.name!r}, {self._store.description}"
         yield FramedRun(state, where, self.blocks(state.name, key_groups, keys))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,13 +14,12 @@ from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.columns import DISCARD
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.runtime.timers import TimerSerializer
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -100,8 +98,8 @@ class PassThroughSerializer(TypeSerializer):
 
 
 def with_serialized_values(
-    state: StateDescription, serialized: Callable[[TypeSerializer], TypeSerializer] = PassThroughSerializer
-) -> StateDescription:
+    state: KeyedDescription, serialized: Callable[[TypeSerializer], TypeSerializer] = PassThroughSerializer
+) -> KeyedDescription:
     """Return the state with bytes in the place of all values.
 
     Parameters
@@ -111,18 +109,11 @@ def with_serialized_values(
     serialized
         Builds the serializer whose values are the bytes of another one's.
     """
-
-    def of(serializer: TypeSerializer | None) -> TypeSerializer | None:
-        return None if serializer is None else serialized(serializer)
-
-    value = of(state.value)
-    if isinstance(state.value, TimerSerializer):
-        value = TimerSerializer(serialized(state.value.key), serialized(state.value.namespace))
-    return replace(state, key=of(state.key), namespace=of(state.namespace), map_key=of(state.map_key), value=value)
+    return state.map_serializers(serialized)
 
 
 def serialized_entries(
-    source: KeyedStateSource, state: StateDescription, key_groups: h.KeyGroupRange
+    source: KeyedStateSource, state: KeyedDescription, key_groups: h.KeyGroupRange
 ) -> Iterator[pa.RecordBatch]:
     """Yield the entries of a state with bytes in the place of values.
 

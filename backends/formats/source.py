@@ -13,7 +13,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes, evolved
-from state_processor.backends.state.descriptions import StateDescription, describe_keyed
+from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
 
@@ -73,10 +73,10 @@ class KeyedStateSource(ABC):
         """Name of the backend or format in tables about a snapshot."""
 
     @abstractmethod
-    def _runs(self, state: StateDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
         """Yield the entries of a state; those of other keys may be left out where ``keys`` are given."""
 
-    def describe(self, name: str) -> StateDescription | None:
+    def describe(self, name: str) -> KeyedDescription | None:
         """Describe a state as the header registers it; ``None`` where it does not."""
         state_id = self.header.state_id(name)
         return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])

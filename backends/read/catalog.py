@@ -80,13 +80,14 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
     keyed = sum(state.is_keyed for state in found.values())
     for state in found.values():
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
+        serializers = state.serializers
         yield identity | {
             "state_name": state.name,
             "state_kind": state.kind,
-            "key_type": _type_name(state.key),
-            "namespace_type": _type_name(state.namespace),
+            "key_type": _type_name(serializers.get("key")),
+            "namespace_type": _type_name(serializers.get("namespace")),
             "value_type": None if state.is_timer else _value_type(state),
-            "map_key_type": _type_name(state.map_key),
+            "map_key_type": _type_name(serializers.get("map_key")),
             "ttl": state.has_ttl,
             "backend": state.backend,
             "size_in_bytes": size,

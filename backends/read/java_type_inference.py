@@ -7,7 +7,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.state.column_types import kryo_parts_of
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
 from state_processor.serializers.kryo.columns import shape
@@ -34,7 +34,7 @@ def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) 
     return {path: type_ for path, type_ in types if type_ is not None}
 
 
-def _observing(state: StateDescription, found: dict[str, Found]) -> StateDescription:
+def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescription:
     """The state with bytes in the place of values, where reading them notes the classes in collections."""
     observers: dict[int, TypeSerializer] = {}
     for path, part in kryo_parts_of(state):

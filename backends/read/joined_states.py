@@ -26,7 +26,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state, operator_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import TypeByPath, evolved
-from state_processor.backends.state.descriptions import TIMERS, StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 _CHUNK_BYTES: Final = 8 << 20
@@ -45,7 +45,8 @@ class JoinedStatesReader:
         self._operator = operator
         self._options = replace(options, flatten=False, metadata=False)
         self._metadata = options.metadata
-        beside = {n: v for n, v in variants.items() if v[0].is_keyed and v[0].kind not in TIMERS and v[0].in_void_namespace}
+        keyed = {name: [s for s in states if isinstance(s, KeyedDescription)] for name, states in variants.items()}
+        beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
         if not beside:
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
         self._columns = _column_names(beside)

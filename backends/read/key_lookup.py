@@ -12,7 +12,7 @@ import numpy as np
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
@@ -28,7 +28,7 @@ _PLAIN_KEYS: Final[dict[str, type]] = {
 _T = TypeVar("_T")
 
 
-def serialized_keys(state: StateDescription, keys: Sequence[Any]) -> tuple[bytes, ...]:
+def serialized_keys(state: KeyedDescription, keys: Sequence[Any]) -> tuple[bytes, ...]:
     """Keys as the state's key serializer writes them.
 
     Raises
@@ -39,13 +39,13 @@ def serialized_keys(state: StateDescription, keys: Sequence[Any]) -> tuple[bytes
     return tuple(_of_key(state, k, lambda key, accepted: key.serialize(accepted)) for k in keys)
 
 
-def key_groups_of(state: StateDescription, keys: Sequence[Any], max_parallelism: int) -> frozenset[int] | None:
+def key_groups_of(state: KeyedDescription, keys: Sequence[Any], max_parallelism: int) -> frozenset[int] | None:
     """The key groups that hold these keys; ``None`` where the keys' ``hashCode`` is user code, and all have to be read."""
     groups = _groups(state, keys, max_parallelism)
     return None if groups is None else frozenset(groups)
 
 
-def with_keys_of(state: StateDescription, options: ReadOptions, key_groups: h.KeyGroupRange, max_parallelism: int) -> ReadOptions:
+def with_keys_of(state: KeyedDescription, options: ReadOptions, key_groups: h.KeyGroupRange, max_parallelism: int) -> ReadOptions:
     """The options with those keys only that lie in these key groups, where that is known."""
     groups = _groups(state, options.keys, max_parallelism) if options.keys is not None else None
     if options.keys is None or groups is None:
@@ -53,7 +53,7 @@ def with_keys_of(state: StateDescription, options: ReadOptions, key_groups: h.Ke
     return replace(options, keys=tuple(k for k, g in zip(options.keys, groups, strict=True) if g in key_groups))
 
 
-def _groups(state: StateDescription, keys: Sequence[Any], max_parallelism: int) -> list[int] | None:
+def _groups(state: KeyedDescription, keys: Sequence[Any], max_parallelism: int) -> list[int] | None:
     try:
         hashes = [_of_key(state, k, lambda key, accepted: key.hash_code(accepted)) for k in keys]
     except UnsupportedFormatError:
@@ -62,8 +62,7 @@ def _groups(state: StateDescription, keys: Sequence[Any], max_parallelism: int) 
     return groups
 
 
-def _of_key(state: StateDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
-    assert state.key is not None
+def _of_key(state: KeyedDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
     where = f"keys: state {state.name!r} has keys of type {state.key}, found {key!r} of type {type(key).__name__}"
     accepted = _PLAIN_KEYS.get(str(state.key), object)
     if key is None or not isinstance(key, accepted) or (isinstance(key, (bool, np.bool_)) and accepted in (Integral, Real)):

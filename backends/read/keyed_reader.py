@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,9 +19,16 @@ from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks, state_for_tasks
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import evolved
-from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.state.descriptions import (
+    LIST,
+    MAP,
+    KeyedDescription,
+    ListDescription,
+    MapDescription,
+    TimerDescription,
+)
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 
 WINDOW: Final = "window"
@@ -44,21 +51,21 @@ class KeyedStateReader:
     """
 
     def __init__(
-        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[StateDescription], options: ReadOptions
+        self, snapshot: Snapshot, operator: OperatorState, states: Sequence[KeyedDescription], options: ReadOptions
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
         states = [evolved(s, options.column_types) for s in states]
-        self._state = states[0]
+        self._name = states[0].name
+        self._constants = _timer_columns(states[0])
         self._options = options
         self._variants = tuple(dict.fromkeys(states))
-        serialized_keys(self._state, options.keys or ())  # keys of another type are an error now, not in a task
+        serialized_keys(states[0], options.keys or ())  # keys of another type are an error now, not in a task
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {
             "_snapshot": snapshot_for_tasks(self._snapshot),
             "_operator": operator_for_tasks(self._operator),
-            "_state": state_for_tasks(self._state),
             "_variants": (),
             "schema": self.schema,
         }
@@ -77,15 +84,15 @@ class KeyedStateReader:
         """What to read, in parts that tasks can take."""
         groups = None
         if self._options.keys is not None:
-            groups = key_groups_of(self._state, self._options.keys, self._operator.max_parallelism)
-        handles = keyed_handles(self._operator, self._snapshot if self._state.is_timer else None)
+            groups = key_groups_of(self._variants[0], self._options.keys, self._operator.max_parallelism)
+        handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
         return plan_splits(list(handles), groups, split_bytes)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """The rows of one split."""
-        with naming_state(self._state.name, self._operator):
+        with naming_state(self._name, self._operator):
             source = split.handle.open(self._snapshot)
-            state = source.describe(self._state.name)
+            state = source.describe(self._name)
             if state is None:
                 return
             state = evolved(state, self._options.column_types)
@@ -93,12 +100,11 @@ class KeyedStateReader:
             for batch in read_state(source, state, options, split.key_groups):
                 yield self._finished(batch, split.handle.subtask)
 
-    def _schema_of(self, state: StateDescription) -> pa.Schema:
+    def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """What :func:`read_state` and :meth:`_finished` give for one variant."""
         o = self._options.decode
-        assert state.key is not None
         fields = {layouts.KEY: state.key.arrow_type(o)}
-        if state.namespace is not None and not state.in_void_namespace:
+        if not state.in_void_namespace:
             fields[namespace_column(state)] = state.namespace.arrow_type(o)
         if state.is_timer:
             if state.in_void_namespace:
@@ -113,28 +119,25 @@ class KeyedStateReader:
                 fields[shapes.LAST_ACCESS] = pa.list_(shapes.TIMESTAMP)
         return pa.schema(list(fields.items()))
 
-    def _value_fields(self, state: StateDescription) -> dict[str, pa.DataType]:
+    def _value_fields(self, state: KeyedDescription) -> dict[str, pa.DataType]:
         plain = replace(self._options.decode, ttl=False)
-        assert state.value is not None
         value = state.value.arrow_type(plain)
-        if state.kind == LIST:
-            if self._options.flatten:
+        match state:
+            case ListDescription() if self._options.flatten:
                 return {shapes.LIST_INDEX: pa.int32(), shapes.LIST_VALUE: value}
-            return {layouts.VALUE: pa.list_(value)}
-        if state.kind == MAP:
-            assert state.map_key is not None
-            map_key = state.map_key.arrow_type(plain)
-            if self._options.flatten:
-                return {layouts.MAP_KEY: map_key, layouts.MAP_VALUE: value}
-            return {layouts.VALUE: pa.map_(map_key, value)}
+            case ListDescription():
+                return {layouts.VALUE: pa.list_(value)}
+            case MapDescription() if self._options.flatten:
+                return {layouts.MAP_KEY: state.stored_map_key.arrow_type(plain), layouts.MAP_VALUE: value}
+            case MapDescription():
+                return {layouts.VALUE: pa.map_(state.stored_map_key.arrow_type(plain), value)}
         return {layouts.VALUE: value}
 
     def _finished(self, batch: pa.RecordBatch, subtask: int) -> pa.RecordBatch:
         """Rename, add what is the same in all rows, and bring columns to the schema's types and order."""
         rows = batch.num_rows
-        extra = {
-            DOMAIN: lambda: pa.array([_DOMAINS[self._state.kind]] * rows, pa.string()),
-            SERVICE: lambda: pa.array([self._state.service] * rows, pa.string()),
+        constants = {n: partial(pa.repeat, pa.scalar(value, pa.string()), rows) for n, value in self._constants.items()}
+        extra: dict[str, Callable[[], pa.Array]] = constants | {
             shapes.SUBTASK: lambda: shapes.constant(subtask, rows),
             WINDOW: lambda: batch.column(layouts.NAMESPACE),
             layouts.NAMESPACE: lambda: pa.nulls(rows, pa.string()),  # of timers, which always have this column or a window
@@ -147,6 +150,11 @@ class KeyedStateReader:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
+def _timer_columns(state: KeyedDescription) -> dict[str, str]:
+    """Return the columns that are the same in all timers of a queue."""
+    return {DOMAIN: _DOMAINS[state.kind], SERVICE: state.service} if isinstance(state, TimerDescription) else {}
+
+
 def with_text_namespace(schema: pa.Schema) -> pa.Schema:
     """The schema with a string for a namespace that is null throughout."""
     at = schema.get_field_index(layouts.NAMESPACE)
@@ -155,7 +163,7 @@ def with_text_namespace(schema: pa.Schema) -> pa.Schema:
     return schema.set(at, pa.field(layouts.NAMESPACE, pa.string()))
 
 
-def namespace_column(state: StateDescription) -> str:
+def namespace_column(state: KeyedDescription) -> str:
     """``window`` for windows, ``namespace`` for others."""
     windows = (TimeWindowSerializer, GlobalWindowSerializer)
     return WINDOW if isinstance(state.namespace, windows) else layouts.NAMESPACE

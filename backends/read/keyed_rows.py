@@ -16,12 +16,12 @@ from state_processor.backends.formats.source import KeyedStateSource, ScanReques
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.key_lookup import serialized_keys
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 
 
 def read_state(
     source: KeyedStateSource,
-    state: StateDescription,
+    state: KeyedDescription,
     options: ReadOptions,
     key_groups: h.KeyGroupRange,
     *,
@@ -77,7 +77,7 @@ def _alive(access: pa.Array, oldest: int) -> pa.Array:
     return pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
 
 
-def _shape_list(batch: pa.RecordBatch, state: StateDescription, options: ReadOptions) -> pa.RecordBatch:
+def _shape_list(batch: pa.RecordBatch, state: KeyedDescription, options: ReadOptions) -> pa.RecordBatch:
     with_ttl = state.has_ttl and options.decode.ttl
     if options.flatten:
         batch = shapes.explode_list(batch, layouts.VALUE)
@@ -85,7 +85,7 @@ def _shape_list(batch: pa.RecordBatch, state: StateDescription, options: ReadOpt
     return _expire_nested(batch, options) if with_ttl else batch
 
 
-def _shape_map(batches: Iterator[pa.RecordBatch], state: StateDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Maps as asked for. Entries with TTL always come with their times: what has none is null itself, and Flink drops it."""
     if state.has_ttl:
         batches = (_without_dropped(b) for b in batches)

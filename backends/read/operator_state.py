@@ -21,10 +21,16 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state, operator_header, subtask_label
-from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks, state_for_tasks
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import evolved
-from state_processor.backends.state.descriptions import BROADCAST, StateDescription, describe_operator_state
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    BroadcastDescription,
+    OperatorDescription,
+    StateDescription,
+    describe_operator_state,
+)
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
 from state_processor.serializers.io import DataInput
@@ -54,13 +60,11 @@ class _StateBytes:
     ends: list[int]
 
 
-def _columns(state: StateDescription) -> list[tuple[str, TypeSerializer]]:
-    assert state.value is not None
-    keys = [("key", state.key)] if state.kind == BROADCAST and state.key is not None else []
-    return [*keys, ("value", state.value)]
+def _columns(state: OperatorDescription) -> list[tuple[str, TypeSerializer]]:
+    return list(state.serializers.items())
 
 
-def _fields(state: StateDescription) -> tuple[Field, ...]:
+def _fields(state: OperatorDescription) -> tuple[Field, ...]:
     return tuple(Field(name, serializer) for name, serializer in _columns(state))
 
 
@@ -82,16 +86,15 @@ class OperatorStateReader:
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
-        states = [evolved(s, options.column_types) for s in states]
-        self._state = states[0]
-        self._variants = tuple(dict.fromkeys(states))
+        described = [evolved(s, options.column_types) for s in states if isinstance(s, OperatorDescription)]
+        self._name = described[0].name
+        self._variants = tuple(dict.fromkeys(described))
         self._options = options
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {
             "_snapshot": snapshot_for_tasks(self._snapshot),
             "_operator": operator_for_tasks(self._operator),
-            "_state": state_for_tasks(self._state),
             "_variants": (),
             "schema": self.schema,
         }
@@ -114,9 +117,9 @@ class OperatorStateReader:
         found = [
             OperatorSplit(s.managed_operator, s.index, subtask_label(self._operator, s))
             for s in self._operator.subtasks
-            if s.managed_operator is not None and any(m.name == self._state.name for m in s.managed_operator.states)
+            if s.managed_operator is not None and any(m.name == self._name for m in s.managed_operator.states)
         ]
-        if self._state.kind == BROADCAST and found:
+        if self._variants[0].kind == BROADCAST and found:
             self._check_copies(found)
             return found[:1]
         return found
@@ -134,11 +137,11 @@ class OperatorStateReader:
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _named(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
-        with naming_state(self._state.name, self._operator):
+        with naming_state(self._name, self._operator):
             yield from self._read(split, frozenset(self.schema.names))
 
     def _read(self, split: OperatorSplit, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
-        name = self._state.name
+        name = self._name
         header = operator_header(self._snapshot, split.handle, split.context)
         meta = header.state(name)
         if meta is None:
@@ -156,7 +159,7 @@ class OperatorStateReader:
         yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
 
     def _read_broadcast(
-        self, split: OperatorSplit, header: mi.OperatorHeader, state: StateDescription, columns: frozenset[str], context: str
+        self, split: OperatorSplit, header: mi.OperatorHeader, state: OperatorDescription, columns: frozenset[str], context: str
     ) -> Iterator[pa.RecordBatch]:
         layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns - {KEY_GROUP_COLUMN})
         decoder = layout.decoder(self._options.decode)
@@ -232,10 +235,9 @@ class OperatorStateReader:
         starts, ends = [], []
         for meta in (*header.lists, *header.broadcasts):
             state = describe_operator_state(meta)
-            assert state.value is not None
             for _ in range(counts.get(meta.name, 0)):
                 start = source.position
-                if state.kind == BROADCAST and state.key is not None:
+                if isinstance(state, BroadcastDescription):
                     for _ in range(source.read_count("broadcast entries", 1)):
                         state.key.skip(source)
                         state.value.skip(source)
@@ -258,7 +260,7 @@ class OperatorStateReader:
                 first = copy
             elif copy != first:
                 raise CorruptSnapshotError(
-                    f"{split.context}: its copy of the broadcast state {self._state.name!r} differs from that of "
+                    f"{split.context}: its copy of the broadcast state {self._name!r} differs from that of "
                     f"subtask {splits[0].subtask}; every subtask should hold the same"
                 )
 

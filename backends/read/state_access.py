@@ -24,7 +24,9 @@ from state_processor.backends.state.descriptions import (
     OPERATOR_LIST,
     TIMERS,
     UNION_LIST,
+    KeyedDescription,
     StateDescription,
+    TimerDescription,
     UnreadState,
 )
 from state_processor.serializers.errors import NotFoundError
@@ -100,17 +102,20 @@ def open_state(
         raise concerned[0].error
     if state is None:
         if kind == TIMER_KIND:
-            timers = [v for v in variants.values() if v[0].is_timer]
-            if not timers:
+            queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
+            readers = [KeyedStateReader(snapshot, operator, timers, options) for timers in queues if timers]
+            if not readers:
                 raise NotFoundError(f"{operator_label(operator)} has no timers")
-            return UnionReader([KeyedStateReader(snapshot, operator, v, options) for v in timers])
+            return UnionReader(readers)
         return JoinedStatesReader(snapshot, operator, variants, options)
     if state not in variants:
         raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
     found = variants[state]
     _check_kind(found[0], kind, operator)
-    reader = OperatorStateReader if found[0].kind in OPERATOR_KINDS else KeyedStateReader
-    return reader(snapshot, operator, found, options)
+    keyed = [s for s in found if isinstance(s, KeyedDescription)]
+    if keyed:
+        return KeyedStateReader(snapshot, operator, keyed, options)
+    return OperatorStateReader(snapshot, operator, found, options)
 
 
 def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:

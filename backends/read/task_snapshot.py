@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.state.descriptions import StateDescription
 
 
 def snapshot_for_tasks(snapshot: Snapshot) -> Snapshot:
@@ -22,7 +21,3 @@ def operator_for_tasks(operator: OperatorState) -> OperatorState:
     """The operator without the handles of its subtasks."""
     return replace(operator, subtasks=(), coordinator_state=None)
 
-
-def state_for_tasks(state: StateDescription) -> StateDescription:
-    """Name and kind of a state."""
-    return StateDescription(state.name, state.kind, backend=state.backend)

@@ -7,8 +7,7 @@ wrote, which only add what its bytes do not tell.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
@@ -37,13 +36,9 @@ class ColumnTypes(NamedTuple):
 
 
 AS_WRITTEN: Final = ColumnTypes()
+_State = TypeVar("_State", bound=StateDescription)
 
-_VALUE_ROLES: Final = {"value": "value"}
-_ROLES: Final = {
-    LIST: {"list_value": "value"},
-    MAP: {"map_key": "map_key", "map_value": "value"},
-}
-"""The serializer that each column is read with, by kind of state; other kinds have a value."""
+
 _ELEMENTS: Final = {
     LIST: {"value.element": "list_value"},
     MAP: {"value.key": "map_key", "value.value": "map_value"},
@@ -51,7 +46,7 @@ _ELEMENTS: Final = {
 """Paths in whole lists and maps, and the columns that flattened ones have instead."""
 
 
-def evolved(state: StateDescription, given: ColumnTypes) -> StateDescription:
+def evolved(state: _State, given: ColumnTypes) -> _State:
     """Return the state with serializers that read it in other types.
 
     Raises
@@ -63,20 +58,19 @@ def evolved(state: StateDescription, given: ColumnTypes) -> StateDescription:
     """
     columns = [(column, wanted.restore()) for column, wanted in given.types if isinstance(wanted, PortableType)]
     for column, role, wanted_type in by_role(state, columns):
-        change: dict[str, Any] = {role: _resolved(state, column, getattr(state, role), wanted_type)}
-        state = replace(state, **change)
+        state = state.with_serializers(**{role: _resolved(state, column, wanted_type)})
     state = declared(state, {path: wanted for path, wanted in given.types if isinstance(wanted, JavaType)})
     return undescribed_as_bytes(state) if given.undescribed == "bytes" else state
 
 
-def undescribed_as_bytes(state: StateDescription) -> StateDescription:
+def undescribed_as_bytes(state: _State) -> _State:
     """Return the state with bytes for values of classes that nothing describes, where entries tell where they end."""
     if state.kind == LIST or state.is_timer:
         return state
-    return replace(state, value=with_undescribed_classes(state.value))
+    return state.with_serializers(value=with_undescribed_classes(state.value))
 
 
-def declared(state: StateDescription, types: Mapping[str, JavaType]) -> StateDescription:
+def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
     """Return the state with Java types for parts that Kryo wrote.
 
     Parameters
@@ -117,11 +111,10 @@ def _flattened(state: StateDescription, path: str) -> str:
 
 def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer]]:
     """Give the parts of a state that Kryo writes, by path: a column (``value``, ``list_value``, ``map_value``) and its fields."""
-    roles = {"key": "key"} | _ROLES.get(state.kind, _VALUE_ROLES)
-    for column, role in roles.items():
-        serializer = getattr(state, role)
-        if serializer is not None:
-            yield from kryo_parts(serializer, column)
+    serializers = state.serializers
+    for column, role in state.COLUMNS.items():
+        if role in serializers:
+            yield from kryo_parts(serializers[role], column)
 
 
 def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, str, TypeSerializer]]:
@@ -133,7 +126,7 @@ def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]
         If a column is not one of the state's.
     """
     for column, wanted in _of_parts(state, types):
-        roles = {} if state.is_timer else {"key": "key"} | _ROLES.get(state.kind, _VALUE_ROLES)
+        roles = {} if state.is_timer else state.COLUMNS
         if column not in roles:
             known = ", ".join(roles) or "none"
             raise OptionError(f"a type is given for the column {column!r}; state {state.name!r} ({state.kind}) has {known}")
@@ -151,8 +144,9 @@ def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer
             yield column, wanted
 
 
-def _resolved(state: StateDescription, column: str, written: TypeSerializer | None, wanted: TypeSerializer) -> TypeSerializer:
+def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> TypeSerializer:
     where = f"state {state.name!r}, {column}"
+    written = state.serializers.get(state.COLUMNS[column])
     if written is None:
         raise OptionError(f"{where}: the snapshot does not tell its type, so that it can't be read as {wanted}")
     try:

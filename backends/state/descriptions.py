@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Self
 
 from state_processor.backends.state import meta_info as mi
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
@@ -11,6 +12,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
+    OptionError,
     UnknownSerializerError,
     UnsupportedFormatError,
 )
@@ -45,45 +47,207 @@ _KINDS_BY_SERIALIZER: Final = {serializer: kind for kind, serializer in _COLLECT
 
 @dataclass(frozen=True, slots=True)
 class StateDescription:
-    """One state of an operator.
+    """One state of an operator: its kind and its serializers. Each kind of state has a subclass with the roles it needs.
 
-    ``value`` is the serializer of a value, of a list's element, or of a map's value, within its TTL wrapper where there is
-    one. Roles that a kind of state does not have are ``None``.
+    Parameters
+    ----------
+    name, kind
+        As the header of a state file registers them.
+    value
+        Serializer of a value, of a list's element, or of a map's value, within its TTL wrapper where there is one; of a timer.
+    backend
+        The backend or format, in tables about a snapshot.
     """
+
+    ROLES: ClassVar[tuple[str, ...]] = ("value",)
+    """Names of the attributes that are serializers and may be replaced."""
+    COLUMNS: ClassVar[Mapping[str, str]] = {"value": "value"}
+    """The role that each column of the state's rows is read with."""
 
     name: str
     kind: str
-    key: TypeSerializer | None = None
-    namespace: TypeSerializer | None = None
-    map_key: TypeSerializer | None = None
-    value: TypeSerializer | None = None
-    backend: str = ""
+    value: TypeSerializer
+    backend: str = field(default="", kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        kind: str,
+        key: TypeSerializer | None = None,
+        namespace: TypeSerializer | None = None,
+        map_key: TypeSerializer | None = None,
+        value: TypeSerializer | None = None,
+        backend: str = "",
+    ) -> Self:
+        """Build the description of a state whose kind is not known beforehand.
+
+        Raises
+        ------
+        OptionError
+            If a serializer that the kind needs is missing.
+        """
+        roles = {"key": key, "namespace": namespace, "map_key": map_key, "value": value}
+        described = _CLASSES.get(kind, ValueDescription)
+        if not issubclass(described, cls):
+            raise TypeError(f"state {name!r} of kind {kind} is a {described.__name__}, not a {cls.__name__}")
+        if kind in TIMERS and key is not None and namespace is not None:
+            roles["value"] = TimerSerializer(key, namespace)
+        given: dict[str, Any] = {role: roles[role] for role in (*described.ROLES, "value")}
+        missing = [role for role, serializer in given.items() if serializer is None and role != "map_key"]
+        if missing:
+            raise OptionError(f"state {name!r} of kind {kind} needs a serializer of its {missing[0]}")
+        return described(name, kind, **given, backend=backend)
+
+    @property
+    def serializers(self) -> dict[str, TypeSerializer]:
+        """The serializers by role."""
+        found = {role: getattr(self, role) for role in self.ROLES}
+        return {role: serializer for role, serializer in found.items() if serializer is not None}
+
+    def with_serializers(self, **serializers: TypeSerializer) -> Self:
+        """Return the state with other serializers in some of its roles."""
+        changes: dict[str, Any] = serializers
+        return replace(self, **changes)
+
+    def map_serializers(self, change: Callable[[TypeSerializer], TypeSerializer]) -> Self:
+        """Return the state with each serializer replaced by what ``change`` makes of it."""
+        return self.with_serializers(**{role: change(serializer) for role, serializer in self.serializers.items()})
+
+    @property
+    def whole(self) -> TypeSerializer:
+        """Serializer of all that the state has for a key, as headers register it: of lists and maps too."""
+        return self.value
 
     @property
     def has_ttl(self) -> bool:
-        """Whether values carry the time of their last access."""
+        """True if values carry the time of their last access."""
         return isinstance(self.value, TtlSerializer)
 
     @property
     def is_timer(self) -> bool:
-        """Whether this is a timer queue."""
+        """True for a timer queue."""
         return self.kind in TIMERS
 
     @property
     def is_keyed(self) -> bool:
-        """Whether this is keyed state."""
+        """True for keyed state."""
         return self.kind not in OPERATOR_KINDS
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedDescription(StateDescription):
+    """A keyed state or a timer queue."""
+
+    ROLES: ClassVar[tuple[str, ...]] = ("key", "namespace", "value")
+    COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key", "value": "value"}
+
+    key: TypeSerializer
+    namespace: TypeSerializer
 
     @property
     def in_void_namespace(self) -> bool:
-        """Whether the state has no namespace but the empty one."""
+        """True if the state has no namespace but the empty one."""
         return isinstance(self.namespace, VoidNamespaceSerializer)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDescription(KeyedDescription):
+    """A state of one value: value, reducing, aggregating or folding state."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListDescription(KeyedDescription):
+    """A list state; ``value`` is the serializer of an element."""
+
+    COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key", "list_value": "value"}
+
+    @property
+    def whole(self) -> TypeSerializer:
+        """Serializer of the list."""
+        return ListSerializer(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class MapDescription(KeyedDescription):
+    """A map state. The type of the map's keys is not stored in every snapshot."""
+
+    ROLES: ClassVar[tuple[str, ...]] = ("key", "namespace", "map_key", "value")
+    COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key", "map_key": "map_key", "map_value": "value"}
+
+    map_key: TypeSerializer | None
+
+    @property
+    def stored_map_key(self) -> TypeSerializer:
+        """Serializer of the map's keys.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If the snapshot does not store it.
+        """
+        if self.map_key is None:
+            raise UnsupportedFormatError(
+                f"state {self.name!r}: Flink 2.0 does not store the type of a map's keys in the asynchronous state API; "
+                "name it with the map_key argument"
+            )
+        return self.map_key
+
+    @property
+    def whole(self) -> TypeSerializer:
+        """Serializer of the map."""
+        return MapSerializer(self.stored_map_key, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerDescription(KeyedDescription):
+    """A timer queue, whose values are its keys and namespaces with a time."""
+
+    ROLES: ClassVar[tuple[str, ...]] = ("key", "namespace")
+    COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key"}
+
+    value: TimerSerializer
+
+    def with_serializers(self, **serializers: TypeSerializer) -> Self:
+        """Return the queue with other serializers of its keys or namespaces."""
+        roles = self.serializers | serializers
+        key, namespace = roles["key"], roles["namespace"]
+        return replace(self, key=key, namespace=namespace, value=TimerSerializer(key, namespace))
 
     @property
     def service(self) -> str:
-        """A timer queue's service: the name without its prefix."""
+        """Name of the timer service."""
         prefix = next((p for p in _TIMER_PREFIXES if self.name.startswith(p)), "")
         return self.name[len(prefix) :]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorDescription(StateDescription):
+    """An operator state: list, union list or broadcast state."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorListDescription(OperatorDescription):
+    """A list state of the operator, split or sent whole to each subtask; ``value`` is the serializer of an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastDescription(OperatorDescription):
+    """A broadcast state: a map that each subtask has a copy of."""
+
+    ROLES: ClassVar[tuple[str, ...]] = ("key", "value")
+    COLUMNS: ClassVar[Mapping[str, str]] = {"key": "key", "value": "value"}
+
+    key: TypeSerializer
+
+
+_CLASSES: Final[Mapping[str, type[StateDescription]]] = {
+    LIST: ListDescription,
+    MAP: MapDescription,
+    **dict.fromkeys(TIMERS, TimerDescription),
+    **dict.fromkeys((OPERATOR_LIST, UNION_LIST), OperatorListDescription),
+    BROADCAST: BroadcastDescription,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +260,7 @@ class UnreadState:
     backend: str = ""
 
 
-def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> StateDescription:
+def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> KeyedDescription:
     """A keyed state or timer queue as its header registers it.
 
     Raises
@@ -108,12 +272,7 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     if keyed_kind(meta) not in _WHOLE_VALUES:
         _check_known(meta, meta.serializers.get(mi.VALUE))
     if meta.backend_type == "PRIORITY_QUEUE":
-        timer = meta.restore(mi.VALUE)
-        key, namespace = header.key.restore_serializer(), None
-        if isinstance(timer, TimerSerializer):
-            key, namespace = timer.key, timer.namespace
-        kind = next((k for p, k in _TIMER_PREFIXES.items() if meta.name.startswith(p)), EVENT_TIMER)
-        return StateDescription(meta.name, kind, key, namespace, value=timer, backend=backend)
+        return _describe_timers(meta, backend)
     value: TypeSerializer = _unwrapped(meta.restore(mi.VALUE))
     kind = meta.options.get(mi.KEYED_STATE_TYPE, "UNKNOWN")
     if kind == "UNKNOWN":
@@ -130,7 +289,18 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     elif isinstance(value, MapSerializer) and kind == MAP:
         map_key, value = value.key, value.value.inner
     key, namespace = header.key.restore_serializer(), meta.restore(mi.NAMESPACE)
-    return StateDescription(meta.name, kind, key, namespace, map_key, value, backend)
+    return KeyedDescription.of(meta.name, kind, key, namespace, map_key, value, backend)
+
+
+def _describe_timers(meta: mi.StateMetaInfo, backend: str) -> TimerDescription:
+    timer = meta.restore(mi.VALUE)
+    if not isinstance(timer, TimerSerializer):
+        raise UnsupportedFormatError(f"state {meta.name!r}: a queue of {timer}, not of timers, can't be read")
+    return TimerDescription(meta.name, _timer_kind(meta.name), timer, timer.key, timer.namespace, backend=backend)
+
+
+def _timer_kind(name: str) -> str:
+    return next((kind for prefix, kind in _TIMER_PREFIXES.items() if name.startswith(prefix)), EVENT_TIMER)
 
 
 def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | None) -> None:
@@ -143,7 +313,7 @@ def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | No
 def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
     """The kind of a keyed state as far as its header says it, whatever its serializers are."""
     if meta.backend_type == "PRIORITY_QUEUE":
-        return next((k for p, k in _TIMER_PREFIXES.items() if meta.name.startswith(p)), EVENT_TIMER)
+        return _timer_kind(meta.name)
     return meta.options.get(mi.KEYED_STATE_TYPE)
 
 
@@ -154,7 +324,7 @@ def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
     return serializer
 
 
-def describe_operator_state(meta: mi.StateMetaInfo) -> StateDescription:
+def describe_operator_state(meta: mi.StateMetaInfo) -> OperatorDescription:
     """An operator state as its header registers it."""
     mode = meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
     _check_known(meta, *(s for role, s in meta.serializers.items() if role != mi.VALUE or mode == BROADCAST))
@@ -162,4 +332,4 @@ def describe_operator_state(meta: mi.StateMetaInfo) -> StateDescription:
         raise CorruptSnapshotError(f"operator state {meta.name!r} is distributed as {mode!r}, which no Flink does")
     kind = DISTRIBUTION_KINDS[mode]
     key = meta.restore(mi.KEY) if mi.KEY in meta.serializers else None
-    return StateDescription(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")
+    return OperatorDescription.of(meta.name, kind, key, value=meta.restore(mi.VALUE), backend="operator")

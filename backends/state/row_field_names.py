@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Final
+from typing import TypeVar
 
 from state_processor.backends.state.column_types import by_role
 from state_processor.backends.state.descriptions import StateDescription
@@ -17,21 +16,21 @@ from state_processor.serializers.table.row_names import RowNames, row_names, wit
 DeclaredNames = Mapping[str, RowNames]
 """Names of rows by the part of a state: ``key``, ``namespace``, ``map_key`` or ``value``."""
 
-_PARTS: Final = ("key", "namespace", "map_key", "value")
+_State = TypeVar("_State", bound=StateDescription)
 
 
 def declared_names(state: StateDescription) -> DeclaredNames:
     """Return the names in the types of a state; parts without rows are left out."""
-    found = {part: row_names(getattr(state, part)) for part in _PARTS}
+    found = {role: row_names(serializer) for role, serializer in state.serializers.items()}
     return {part: names for part, names in found.items() if names}
 
 
-def with_names(state: StateDescription, names: DeclaredNames) -> StateDescription:
+def with_names(state: _State, names: DeclaredNames) -> _State:
     """Return the state with rows of these names."""
-    return replace(state, **{part: with_row_names(getattr(state, part), own) for part, own in names.items()})
+    return state.with_serializers(**{part: with_row_names(getattr(state, part), own) for part, own in names.items()})
 
 
-def named_by(state: StateDescription, types: Mapping[str, TypeSerializer]) -> StateDescription:
+def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:
     """Return the state with the names in types that a user declares for its columns.
 
     Raises

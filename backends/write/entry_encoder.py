@@ -38,13 +38,20 @@ import pyarrow.compute as pc
 from state_processor.backends.formats.entry_framing import group_entries
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, with_columns
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.state.descriptions import (
+    LIST,
+    MAP,
+    KeyedDescription,
+    ListDescription,
+    MapDescription,
+    TimerDescription,
+)
 from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.columns import Column
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, describe_row
@@ -107,7 +114,7 @@ class KeyedStateEncoder:
 
     def __init__(
         self,
-        state: StateDescription,
+        state: KeyedDescription,
         state_id: int,
         schema: pa.Schema,
         *,
@@ -123,7 +130,7 @@ class KeyedStateEncoder:
         self._max_parallelism = max_parallelism
         self._parallelism = parallelism
         self._context = ", ".join(filter(None, [context, f"state {state.name!r}"]))
-        key = _required(state.key)
+        key = state.key
         self._hash: KeyHash = key_hash or (lambda keys: hash_codes(key, keys))
         self._zips = state.has_ttl and _is_listed(schema)
         try:
@@ -214,7 +221,7 @@ def write_blobs(writer: KeyedStateFileWriter, blobs: Iterable[pa.RecordBatch]) -
 
 
 def compile_entries(
-    state: StateDescription,
+    state: KeyedDescription,
     schema: pa.Schema,
     max_parallelism: int,
     options: EncodeOptions,
@@ -329,41 +336,34 @@ def _as_list(values: pa.Array) -> pa.Array:
     return values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
 
 
-def _required(serializer: TypeSerializer | None) -> TypeSerializer:
-    if serializer is None:
-        raise OptionError("a serializer of the state is missing")
-    return serializer
-
-
-def _fields(state: StateDescription, schema: pa.Schema) -> dict[str, TypeSerializer]:
+def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, TypeSerializer]:
     """The columns to write, each with the serializer of its values."""
     names = set(schema.names)
-    fields = {KEY: _required(state.key)}
+    fields = {KEY: state.key}
     if not state.in_void_namespace:
         given = [n for n in NAMESPACES if n in names]
         if len(given) != 1:
             raise InvalidRowError(f"it is in {state.namespace}: one column 'namespace' or 'window' is needed")
-        fields[given[0]] = _required(state.namespace)
-    value = _required(state.value)
-    if state.is_timer:
-        fields[TIMESTAMP] = _TIMESTAMP
-    elif state.kind == LIST:
-        fields[VALUE] = JoinedListSerializer(value)
-    elif state.kind == MAP and MAP_KEY in names:
-        fields |= {MAP_KEY: _required(state.map_key), MAP_VALUE: _map_value(state)}
-    elif state.kind == MAP:
-        fields[VALUE] = _MapColumn(_required(state.map_key), _map_value(state))
-    else:
-        fields[VALUE] = value
+        fields[given[0]] = state.namespace
+    match state:
+        case TimerDescription():
+            fields[TIMESTAMP] = _TIMESTAMP
+        case ListDescription():
+            fields[VALUE] = JoinedListSerializer(state.value)
+        case MapDescription() if MAP_KEY in names:
+            fields |= {MAP_KEY: state.stored_map_key, MAP_VALUE: _map_value(state)}
+        case MapDescription():
+            fields[VALUE] = _MapColumn(state.stored_map_key, _map_value(state))
+        case _:
+            fields[VALUE] = state.value
     missing = [n for n in fields if n not in names]
     if missing:
         raise InvalidRowError(f"column {missing[0]!r} is missing; there are {', '.join(schema.names)}")
     return fields
 
 
-def _map_value(state: StateDescription) -> MapStateValue:
-    value = _required(state.value)
-    return TtlMapStateValue(value) if state.has_ttl else MapStateValue(value)
+def _map_value(state: KeyedDescription) -> MapStateValue:
+    return TtlMapStateValue(state.value) if state.has_ttl else MapStateValue(state.value)
 
 
 class _MapColumn(JoinedListSerializer):
@@ -383,14 +383,14 @@ class _MapColumn(JoinedListSerializer):
 Parts = list[tuple[str, TypeSerializer]]
 
 
-def _key_parts(state: StateDescription, fields: dict[str, TypeSerializer]) -> Parts:
+def _key_parts(state: KeyedDescription, fields: dict[str, TypeSerializer]) -> Parts:
     """Key and namespace; the void one has no column."""
     namespace = next((n for n in NAMESPACES if n in fields), "")
-    return [(KEY, fields[KEY]), (namespace, _required(state.namespace))]
+    return [(KEY, fields[KEY]), (namespace, state.namespace)]
 
 
-def _is_suffixed(state: StateDescription) -> bool:
-    return _required(state.key).length < 0 and _required(state.namespace).length < 0
+def _is_suffixed(state: KeyedDescription) -> bool:
+    return state.key.length < 0 and state.namespace.length < 0
 
 
 def _emit_key(builder: EncodeBuilder, parts: Parts, suffixed: bool, prefix: int) -> None:
@@ -430,7 +430,7 @@ def _emit_entry(
     builder.op(Op.ENTRY_END)
 
 
-def _emit_value(builder: EncodeBuilder, state: StateDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
+def _emit_value(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
     parts, suffixed = _key_parts(state, fields), _is_suffixed(state)
     if MAP_KEY in fields:
         map_key = (MAP_KEY, fields[MAP_KEY], builder.column(MAP_KEY))
@@ -441,7 +441,7 @@ def _emit_value(builder: EncodeBuilder, state: StateDescription, fields: dict[st
         _emit_entry(builder, parts, suffixed, prefix, (VALUE, fields[VALUE], column))
 
 
-def _emit_map(builder: EncodeBuilder, state: StateDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
+def _emit_map(builder: EncodeBuilder, state: KeyedDescription, fields: dict[str, TypeSerializer], prefix: int) -> None:
     column, map_column = builder.column(VALUE), fields[VALUE]
     assert isinstance(map_column, _MapColumn)
     key = (f"{VALUE}.key", map_column.key, column.child(0))

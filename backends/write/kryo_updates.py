@@ -8,7 +8,7 @@ time, and rewrites the new ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,14 @@ from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kryo.pending_values import DraftedEntries, Parts, drafting
 
 Bytes = npt.NDArray[np.uint8]
+_State = TypeVar("_State", bound=StateDescription)
 Describe = Callable[[memoryview, int, int], str]
 """Key and namespace of an entry in words: from framed entries, its position, and the state's id."""
 
 
-def with_drafts(state: StateDescription) -> StateDescription:
+def with_drafts(state: _State) -> _State:
     """Return the state with drafts in the place of all parts of values that Kryo writes."""
-    return state if state.value is None or state.is_timer else replace(state, value=drafting(state.value))
+    return state if state.is_timer else state.with_serializers(value=drafting(state.value))
 
 
 class Drafts:
@@ -93,7 +94,6 @@ class Drafts:
 
 def _entries(state: StateDescription) -> DraftedEntries:
     """Return what settles the values of entries, which are those of canonical savepoints."""
-    assert state.value is not None
     if state.kind == LIST:
         return DraftedEntries(JoinedListSerializer(state.value), "value")
     if state.kind == MAP:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import BROADCAST, StateDescription
+from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
 from state_processor.backends.state.state_registration import MODES, operator_header, register
 from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.base import TypeSerializer
@@ -43,7 +43,7 @@ class OperatorStateFileWriter:
     def __init__(
         self,
         sink: FileSink,
-        states: Sequence[StateDescription],
+        states: Sequence[OperatorDescription],
         registered: Sequence[mi.StateMetaInfo] | None = None,
         context: str = "",
     ) -> None:
@@ -68,7 +68,6 @@ class OperatorStateFileWriter:
             If a value is none of the state's type.
         """
         state = self._state(name)
-        assert state.value is not None
         encoded = _encode({"value": state.value}, {"value": values}, f"{self._context}state {name!r}")
         self.add_elements(name, encoded.data, encoded.entries[:, 0])
 
@@ -89,6 +88,7 @@ class OperatorStateFileWriter:
             If a key or value is none of the state's type, or a key occurs twice.
         """
         state = self._state(name)
+        assert isinstance(state, BroadcastDescription)
         self.add_broadcast_bytes(name, len(keys), encode_broadcast(state, keys, values, f"{self._context}state {name!r}"))
 
     def add_broadcast_bytes(self, name: str, count: int, data: npt.NDArray[np.uint8]) -> None:
@@ -114,7 +114,7 @@ class OperatorStateFileWriter:
     def _position(self) -> int:
         return self._written + len(self._buffer)
 
-    def _state(self, name: str) -> StateDescription:
+    def _state(self, name: str) -> OperatorDescription:
         if name not in self._states:
             raise NotFoundError.naming_nearest("operator state", name, self._states)
         return self._states[name]
@@ -149,7 +149,7 @@ def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.
     return ColumnEncoder(builder.build(), context).encode(batch)
 
 
-def encode_broadcast(state: StateDescription, keys: pa.Array, values: pa.Array, context: str) -> npt.NDArray[np.uint8]:
+def encode_broadcast(state: BroadcastDescription, keys: pa.Array, values: pa.Array, context: str) -> npt.NDArray[np.uint8]:
     """Keys and values of broadcast state, back to back.
 
     Raises
@@ -157,8 +157,6 @@ def encode_broadcast(state: StateDescription, keys: pa.Array, values: pa.Array, 
     InvalidRowError
         If a key or value is none of the state's type, or a key occurs twice.
     """
-    assert state.key is not None
-    assert state.value is not None
     _check_keys(state.key, keys, context)
     return _encode({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
 

@@ -30,7 +30,7 @@ from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, L
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group, prefix_size
 from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash, to_blobs
 from state_processor.backends.write.staging import FileSink
@@ -84,8 +84,7 @@ class KeyedPassThrough:
     def _moves(self) -> bool:
         return self.max_parallelism != self.old_max_parallelism
 
-    def _groups_of(self, state: StateDescription, keys: pa.Array) -> npt.NDArray[np.int32]:
-        assert state.key is not None
+    def _groups_of(self, state: KeyedDescription, keys: pa.Array) -> npt.NDArray[np.int32]:
         hashes = self.key_hash(keys) if self.key_hash else hash_codes(state.key, keys)
         return key_group(hashes, self.max_parallelism)
 
@@ -115,11 +114,10 @@ class KeyedPassThrough:
             encoder = encoder or self._encoder(bare, state_id, batch.schema, context)
             groups = batch.column(KEY_GROUP_COLUMN).to_numpy()
             if self._moves:
-                assert run.state.key is not None
                 groups = self._groups_of(run.state, decode_bytes(run.state.key, batch.column(KEY), run.where))
             yield from encoder.encode_in_groups(batch, groups)
 
-    def _encoder(self, state: StateDescription, state_id: int, schema: pa.Schema, context: str) -> KeyedStateEncoder:
+    def _encoder(self, state: KeyedDescription, state_id: int, schema: pa.Schema, context: str) -> KeyedStateEncoder:
         return KeyedStateEncoder(
             state, state_id, schema, max_parallelism=self.max_parallelism, parallelism=self.parallelism, context=context
         )

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,14 @@ from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, L
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import LIST, MAP, StateDescription, describe_keyed, describe_operator_state
+from state_processor.backends.state.descriptions import (
+    LIST,
+    MAP,
+    BroadcastDescription,
+    KeyedDescription,
+    describe_keyed,
+    describe_operator_state,
+)
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer
@@ -93,12 +99,12 @@ class KeyedMigration:
     reading: mi.KeyedHeader
     states: Mapping[str, StateMigration]
 
-    def roles(self, name: str) -> tuple[StateDescription, StateDescription]:
+    def roles(self, name: str) -> tuple[KeyedDescription, KeyedDescription]:
         """A state with the serializers that read it, and with those that write it."""
         state = self.states[name]
         return describe_keyed(self.reading, state.reading), describe_keyed(self.new, state.new)
 
-    def converted(self, name: str, *, write: bool = True) -> StateDescription:
+    def converted(self, name: str, *, write: bool = True) -> KeyedDescription:
         """The state with bytes in the place of all values: those for Flink 2.x.
 
         Parameters
@@ -109,18 +115,9 @@ class KeyedMigration:
             ``False`` to read values without writing them: the bytes are none.
         """
         old, new = self.roles(name)
-        convert = partial(_converted, write=write)
-        value = convert(old.value, new.value)
-        if isinstance(old.value, TimerSerializer) and isinstance(new.value, TimerSerializer):
-            key, namespace = convert(old.value.key, new.value.key), convert(old.value.namespace, new.value.namespace)
-            value = TimerSerializer(cast(TypeSerializer, key), cast(TypeSerializer, namespace))
-        return replace(
-            old,
-            key=convert(old.key, new.key),
-            namespace=convert(old.namespace, new.namespace),
-            map_key=convert(old.map_key, new.map_key),
-            value=value,
-        )
+        writing = new.serializers
+        converted = {role: _converted(reading, writing[role], write=write) for role, reading in old.serializers.items()}
+        return old.with_serializers(**converted)
 
 
 def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adapt] | None = None) -> KeyedMigration:
@@ -205,9 +202,7 @@ class ConvertedBytes(PassThroughSerializer):
         raise NotCompilableError(str(self))
 
 
-def _converted(reading: TypeSerializer | None, writing: TypeSerializer | None, *, write: bool) -> TypeSerializer | None:
-    if reading is None or writing is None:
-        return None
+def _converted(reading: TypeSerializer, writing: TypeSerializer, *, write: bool) -> TypeSerializer:
     return PassThroughSerializer(reading) if reading == writing else ConvertedBytes(reading, writing, write=write)
 
 
@@ -235,7 +230,6 @@ class MigratingPassThrough(KeyedPassThrough):
             return
         migration = migrate_keyed(source.header, self.types)
         bare, new = migration.converted(name), migration.roles(name)[1]
-        assert new.key is not None
         for run in source.runs(name, key_groups):
             encoder: KeyedStateEncoder | None = None
             for batch in run.decode(bare, ENTRY_COLUMNS, LOSSLESS):
@@ -256,7 +250,6 @@ def converted_elements(state: StateMigration, elements: Elements, *, write: bool
     """The elements of a list or union state in other bytes; ``write`` as for :meth:`KeyedMigration.converted`."""
     old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
     convert = _converted(old.value, new.value, write=write)
-    assert convert is not None
     data, bounds = elements
     parts = [convert.deserialize(data[a:b].data) for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)]
     ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
@@ -266,9 +259,9 @@ def converted_elements(state: StateMigration, elements: Elements, *, write: bool
 def converted_broadcast(state: StateMigration, data: bytes | memoryview, *, write: bool = True) -> bytes:
     """A broadcast state's number of entries, keys and values in other bytes; ``write`` as for :func:`converted_elements`."""
     old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
+    assert isinstance(old, BroadcastDescription)
+    assert isinstance(new, BroadcastDescription)
     key, value = _converted(old.key, new.key, write=write), _converted(old.value, new.value, write=write)
-    assert key is not None  # every broadcast state has one
-    assert value is not None
     source, target = DataInput(data, f"state {old.name!r}"), DataOutput()
     count = source.read_count("broadcast entries", 1)
     target.write_int(count)

@@ -9,7 +9,6 @@ entry stands for that entry alone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import fingerprint, insert, rehash
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.serializers.core.basic import NumberSerializer
@@ -28,6 +27,7 @@ from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 _TIMESTAMP_SIZE: Final = 8
+_MARK: Final = NumberSerializer("BOOLEAN")
 _FIRST_SLOTS: Final = 1 << 10
 
 Bytes = npt.NDArray[np.uint8]
@@ -51,18 +51,18 @@ class TombstoneEncoder:
     Parameters are those of :class:`~state_processor.backends.write.entry_encoder.KeyedStateEncoder`.
     """
 
-    def __init__(self, state: StateDescription, state_id: int, schema: pa.Schema, **options: Any) -> None:
+    def __init__(self, state: KeyedDescription, state_id: int, schema: pa.Schema, **options: Any) -> None:
         space = next((n for n in NAMESPACES if n in schema.names and not state.in_void_namespace), None)
         self._columns = [KEY] if space is None else [KEY, space]
-        marker = replace(state, value=NumberSerializer("BOOLEAN"))
+        marker: KeyedDescription
         if MAP_KEY in schema.names:
             self._columns.append(MAP_KEY)
             self._value = MAP_VALUE
+            marker = state.with_serializers(value=_MARK)
         else:
             self._value = VALUE
-            marker = replace(marker, kind=VALUE_KIND, map_key=None)
-            if space is None:
-                marker = replace(marker, namespace=_AnyNamespace())
+            namespace = _AnyNamespace() if space is None else state.namespace
+            marker = ValueDescription(state.name, VALUE_KIND, _MARK, state.key, namespace)
         fields = [schema.field(c) for c in self._columns]
         self._encoder = KeyedStateEncoder(marker, state_id, pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options)
 

@@ -108,7 +108,7 @@ class _TimedSerializer(TtlSerializer):
         return _TimedSerializer(self.nested[0], self.value.filling())
 
 
-def with_undescribed_classes(type_: TypeSerializer | None) -> TypeSerializer | None:
+def with_undescribed_classes(type_: TypeSerializer) -> TypeSerializer:
     """Return the type of a value that fills its part of an entry with bytes for undescribed classes; itself if it is no POJO."""
     if isinstance(type_, TtlSerializer) and isinstance(type_.value, PojoSerializer):
         return _TimedSerializer(type_.nested[0], UndescribedClassesSerializer(type_.value))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.spark.task_errors import our_errors
@@ -24,7 +24,7 @@ _DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 
 def timer_rows(
     df: DataFrame, schema: pa.Schema, key: TypeSerializer, namespace: TypeSerializer | None
-) -> Iterator[tuple[StateDescription, DataFrame]]:
+) -> Iterator[tuple[KeyedDescription, DataFrame]]:
     """Each queue with its rows. A job finds out which there are.
 
     Parameters

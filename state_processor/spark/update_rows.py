@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import functions as f
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
-from state_processor.backends.state.descriptions import LIST, MAP, StateDescription
+from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.same_keys import identity, quoted
 from state_processor.serializers.errors import InvalidRowError
@@ -28,7 +28,7 @@ _ELEMENTS: Final = {LIST: (LIST_INDEX, LIST_VALUE), MAP: (MAP_KEY, MAP_VALUE)}
 """The columns of rows with an element each, by kind of state."""
 
 
-def context_columns(state: StateDescription, schema: pa.Schema) -> Columns:
+def context_columns(state: KeyedDescription, schema: pa.Schema) -> Columns:
     """The columns of rows that say more than key and value: the namespace, the time of last access."""
     names: list[str] = []
     if not state.in_void_namespace:
@@ -43,7 +43,7 @@ def has_bytes(schema: pa.Schema) -> bool:
     return any(pa.types.is_struct(f.type) and f.type.get_field_index(BYTES_FIELD) >= 0 for f in schema)
 
 
-def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: str) -> tuple[DataFrame, Columns, Replaced]:
+def shaped_rows(df: DataFrame, schema: pa.Schema, state: KeyedDescription, key: str) -> tuple[DataFrame, Columns, Replaced]:
     """Rows that update a state: the frame to encode, its columns by the encoder's names, and which entries give way.
 
     Parameters
@@ -73,7 +73,7 @@ def shaped_rows(df: DataFrame, schema: pa.Schema, state: StateDescription, key: 
     return df, columns | parts, "entries" if MAP_KEY in parts else "keys"
 
 
-def _parts(columns: Columns, state: StateDescription, names: Sequence[str]) -> Columns:
+def _parts(columns: Columns, state: KeyedDescription, names: Sequence[str]) -> Columns:
     """The columns of the value: whole, or of its elements."""
     if state.is_timer:
         return {TIMESTAMP: TIMESTAMP}
@@ -88,7 +88,7 @@ def _parts(columns: Columns, state: StateDescription, names: Sequence[str]) -> C
     return {VALUE: whole[0] if whole else VALUE}
 
 
-def entry_columns(schema: pa.Schema, state: StateDescription, key: str) -> Columns:
+def entry_columns(schema: pa.Schema, state: KeyedDescription, key: str) -> Columns:
     """The columns that name entries of a map state.
 
     Raises
@@ -106,7 +106,7 @@ def entry_columns(schema: pa.Schema, state: StateDescription, key: str) -> Colum
     return columns
 
 
-def key_columns(schema: pa.Schema, key: str, state: StateDescription | None, states: Sequence[str]) -> Columns:
+def key_columns(schema: pa.Schema, key: str, state: KeyedDescription | None, states: Sequence[str]) -> Columns:
     """The columns that name keys to delete.
 
     Parameters

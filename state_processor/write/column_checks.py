@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, SUBTASK
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, compile_entries
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.write.entry_encoder import NAMESPACES, compile_entries
 from state_processor.serializers.errors import InvalidRowError, OptionError, UnsupportedFormatError
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
@@ -113,7 +113,7 @@ def _nearest(name: str, names: Collection[str]) -> str:
 
 
 def check_types(
-    state: StateDescription, schema: pa.Schema, columns: Mapping[str, str], max_parallelism: int, flink_major: int
+    state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str], max_parallelism: int, flink_major: int
 ) -> None:
     """Refuse columns whose types can't hold what a keyed state needs.
 
@@ -141,7 +141,7 @@ def check_types(
         compile_entries(for_flink(state, flink_major), rows, max_parallelism, EncodeOptions(), columns)
 
 
-def check_key_types(state: StateDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
+def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
     """The same for rows that say what is deleted: only keys, namespaces and keys of maps.
 
     Raises
@@ -149,9 +149,7 @@ def check_key_types(state: StateDescription, schema: pa.Schema, columns: Mapping
     InvalidRowError
         If a type does not fit; the message names state and column.
     """
-    roles = {KEY: state.key, MAP_KEY: state.map_key} | dict.fromkeys(NAMESPACES, state.namespace)
+    roles = state.serializers | dict.fromkeys(NAMESPACES, state.namespace)
     with naming(f"state {state.name!r}"):
         for role, column in columns.items():
-            serializer = roles[role]
-            assert serializer is not None
-            bind(serializer, schema.field(column).type, column)
+            bind(roles[role], schema.field(column).type, column)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import undescribed_as_bytes
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.row_field_names import DeclaredNames
 from state_processor.backends.state.state_registration import keyed_header, register
@@ -102,12 +102,12 @@ class OperatorDraft:
     parallelism: int | None = None
     max_parallelism: int | None = None
     key: TypeSerializer | None = None
-    added: dict[str, StateDescription] = field(default_factory=dict)
+    added: dict[str, KeyedDescription] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     sources: list[RowSource] = field(default_factory=list)
     forms: dict[str, tuple[tuple[JavaType, ...], bool]] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
-    operator_states: dict[str, tuple[StateDescription, DataFrame]] = field(default_factory=dict)
+    operator_states: dict[str, tuple[OperatorDescription, DataFrame]] = field(default_factory=dict)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
@@ -142,7 +142,7 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: name the key's type by key_type")
         return self.key
 
-    def updates(self, state: StateDescription, *, with_bytes: bool) -> StateDescription:
+    def updates(self, state: KeyedDescription, *, with_bytes: bool) -> KeyedDescription:
         """Return a state of the base as rows that change it have it, and keep that for their encoding.
 
         Parameters
@@ -165,7 +165,7 @@ class OperatorDraft:
             )
         return undescribed_as_bytes(state) if with_bytes else state
 
-    def add(self, state: StateDescription) -> None:
+    def add(self, state: KeyedDescription) -> None:
         """A state that rows will fill. Rows that were to change the one of the base have nothing to change any more.
 
         Raises
@@ -179,7 +179,7 @@ class OperatorDraft:
         self._forget(state.name)
         self.added[state.name] = state
 
-    def add_operator_state(self, state: StateDescription, frame: DataFrame) -> None:
+    def add_operator_state(self, state: OperatorDescription, frame: DataFrame) -> None:
         """A list, union or broadcast state that rows will fill.
 
         Raises
@@ -231,7 +231,7 @@ class OperatorDraft:
         kept = tuple(n for n in self.base.state_names if self.keeps(n)) if self.base is not None else ()
         return (*kept, *self.added, *self.operator_states)
 
-    def keyed(self, name: str) -> StateDescription:
+    def keyed(self, name: str) -> KeyedDescription:
         """A keyed state of the base, to be patched.
 
         Raises

@@ -19,7 +19,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import undescribed_as_bytes
-from state_processor.backends.state.descriptions import StateDescription, describe_keyed
+from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.row_field_names import DeclaredNames, with_names
@@ -94,7 +94,7 @@ class KeyedTarget:
         return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
 
     @cached_property
-    def states(self) -> tuple[StateDescription, ...]:
+    def states(self) -> tuple[KeyedDescription, ...]:
         """The states by their ids."""
         header = self.open_header()
         states = tuple(describe_keyed(header, meta) for meta in header.states)

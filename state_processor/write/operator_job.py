@@ -17,7 +17,7 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
-from state_processor.backends.state.descriptions import BROADCAST, StateDescription
+from state_processor.backends.state.descriptions import BroadcastDescription
 from state_processor.backends.state.hash_inference import HashRule, Misfit, learn_hash_rule, misfits, rules_left
 from state_processor.backends.state.row_field_names import declared_names
 from state_processor.backends.state.state_registration import operator_header, register
@@ -366,7 +366,7 @@ class OperatorJob:
         blobs: list[Any] = []
         broadcasts: list[BroadcastBytes] = []
         for name, (state, frame) in draft.operator_states.items():
-            if state.kind == BROADCAST:
+            if isinstance(state, BroadcastDescription):
                 broadcasts.append(_broadcast(for_flink(state, self._flink_major), ids[name], frame, draft.label))
             else:
                 blobs.append(self._engine.encode_rows(frame, frame.columns, self._placed(EncodeElements(target, ids[name]))))
@@ -392,7 +392,7 @@ class OperatorJob:
         lists: dict[bool, list[tuple[str, int]]] = {False: [], True: []}
         for name in kept:
             converted = self._draft.converts(name)
-            if base.operator_states[name].kind != BROADCAST:
+            if not isinstance(base.operator_states[name], BroadcastDescription):
                 lists[converted].append((name, ids[name]))
                 continue
             held = next(s for s in splits if any(m.name == name for m in s.handle.states))
@@ -420,7 +420,7 @@ def _columns(mappings: Iterable[Mapping[str, str]]) -> list[str]:
     return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
 
 
-def _broadcast(state: StateDescription, state_id: int, frame: DataFrame, label: str) -> BroadcastBytes:
+def _broadcast(state: BroadcastDescription, state_id: int, frame: DataFrame, label: str) -> BroadcastBytes:
     table = frame.toArrow().combine_chunks()
     if not table.num_rows:
         return BroadcastBytes(state_id, 0, b"")

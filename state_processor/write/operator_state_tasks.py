@@ -14,7 +14,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
+from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
 from state_processor.backends.state.row_field_names import DeclaredNames, with_names
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
@@ -53,7 +53,7 @@ class OperatorTarget:
         header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
         return (*header.lists, *header.broadcasts)
 
-    def state(self, state_id: int) -> StateDescription:
+    def state(self, state_id: int) -> OperatorDescription:
         """A state."""
         state = describe_operator_state(self.metas()[state_id])
         state = declare(self.java_types.get(state.name, ()), state)
@@ -70,7 +70,6 @@ class EncodeElements:
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
         """The elements as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
-        assert state.value is not None
         first = 0
         for batch in merge_batches(batches):
             try:

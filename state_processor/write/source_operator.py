@@ -11,7 +11,12 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.state_listing import operator_header, operator_label, subtask_label
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state
+from state_processor.backends.state.descriptions import (
+    KeyedDescription,
+    OperatorDescription,
+    describe_keyed,
+    describe_operator_state,
+)
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.joined import joined
@@ -56,7 +61,7 @@ class SourceOperator:
         return None if key is None else mi.KeyedHeader(mi.KEYED_VERSION, False, key, tuple(states.values()))
 
     @cached_property
-    def keyed_states(self) -> dict[str, StateDescription]:
+    def keyed_states(self) -> dict[str, KeyedDescription]:
         """Keyed states and timers by name."""
         header = self.header
         return {} if header is None else {m.name: describe_keyed(header, m) for m in header.states}
@@ -82,7 +87,7 @@ class SourceOperator:
         return states
 
     @cached_property
-    def operator_states(self) -> dict[str, StateDescription]:
+    def operator_states(self) -> dict[str, OperatorDescription]:
         """List, union and broadcast states by name."""
         return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
 

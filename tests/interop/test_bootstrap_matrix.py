@@ -147,13 +147,13 @@ def _description(line: Line) -> StateDescription:
     assert line.key is not None
     if line.kind in TIMERS:
         queue = f"_timer_state/{TIMERS[line.kind]}_{line.name}"
-        return StateDescription(
+        return StateDescription.of(
             queue, line.kind, line.key.serializer, namespace, None, TimerSerializer(line.key.serializer, namespace)
         )
     value: TypeSerializer = line.value.serializer
     map_key = line.map_key.serializer if line.map_key else None
     value = TtlSerializer.of(value) if line.ttl else value
-    return StateDescription(line.name, line.kind, line.key.serializer, namespace, map_key, value)
+    return StateDescription.of(line.name, line.kind, line.key.serializer, namespace, map_key, value)
 
 
 def _window(window: dict[str, int] | None) -> Any:
@@ -205,7 +205,9 @@ def _write_keyed(staging: Staging, uid: str, lines: Sequence[Line]) -> tuple[dic
 def _write_operator_state(staging: Staging, uid: str, lines: Sequence[Line]) -> tuple[dict[int, SubtaskHandles], list[list[Any]]]:
     """The same for operator state: the elements of lists are in the second subtask, broadcast state is in all."""
     keys = [line.map_key.serializer if line.map_key else None for line in lines]
-    states = [StateDescription(li.name, li.kind, key=key, value=li.value.serializer) for li, key in zip(lines, keys, strict=True)]
+    states = [
+        StateDescription.of(li.name, li.kind, key=key, value=li.value.serializer) for li, key in zip(lines, keys, strict=True)
+    ]
     contents = [_repeated(line.value, len(line.map_key or line.value)) for line in lines]
     subtasks = {}
     for subtask in range(WRITTEN_PARALLELISM):

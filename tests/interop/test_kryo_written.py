@@ -339,7 +339,7 @@ def _keyed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator
             map_key: TypeSerializer | None = T.STRING() if kind == MAP else None
             state = _state(kind, each, map_key_type=map_key and "STRING")
             batch = pa.RecordBatch.from_pydict({"key": keys, "value": column})
-            states.append((StateDescription(state["name"], kind, key, namespace, map_key, each.serializer), [batch]))
+            states.append((StateDescription.of(state["name"], kind, key, namespace, map_key, each.serializer), [batch]))
             expected.append({**state, "entries": [{"key": k, "value": v} for k, v in enumerate(shown)]})
     handles = write_keyed(staging, operator_id(KEYED), states, 1, 128)
     subtasks = {subtask: SubtaskHandles(keyed=handle) for subtask, handle in handles.items()}
@@ -349,7 +349,7 @@ def _keyed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator
 def _listed(staging: Staging, specimens: Sequence[Specimen]) -> tuple[NewOperator, dict[str, Any]]:
     """An operator's list of each type."""
     states = [_state(OPERATOR_LIST, each) for each in specimens]
-    written = [StateDescription(s["name"], OPERATOR_LIST, value=e.serializer) for s, e in zip(states, specimens, strict=True)]
+    written = [StateDescription.of(s["name"], OPERATOR_LIST, value=e.serializer) for s, e in zip(states, specimens, strict=True)]
     writer = OperatorStateFileWriter(staging.open(staging.file_name(operator_id(LISTED), "operator", 0)), written)
     for state, each in zip(states, specimens, strict=True):
         writer.add_list(state["name"], pa.array(each.values, each.column))

@@ -186,7 +186,7 @@ def write(target: Any, lines: Sequence[Line]) -> dict[str, Any]:
         if line.kind == "EVENT_TIMER":
             namespace = VoidNamespaceSerializer()
             queue = TimerSerializer(key_type, namespace)
-            state = StateDescription(f"_timer_state/event_{line.name}", line.kind, key_type, namespace, None, queue)
+            state = StateDescription.of(f"_timer_state/event_{line.name}", line.kind, key_type, namespace, None, queue)
             batch = pa.RecordBatch.from_pydict({**columns, "timestamp": pa.array(line.contents[0], pa.int64())})
             found = [
                 {"key": k, "namespace": "VoidNamespace", "timestamp": t}
@@ -194,7 +194,7 @@ def write(target: Any, lines: Sequence[Line]) -> dict[str, Any]:
             ]
         else:
             value = TtlSerializer.of(line.value) if line.ttl else line.value
-            state = StateDescription(line.name, line.kind, key_type, VoidNamespaceSerializer(), map_key, value)
+            state = StateDescription.of(line.name, line.kind, key_type, VoidNamespaceSerializer(), map_key, value)
             type_ = line.value.arrow_type(options)
             type_ = pa.list_(type_) if line.kind == "LIST" else type_
             type_ = pa.map_(map_key.arrow_type(DecodeOptions()), type_) if map_key else type_

@@ -71,7 +71,7 @@ def test_states_are_taken_over_as_bytes(version: str, parallelism: int, max_para
 
 
 def state(name: str, kind: str, value: Any, map_key: Any = None) -> StateDescription:
-    return StateDescription(name, kind, LONG, VOID, map_key, value)
+    return StateDescription.of(name, kind, LONG, VOID, map_key, value)
 
 
 ADDRESSES = PojoSerializer.of(ADDRESS, {"street": STRING, "city": STRING, "zip": INT})
@@ -81,12 +81,12 @@ NEW_STATES = {
     "history": state("history", "LIST", STRING),
     "items": state("items", "MAP", LONG, STRING),
     "session": state("session", "VALUE", TtlSerializer.of(STRING)),
-    "timers": StateDescription("_timer_state/event_user-timers", "EVENT_TIMER", LONG, VOID, None, TimerSerializer(LONG, VOID)),
+    "timers": StateDescription.of("_timer_state/event_user-timers", "EVENT_TIMER", LONG, VOID, None, TimerSerializer(LONG, VOID)),
 }
 OPERATOR_STATES = {
-    "pending": StateDescription("pending", "OPERATOR_LIST", value=STRING),
-    "offsets": StateDescription("offsets", "UNION_LIST", value=TupleSerializer([STRING, LONG])),
-    "discounts": StateDescription("discounts", "BROADCAST", key=STRING, value=DOUBLE),
+    "pending": StateDescription.of("pending", "OPERATOR_LIST", value=STRING),
+    "offsets": StateDescription.of("offsets", "UNION_LIST", value=TupleSerializer([STRING, LONG])),
+    "discounts": StateDescription.of("discounts", "BROADCAST", key=STRING, value=DOUBLE),
 }
 
 

@@ -98,8 +98,8 @@ def test_restored_rows_are_told_their_names() -> None:
         T.MAP(key, T.MAP(T.STRING(), row)),
         TimerSerializer(key, space),
     ):
-        written = StateDescription("s", "VALUE", key, space, None, value)
-        restored = StateDescription("s", "VALUE", *(_restored(t) for t in (key, space)), None, _restored(value))
+        written = StateDescription.of("s", "VALUE", key, space, None, value)
+        restored = StateDescription.of("s", "VALUE", *(_restored(t) for t in (key, space)), None, _restored(value))
         assert "f0" in str(restored.value)
         named = with_names(restored, declared_names(written))
         assert (str(named.key), str(named.value)) == (str(key), str(value))

@@ -20,6 +20,7 @@ from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.io import DataInput
@@ -320,7 +321,7 @@ def test_keys_lie_in_their_key_groups(case: corpus.Case) -> None:
     checked = 0
     for operator in snapshot.metadata.operators:
         for name, state in operator_states(snapshot, operator).items():
-            if state.key is None or not state.is_keyed:
+            if not isinstance(state, KeyedDescription):
                 continue
             reader = open_state(snapshot, operator, name, options=replace(OPTIONS, metadata=True))
             for row in (row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()):

@@ -23,7 +23,7 @@ NULL, PRESENT = b"\1", b"\0"
 
 def values_written(value: TypeSerializer, rows: list[dict[str, Any]], type_: pa.DataType) -> list[bytes]:
     """What is written behind the key of each entry of a map from strings."""
-    state = StateDescription("seen", "MAP", LONG, VOID, STRING, value)
+    state = StateDescription.of("seen", "MAP", LONG, VOID, STRING, value)
     types = {"key": pa.int64(), "map_key": pa.string(), "map_value": type_, "value": type_}
     batch = pa.RecordBatch.from_pylist(rows, pa.schema([(name, types[name]) for name in rows[0]]))
     encoder = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=128, parallelism=1, last_access=9)
@@ -51,7 +51,7 @@ def test_a_null_with_a_time_is_a_value_with_a_time() -> None:
     times, maps = pa.timestamp("us", tz="UTC"), pa.map_(pa.string(), pa.string())
     common = pa.RecordBatch.from_pylist(rows, pa.schema([("key", pa.int64()), ("_last_access", times), ("value", maps)]))
     own = common.set_column(1, "_last_access", pa.array([[None, 7_000]], pa.list_(times)))
-    state = StateDescription("seen", "MAP", LONG, VOID, STRING, ttl)
+    state = StateDescription.of("seen", "MAP", LONG, VOID, STRING, ttl)
     for batch, access in ((common, (5, 5)), (own, (9, 7))):
         (blobs,) = KeyedStateEncoder(state, 0, batch.schema, max_parallelism=128, parallelism=1, last_access=9).encode(batch)
         (blob,) = blobs.column("blob").to_pylist()
@@ -106,7 +106,7 @@ def test_reading_drops_the_entries_that_flink_drops(options: dict[str, Any]) -> 
 @pytest.mark.parametrize("encoder", [KeyedStateEncoder, TombstoneEncoder])
 def test_keys_are_never_null(encoder: Any, column: str) -> None:
     """Neither where entries are written nor where they are marked to be deleted; a null text has bytes, and would be a key."""
-    items = StateDescription("items", "MAP", STRING, VOID, STRING, LONG)
+    items = StateDescription.of("items", "MAP", STRING, VOID, STRING, LONG)
     columns = {"key": pa.array(["a", "b"]), "map_key": pa.array(["x", "y"])}
     if encoder is KeyedStateEncoder:
         columns["map_value"] = pa.array([1, 2])

@@ -129,8 +129,7 @@ def changed(base: str, state: str, write: Callable[[Log, TypeSerializer, TypeSer
     changes.announce(metas(snapshot, handles[0])[state])
     described = handles[0].open(snapshot).describe(state)
     assert described is not None
-    assert described.value is not None
-    write(changes, described.value, described.map_key)
+    write(changes, described.value, described.serializers.get("map_key"))
     top = [on_top(handle, changes.handle(handle.key_groups)) for handle in handles]
     after = read(snapshot, top, state, flatten=False)
     flat = read(snapshot, top, state)

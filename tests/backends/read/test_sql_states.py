@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_states
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
@@ -53,9 +53,7 @@ def in_key_group_files(operator: OperatorState) -> bool:
 def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None:
     snapshot = open_snapshot(str(path))
     for operator, state in states(snapshot):
-        for serializer in (state.key, state.namespace, state.value):
-            if serializer is None:
-                continue
+        for serializer in (*state.serializers.values(), state.value):
             written = serializer.snapshot()
             assert isinstance(written, TypeSerializerSnapshot)
             again = read_serializer_snapshot(written.to_bytes(), f"{operator.operator_id}/{state.name}")
@@ -67,7 +65,7 @@ def test_every_serializer_is_known_and_rewritten_identically(path: Path) -> None
 def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
     """From their types alone, but for those of user's classes."""
     for _, state in states(open_snapshot(str(path))):
-        for row in nested(RowDataSerializer, (state.key, state.map_key, state.value)):
+        for row in nested(RowDataSerializer, (*state.serializers.values(), state.value)):
             written = row.snapshot()
             assert isinstance(written, RowDataSerializerSnapshot)
             made = RowDataSerializer(RowType.of(*written.logical_types))
@@ -82,7 +80,7 @@ def test_snapshots_of_rows_are_made_as_flink_made_them(path: Path) -> None:
 def test_keys_lie_in_the_key_groups_of_their_hash_codes(path: Path) -> None:
     snapshot = open_snapshot(str(path))
     for operator, state in states(snapshot):
-        if state.key is None or not in_key_group_files(operator):
+        if not isinstance(state, KeyedDescription) or not in_key_group_files(operator):
             continue
         rows = read(snapshot, operator, state.name)
         for row in rows:

@@ -11,14 +11,18 @@ from state_processor.backends.read.state_listing import (
     state_variants,
 )
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
+from state_processor.backends.state.descriptions import StateDescription, describe_keyed, describe_operator_state
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
+from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from tests.backends import state_files as f
 from tests.backends.state_files import INT, LONG, STRING
+
+
+def _name(state: StateDescription, role: str) -> str | None:
+    return str(state.serializers[role]) if role in state.serializers else None
 
 
 def described(*states: bytes):
@@ -45,7 +49,7 @@ def described(*states: bytes):
 )
 def test_keyed_states(state: bytes, kind: str, map_key: str | None, value: str) -> None:
     (found,) = described(state)
-    assert (found.kind, found.map_key and str(found.map_key), str(found.value)) == (kind, map_key, value)
+    assert (found.kind, _name(found, "map_key"), str(found.value)) == (kind, map_key, value)
     assert (str(found.key), found.in_void_namespace, found.backend) == ("STRING", True, "test")
     assert found.has_ttl == value.startswith("TTL")
     assert found.is_keyed
@@ -62,14 +66,14 @@ def test_states_with_asynchronous_access_name_the_element_itself(map_key) -> Non
 
 
 def test_timers() -> None:
-    event, processing, queue = described(
+    event, processing = described(
         f.timers("_timer_state/event_user-timers", STRING),
         f.timers("_timer_state/processing_a_b", STRING, LONG),
-        f.meta("queue", "PRIORITY_QUEUE", VALUE_SERIALIZER=LONG),
     )
     assert (event.kind, event.service, event.in_void_namespace) == ("EVENT_TIMER", "user-timers", True)
     assert (processing.kind, processing.service, str(processing.namespace)) == ("PROCESSING_TIMER", "a_b", "LONG")
-    assert (str(queue.key), queue.namespace, queue.service) == ("STRING", None, "queue")
+    with pytest.raises(UnsupportedFormatError, match="state 'queue': a queue of LONG, not of timers"):
+        described(f.meta("queue", "PRIORITY_QUEUE", VALUE_SERIALIZER=LONG))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +98,7 @@ def test_operator_states() -> None:
     )
     header = mi.OperatorHeader.read(DataInput(raw))
     found = [describe_operator_state(m) for m in (*header.lists, *header.broadcasts)]
-    assert [(s.name, s.kind, s.key and str(s.key)) for s in found] == [
+    assert [(s.name, s.kind, _name(s, "key")) for s in found] == [
         ("a", "OPERATOR_LIST", None),
         ("b", "UNION_LIST", None),
         ("old", "OPERATOR_LIST", None),

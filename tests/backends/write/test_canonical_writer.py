@@ -32,9 +32,9 @@ from state_processor.serializers.runtime.namespaces import TimeWindowSerializer,
 from state_processor.serializers.runtime.ttl import TtlSerializer
 
 LONG, INT, STRING, VOID = NumberSerializer("LONG"), NumberSerializer("INT"), StringSerializer(), VoidNamespaceSerializer()
-TOTAL = StateDescription("total", "VALUE", LONG, VOID, value=LONG)
-NAMES = StateDescription("names", "LIST", LONG, VOID, value=STRING)
-ITEMS = StateDescription("items", "MAP", STRING, STRING, STRING, STRING)
+TOTAL = StateDescription.of("total", "VALUE", LONG, VOID, value=LONG)
+NAMES = StateDescription.of("names", "LIST", LONG, VOID, value=STRING)
+ITEMS = StateDescription.of("items", "MAP", STRING, STRING, STRING, STRING)
 
 
 def encode(state: StateDescription, columns: dict[str, Any], max_parallelism: int = 128, **options: Any) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def test_rows_without_entries_and_with_many() -> None:
 
 
 def test_ttl_from_a_column_from_lists_and_constant() -> None:
-    state = StateDescription("s", "LIST", LONG, VOID, value=TtlSerializer.of(INT))
+    state = StateDescription.of("s", "LIST", LONG, VOID, value=TtlSerializer.of(INT))
     times = pa.timestamp("us", tz="UTC")
     both = [5_000, None]
     rows = {"key": [1], "value": pa.array([[7, 8]], pa.list_(pa.int32()))}
@@ -115,22 +115,22 @@ POINT = PojoSerializer.of("Point", {"x": INT, "names": TupleSerializer([STRING, 
             r"state 'total': column 'key' is of Spark type string; the type LONG takes bigint; cast it: CAST\(key",
         ),
         (
-            StateDescription("s", "VALUE", INT, VOID, value=INT),
+            StateDescription.of("s", "VALUE", INT, VOID, value=INT),
             {"key": [1, 2, 3], "value": [1, 2, 1 << 40]},
             r"key 3, value 1099511627776: column value of row 2 does not fit: 1099511627776",
         ),
         (
-            StateDescription("s", "VALUE", LONG, VOID, value=POINT),
+            StateDescription.of("s", "VALUE", LONG, VOID, value=POINT),
             {"key": [1, 2], "value": [{"x": 1, "names": {"f0": "a", "f1": 1}}, {"x": 1, "names": {"f0": "a", "f1": None}}]},
             r"key 2, .*column value.names.f1 of row 1 is null, which the type has no bytes for",
         ),
         (
-            StateDescription("s", "VALUE", LONG, VOID, value=POINT),
+            StateDescription.of("s", "VALUE", LONG, VOID, value=POINT),
             {"key": [1], "value": [{"x": 1, "other": 2}]},
             r"column value is a struct of \(x, other\); the type has the fields \(names, x\)",
         ),
         (
-            StateDescription("s", "VALUE", LONG, TimeWindowSerializer(), value=LONG),
+            StateDescription.of("s", "VALUE", LONG, TimeWindowSerializer(), value=LONG),
             {"key": [1], "value": [1]},
             "one column 'namespace' or 'window' is needed",
         ),
@@ -177,8 +177,8 @@ def test_savepoint_read_back(staging: Staging) -> None:
     file = writer(staging, TOTAL, NAMES)
     keyed = write_blobs(file, table.to_batches())
     lists = [
-        StateDescription("pending", "OPERATOR_LIST", value=STRING),
-        StateDescription("rules", "BROADCAST", STRING, value=LONG),
+        StateDescription.of("pending", "OPERATOR_LIST", value=STRING),
+        StateDescription.of("rules", "BROADCAST", STRING, value=LONG),
     ]
     operator = OperatorStateFileWriter(staging.open("token1-lists"), lists)
     operator.add_list("pending", pa.array(["a", "bc"]))

@@ -31,7 +31,7 @@ from state_processor.serializers.errors import OptionError, StateProcessorError,
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 LONG = NumberSerializer("LONG")
-TOTAL = StateDescription("total", "VALUE", LONG, VoidNamespaceSerializer(), value=LONG)
+TOTAL = StateDescription.of("total", "VALUE", LONG, VoidNamespaceSerializer(), value=LONG)
 
 
 @pytest.fixture

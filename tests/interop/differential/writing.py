@@ -22,7 +22,6 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
-from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.types import Types
 
@@ -82,10 +81,10 @@ def _description(key: Form, state: dict[str, Any]) -> StateDescription:
     serializer, namespace = key.serializer(), NAMESPACES[state["namespace_type"]]
     name, kind = state["name"], state["kind"]
     if kind in TIMERS:
-        return StateDescription(_PREFIXES[kind] + name, kind, serializer, namespace, None, TimerSerializer(serializer, namespace))
+        return StateDescription.of(_PREFIXES[kind] + name, kind, serializer, namespace)
     value = parse(state["value_type"]).serializer()
     map_key = parse(state["map_key_type"]).serializer() if "map_key_type" in state else None
-    return StateDescription(name, kind, serializer, namespace, map_key, TtlSerializer.of(value) if state["ttl"] else value)
+    return StateDescription.of(name, kind, serializer, namespace, map_key, TtlSerializer.of(value) if state["ttl"] else value)
 
 
 def rows(key: Form, state: dict[str, Any]) -> pa.RecordBatch:
@@ -120,7 +119,7 @@ def _operator_state(staging: Staging, uid: str, states: Sequence[dict[str, Any]]
     keys = [parse(state["map_key_type"]).serializer() if "map_key_type" in state else None for state in states]
     values = [parse(state["value_type"]) for state in states]
     described = [
-        StateDescription(state["name"], state["kind"], key=key, value=value.serializer())
+        StateDescription.of(state["name"], state["kind"], key=key, value=value.serializer())
         for state, key, value in zip(states, keys, values, strict=True)
     ]
     handles = {}

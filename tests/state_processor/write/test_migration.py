@@ -225,7 +225,7 @@ def test_types_that_do_not_fit_the_values(described: None) -> None:
 
 STRING, VOID = T.STRING(), VoidNamespaceSerializer()
 EDGE = SharedBufferEdgeSerializer(NodeIdSerializer(EventIdSerializer()), DeweyNumberSerializer())
-BUFFER = StateDescription(
+BUFFER = StateDescription.of(
     "sharedBuffer-entries",
     "MAP",
     STRING,
@@ -233,8 +233,8 @@ BUFFER = StateDescription(
     NodeIdSerializer(EventIdSerializer()),
     OldSharedBufferNodeSerializer(T.LIST(EDGE)),
 )
-OPTIONS = StateDescription("options", "VALUE", STRING, VOID, None, OptionSerializer(T.LONG()))
-TOTAL = StateDescription("total", "VALUE", STRING, VOID, None, T.LONG())
+OPTIONS = StateDescription.of("options", "VALUE", STRING, VOID, None, OptionSerializer(T.LONG()))
+TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, None, T.LONG())
 
 
 def of_flink_1(target: Path, *states: tuple[StateDescription, list[Any]]) -> Path:
