@@ -10,9 +10,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
+from state_processor.serializers.redaction import presentable
+
 
 class StateProcessorError(Exception):
-    """Root of every error that this library raises on purpose."""
+    """Root of every error that this library raises on purpose. Its message has no secrets of URLs, and can be printed."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(presentable(a) if isinstance(a, str) else a for a in arguments))
 
 
 class NotASnapshotError(StateProcessorError):
@@ -25,6 +30,10 @@ class CorruptSnapshotError(StateProcessorError):
 
 class MissingFileError(StateProcessorError):
     """A file that ``_metadata`` refers to is not where it should be, or is shorter than recorded."""
+
+
+class ForbiddenPathError(MissingFileError):
+    """A path recorded in a snapshot leads where nobody has allowed it: out of the snapshot's own storage, or to another host."""
 
 
 class ScratchSpaceError(StateProcessorError):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from state_processor.backends.metadata.discovery import SnapshotInfo, list_snapshots
     from state_processor.errors import (
         CorruptSnapshotError,
+        ForbiddenPathError,
         InvalidRowError,
         MissingFileError,
         NotASnapshotError,
@@ -48,6 +49,7 @@ _MODULES = ("arrow", "errors", "pyflink")
 __all__ = [
     "AggregatingState",
     "CorruptSnapshotError",
+    "ForbiddenPathError",
     "InvalidRowError",
     "ListState",
     "MapState",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
+    ForbiddenPathError,
     InvalidRowError,
     MissingFileError,
     NotASnapshotError,
@@ -21,6 +22,7 @@ from state_processor.serializers.errors import (
 
 __all__ = [
     "CorruptSnapshotError",
+    "ForbiddenPathError",
     "InvalidRowError",
     "MissingFileError",
     "NotASnapshotError",

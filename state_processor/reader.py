@@ -38,6 +38,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.user_registrations import user_registrations
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
@@ -102,7 +103,7 @@ class SavepointReader:
         return cls(spark, snapshot, access)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.path!r})"
+        return f"{type(self).__name__}({redacted(self.path)!r})"
 
     @property
     def path(self) -> str:

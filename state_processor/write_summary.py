@@ -7,6 +7,7 @@ from typing import Final
 
 from state_processor.display import render_records
 from state_processor.migration_report import MigrationReport
+from state_processor.serializers.redaction import redacted_repr
 from state_processor.write.operator_job import WrittenOperator
 
 _SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
@@ -44,6 +45,8 @@ class WriteSummary:
     checkpoint_id: int
     operators: tuple[OperatorSummary, ...]
     migration: MigrationReport | None = None
+
+    __repr__ = redacted_repr
 
     @property
     def entries(self) -> int:

@@ -1,4 +1,4 @@
-"""Where the files of a snapshot are now, when ``_metadata`` says where they were.
+"""The files of a snapshot: where they are now, when ``_metadata`` says where they were.
 
 Savepoints name their files relative to themselves. Checkpoints name shared, merged and changelog files by absolute path,
 and those of an earlier job too when they were restored in claim mode; a checkpoint that was copied elsewhere has to be
@@ -9,11 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from state_processor.backends.files.recorded_paths import (
+    Boundaries,
+    is_below_checkpoint_directory,
+    joined,
+    recorded_location,
+    storage_and_parts,
+)
 from state_processor.backends.files.storage import Location, Storage
-from state_processor.serializers.errors import MissingFileError
+from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _ANCESTORS: Final = 6
 """How far up files are looked for: job directory, checkpoint directory, and a few more for a changelog beside it."""
@@ -27,9 +34,9 @@ class Relocation:
     1. ``path_mapping``, longest prefix first; what it says is final;
     2. the moves deduced before, longest prefix first;
     3. near ``_metadata``: in its directory and those above, nearest first, the longest suffix of the recorded path that
-       exists there (with a directory at least, above that of ``_metadata``). So a copy beside the snapshot wins over the
-       original, and an earlier job's directory is found beside the job's;
-    4. the recorded path itself.
+       exists there (with a directory at least, above that of ``_metadata``; one that Flink makes, above the job's checkpoint
+       directory). So a copy beside the snapshot wins over the original, and an earlier job's directory is found beside the job's;
+    4. the recorded path itself, within the snapshot's own storage and ``allow_paths``.
 
     Parameters
     ----------
@@ -39,22 +46,43 @@ class Relocation:
         The directory that holds ``_metadata`` now.
     path_mapping
         Recorded prefix to present prefix, both paths or URLs.
+    allow_paths
+        Directories outside of the snapshot's own storage that recorded paths may refer to.
     """
 
-    def __init__(self, storage: Storage, base_dir: str, path_mapping: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        base_dir: str,
+        path_mapping: Mapping[str, str] | None = None,
+        allow_paths: Iterable[str] = (),
+    ) -> None:
         self.storage = storage
         self.base_dir = base_dir
         self.path_mapping = dict(path_mapping or {})
-        self._mapping = _longest_first({_normal(old): Location.parse(new) for old, new in self.path_mapping.items()})
+        self._boundaries = Boundaries(base_dir, allow_paths)
+        mapping = {storage_and_parts(Location.parse(old)): Location.parse(new) for old, new in self.path_mapping.items()}
+        self._mapping = _longest_first(mapping)
         self._deduced: dict[tuple[str, ...], Location] = {}
         self._unmoved: set[tuple[str, ...]] = set()
 
-    def relative(self, path: str) -> str:
-        """Where a file recorded relative to ``_metadata`` is."""
-        return str(Location.parse(self.base_dir).joined(path))
+    def relative(self, path: str, context: str = "") -> str:
+        """Return where a file recorded relative to ``_metadata`` is.
+
+        Raises
+        ------
+        ForbiddenPathError
+            The path leads out of the snapshot's directory.
+        CorruptSnapshotError
+            No file has such a name.
+        """
+        base = Location.parse(self.base_dir)
+        found = joined(base, [path], path, context)
+        self._boundaries.check_real(found, base, path, context)
+        return str(found)
 
     def locate(self, recorded: str, size: int = 0, context: str = "") -> str:
-        """Where a file recorded by absolute path is now.
+        """Return where a file recorded by absolute path is now.
 
         Parameters
         ----------
@@ -69,64 +97,74 @@ class Relocation:
         ------
         MissingFileError
             It is nowhere.
+        ForbiddenPathError
+            It may be where ``_metadata`` says, which is not permitted, or is behind a link that leads elsewhere.
+        CorruptSnapshotError
+            No file has such a name.
         """
         prefix = f"{context}: " if context else ""
-        where = _normal(recorded)
+        location = recorded_location(recorded, context)
+        where = storage_and_parts(location)
+        tried: dict[str, str] = {}
+
+        def is_here(candidate: Location, root: Location) -> bool:
+            path = str(candidate)
+            if path in tried:
+                return False
+            actual = self.storage.size_if_file(path)
+            tried[path] = "" if actual is None else f" (has only {actual} bytes)"
+            if actual is None or actual < size:
+                return False
+            self._boundaries.check_real(candidate, root, recorded, context)
+            return True
+
         for old, new in self._mapping.items():
             if where[: len(old)] == old:
-                mapped = str(new.joined("/".join(where[len(old) :])))
-                if self.storage.is_file(mapped):
-                    return mapped
+                mapped = joined(new, where[len(old) :], recorded, context)
+                if self.storage.is_file(str(mapped)):
+                    self._boundaries.check_real(mapped, new, recorded, context)
+                    return str(mapped)
                 raise MissingFileError(
                     f"{prefix}{recorded} is mapped by path_mapping to {mapped}, which does not exist; "
                     "correct path_mapping, or copy the file there"
                 )
-        tried: dict[str, str] = {}
-        for candidate in self._known(where):
-            if self._is_here(candidate, size, tried):
-                return candidate
-        if where[:-1] in self._unmoved and self._is_here(recorded, size, tried):
-            return recorded
-        for old, base, candidate in self._nearby(where):
-            if self._is_here(candidate, size, tried):
+        for old, base in self._deduced.items():
+            if where[: len(old)] == old and is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
+                return str(candidate)
+        permitted = self._boundaries.permitted(location)
+        if permitted and where[:-1] in self._unmoved and is_here(*permitted):
+            return str(permitted[0])
+        for old, base in self._nearby(where):
+            if is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
                 self._deduced = _longest_first({**self._deduced, old: base})
-                return candidate
-        if self._is_here(recorded, size, tried):
+                return str(candidate)
+        if permitted is None:
+            raise ForbiddenPathError(
+                f"{prefix}{recorded} ({size} bytes) is not where _metadata says in the snapshot's own storage, nor near "
+                f"{self.base_dir}. Tried {_shown(tried)}. If the snapshot was moved, pass "
+                'path_mapping={"recorded prefix": "present prefix"}; if the recorded path is right, and the snapshot is trusted, '
+                f"pass allow_paths=[{str(location.parent)!r}]"
+            )
+        if is_here(*permitted):
             self._unmoved.add(where[:-1])
-            return recorded
+            return str(permitted[0])
         raise MissingFileError(
             f"{prefix}{recorded} ({size} bytes) is not where _metadata says, nor near {self.base_dir}. Tried {_shown(tried)}. "
             'If the snapshot was moved, pass path_mapping={"recorded prefix": "present prefix"}'
         )
 
-    def _is_here(self, candidate: str, size: int, tried: dict[str, str]) -> bool:
-        if candidate in tried:
-            return False
-        actual = self.storage.size_if_file(candidate)
-        tried[candidate] = "" if actual is None else f" (has only {actual} bytes)"
-        return actual is not None and actual >= size
-
-    def _known(self, where: tuple[str, ...]) -> Iterator[str]:
-        for old, base in self._deduced.items():
-            if where[: len(old)] == old:
-                yield str(base.joined("/".join(where[len(old) :])))
-
-    def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location, str]]:
-        """Recorded prefix, directory it would be now, and the file's path there."""
+    def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:
+        """Yield recorded prefixes, and directories that they may be now."""
         directory = Location.parse(self.base_dir)
         shortest = 1
         for _ in range(_ANCESTORS):
+            any_name = shortest == 1 or self._boundaries.permitted(directory) is not None
             for start in range(1, len(where) - shortest + 1):
-                yield where[:start], directory, str(directory.joined("/".join(where[start:])))
+                if any_name or is_below_checkpoint_directory(where[start:]):
+                    yield where[:start], directory
             if directory.parent == directory:
                 return
             directory, shortest = directory.parent, 2  # above, a mere file name may be anyone's
-
-
-def _normal(path: str) -> tuple[str, ...]:
-    """Scheme and authority, then the parts of the path: equal for ``/a``, ``file:/a`` and ``file:///a/``."""
-    location = Location.parse(path)
-    return (f"{location.scheme}://{location.authority}", *location.segments)
 
 
 def _longest_first(mapping: dict[tuple[str, ...], Location]) -> dict[tuple[str, ...], Location]:

@@ -1,21 +1,27 @@
 """Access to files of a snapshot, wherever they are: local paths and URLs of any scheme.
 
-``file:`` is read directly (large files memory-mapped), ``s3:``, ``gs:`` and ``hdfs:`` by :mod:`pyarrow.fs`, every other
-scheme by :mod:`fsspec`. What is read is a ``memoryview`` that numpy views without a copy.
+``file:`` is read directly, ``s3:``, ``gs:`` and ``hdfs:`` by :mod:`pyarrow.fs`, every other scheme by :mod:`fsspec`. What is
+read is a ``memoryview`` that numpy views without a copy. Only regular files are opened, and remote storage has to answer in time.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
-from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.foreign_errors import describe
+from state_processor.serializers.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +31,13 @@ _URL: Final = re.compile(
 )
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _PYARROW_SCHEMES: Final = frozenset({"gs", "hdfs", "viewfs"})
+_CONNECT_SECONDS: Final = 20.0
+_REQUEST_SECONDS: Final = 60.0
+"""How long S3 may take for one request; it is tried again a few times."""
+_ANSWER_SECONDS: Final = 300.0
+"""How long any other remote storage may take for one call, its own retries included."""
+
+_T = TypeVar("_T")
 
 
 class Location(NamedTuple):
@@ -91,6 +104,9 @@ class Location(NamedTuple):
             return self.path
         return f"{self.scheme}://{self.authority}{self.path}" + (f"?{self.query}" if self.query else "")
 
+    def __repr__(self) -> str:
+        return f"Location({redacted(str(self))!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -115,8 +131,14 @@ class _LocalFile(_OpenFile):
     """Read range by range: pages of a mapped file would count as memory of the process for as long as it is open."""
 
     def __init__(self, path: str) -> None:
-        self._file = open(path, "rb")  # noqa: SIM115 - open for as long as the object lives
-        self.size = os.fstat(self._file.fileno()).st_size
+        # without O_NONBLOCK, a pipe that nobody writes to would never open
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(descriptor)
+            raise OSError(f"it is not a regular file ({stat.filemode(mode)})")
+        self._file = os.fdopen(descriptor, "rb")
+        self.size = os.fstat(descriptor).st_size
 
     def read(self, offset: int, length: int) -> memoryview:
         data = bytearray(length)
@@ -131,11 +153,77 @@ class _LocalFile(_OpenFile):
 
 class _RemoteFile(_OpenFile):
     def __init__(self, filesystem: pafs.FileSystem, path: str) -> None:
-        self._file = filesystem.open_input_file(path)
-        self.size = self._file.size()
+        self._file = in_time(lambda: filesystem.open_input_file(path))
+        self.size = in_time(self._file.size)
 
     def read(self, offset: int, length: int) -> memoryview:
-        return memoryview(self._file.read_at(length, offset))  # type: ignore[call-arg]
+        return in_time(lambda: memoryview(self._file.read_at(length, offset)))  # type: ignore[call-arg]
+
+
+def in_time(call: Callable[[], _T], seconds: float | None = None) -> _T:
+    """Return what a call to remote storage returns.
+
+    Raises
+    ------
+    TimeoutError
+        It has not returned after ``seconds``. It goes on in its thread, which does not keep the process alive.
+    """
+    limit = _ANSWER_SECONDS if seconds is None else seconds
+    results: list[_T] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=run, name="state-processor-storage", daemon=True)
+    thread.start()
+    thread.join(limit)
+    if thread.is_alive():
+        raise TimeoutError(f"the storage has not answered for {limit:g} seconds")
+    if failures:
+        raise failures[0]
+    return results[0]
+
+
+def _ask(location: Location, call: Callable[[], _T]) -> _T:
+    return call() if location.is_local else in_time(call)
+
+
+@contextmanager
+def storage_errors(place: str, context: str = "", doing: str = "read") -> Iterator[None]:
+    """Raise what file systems and their clients raise in the block as errors of this library.
+
+    Parameters
+    ----------
+    place
+        The path or URL.
+    context
+        What the file belongs to (operator, state), for the message.
+    doing
+        A participle: the storage cannot be …
+
+    Raises
+    ------
+    MissingFileError
+        The file is not there, or the storage fails.
+    UnsupportedFormatError
+        A library that the file system needs is not installed.
+    """
+    try:
+        yield
+    except StateProcessorError:
+        raise
+    except FileNotFoundError:
+        raise MissingFileError(f"{_of(context)}{place} does not exist") from None
+    except ImportError as error:
+        raise UnsupportedFormatError(f"{_of(context)}{place}: a library for its file system is missing ({error})") from error
+    except OSError as error:
+        raise MissingFileError(f"{_of(context)}{place} cannot be {doing}: {error}") from error
+    except Exception as error:
+        raise MissingFileError(f"{_of(context)}{place} cannot be {doing}: {describe(error)}") from error
 
 
 class Storage:
@@ -174,7 +262,9 @@ class Storage:
         key = (location.scheme, location.authority)
         filesystem = self._filesystems.get(key)
         if filesystem is None:
-            filesystem = self._filesystems[key] = self._connect(location)
+            with storage_errors(str(location), doing="reached"):
+                filesystem = _ask(location, lambda: self._connect(location))
+            self._filesystems[key] = filesystem
         return filesystem, self._path_in(location)
 
     def _connect(self, location: Location) -> pafs.FileSystem:
@@ -197,14 +287,10 @@ class Storage:
 
     def _open(self, path: str | os.PathLike[str], context: str) -> _OpenFile:
         location = Location.parse(path)
-        try:
+        with storage_errors(str(location), context):
             if location.is_local:
                 return _LocalFile(location.path)
             return _RemoteFile(*self.filesystem(path))
-        except FileNotFoundError:
-            raise MissingFileError(f"{_of(context)}{path} does not exist") from None
-        except OSError as e:
-            raise MissingFileError(f"{_of(context)}{path} cannot be read: {e}") from e
 
     def read_all(self, path: str | os.PathLike[str], context: str = "") -> memoryview:
         """The whole file.
@@ -221,7 +307,7 @@ class Storage:
         MissingFileError
             There is no such file, or it cannot be read.
         """
-        file = self._open(path, context)
+        file = self.open(path, context)
         return file.read(0, file.size)
 
     def read_range(self, path: str | os.PathLike[str], offset: int, length: int, context: str = "") -> memoryview:
@@ -282,11 +368,9 @@ class Storage:
         return self._info(path).type is pafs.FileType.Directory
 
     def _info(self, path: str | os.PathLike[str]) -> pafs.FileInfo:
-        filesystem, inner = self.filesystem(path)
-        try:
-            return filesystem.get_file_info(inner)
-        except OSError as e:
-            raise MissingFileError(f"{path} cannot be reached: {e}") from e
+        with storage_errors(os.fspath(path), doing="reached"):
+            filesystem, inner = self.filesystem(path)
+            return _ask(Location.parse(path), lambda: filesystem.get_file_info(inner))
 
     def list(self, path: str | os.PathLike[str]) -> list[Entry]:
         """Files and directories in a directory, sorted by name; empty if there is no such directory.
@@ -296,12 +380,11 @@ class Storage:
         MissingFileError
             The directory cannot be read.
         """
-        filesystem, inner = self.filesystem(path)
         location = Location.parse(path)
-        try:
-            infos = filesystem.get_file_info(pafs.FileSelector(inner or "/", allow_not_found=True))
-        except OSError as e:
-            raise MissingFileError(f"{path} cannot be listed: {e}") from e
+        with storage_errors(os.fspath(path), doing="listed"):
+            filesystem, inner = self.filesystem(path)
+            selector = pafs.FileSelector(inner or "/", allow_not_found=True)
+            infos = _ask(location, lambda: filesystem.get_file_info(selector))
         return sorted(
             (
                 Entry(i.base_name, str(location.joined(i.base_name)), i.type is pafs.FileType.Directory, int(i.size or 0))
@@ -357,7 +440,8 @@ class StoredFile:
             raise MissingFileError(
                 f"{_of(self._context)}{self.path} has {file.size} bytes, {offset} to {offset + length} are wanted"
             )
-        data = file.read(offset, length)
+        with storage_errors(self.path, self._context):
+            data = file.read(offset, length)
         if len(data) < length:
             end = offset + len(data)
             raise MissingFileError(f"{_of(self._context)}{self.path} ends at {end}: it has shrunk while it was read")
@@ -374,7 +458,9 @@ def _s3(bucket: str, options: dict[str, str]) -> pafs.FileSystem:
         options["access_key"], _, options["secret_key"] = (unquote(part) for part in user.partition(":"))
     from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     endpoint = options.pop("endpoint_override", None) or from_environment
-    arguments: dict[str, Any] = dict(options)
+    arguments: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS} | options
+    for name in ("connect_timeout", "request_timeout"):
+        arguments[name] = float(arguments[name])
     if endpoint:
         parsed = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
         arguments["endpoint_override"] = parsed.netloc
@@ -400,7 +486,8 @@ def _fsspec(location: Location) -> pafs.FileSystem:
     import fsspec
 
     try:
-        filesystem, _ = fsspec.core.url_to_fs(str(location._replace(query="")))
+        # of a URL only scheme and authority: fsspec would take "::" in a path for a chain of file systems
+        filesystem, _ = fsspec.core.url_to_fs(f"{location.scheme}://{location.authority.replace('::', ':')}/")
     except (ImportError, ValueError) as e:
         raise UnsupportedFormatError(
             f"{location}: no file system for {location.scheme}:// ({e}); install the fsspec package that has it"

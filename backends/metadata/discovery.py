@@ -14,6 +14,7 @@ from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.serializers.errors import NotASnapshotError, StateProcessorError
+from state_processor.serializers.redaction import redacted_repr
 
 _DEPTH: Final = 4
 _CHECKPOINT_NAME: Final = re.compile(r"chk-(\d+)")
@@ -51,6 +52,8 @@ class SnapshotInfo:
     time: datetime | None
     size: int
     is_complete: bool
+
+    __repr__ = redacted_repr
 
 
 def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = None) -> list[SnapshotInfo]:

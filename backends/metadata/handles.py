@@ -17,6 +17,8 @@ from typing import Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.serializers.redaction import redacted_repr
+
 NULL: Final = 0
 BYTE_STREAM: Final = 1
 FILE: Final = 2
@@ -157,6 +159,8 @@ class FileStateHandle:
     size: int
     path: str
 
+    __repr__ = redacted_repr
+
     @property
     def state_size(self) -> int:
         """Recorded length of the file."""
@@ -188,6 +192,8 @@ class SegmentFileStateHandle:
     scope: int
     path: str
     logical_file_id: str
+
+    __repr__ = redacted_repr
 
     @property
     def state_size(self) -> int:

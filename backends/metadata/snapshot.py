@@ -11,9 +11,10 @@ from state_processor.backends.files.storage import Location, Storage
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.serializers.errors import NotASnapshotError
+from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from state_processor.backends.metadata.handles import StreamStateHandle
 
@@ -91,6 +92,8 @@ class Snapshot:
     relocation: Relocation
     scratch: str | None = None
 
+    __repr__ = redacted_repr
+
     @property
     def flink_major(self) -> int:
         """The major version of the Flink that wrote it, which tells one Kryo from another: 2 began with version 5."""
@@ -106,6 +109,7 @@ def open_snapshot(
     path_mapping: Mapping[str, str] | None = None,
     storage: Storage | None = None,
     scratch: str | None = None,
+    allow_paths: Iterable[str] = (),
 ) -> Snapshot:
     """Read ``_metadata`` of a snapshot.
 
@@ -120,6 +124,8 @@ def open_snapshot(
     scratch
         A directory for copies of files that have to be on this machine, by default ``STATE_PROCESSOR_SCRATCH`` or the
         system's directory for temporary files.
+    allow_paths
+        Directories outside of the snapshot's own storage that recorded paths may refer to.
 
     Raises
     ------
@@ -132,4 +138,4 @@ def open_snapshot(
     file = locate_metadata(path, storage)
     directory = str(Location.parse(file).parent)
     metadata = read_metadata(storage.read_all(file), file)
-    return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping), scratch)
+    return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping, allow_paths), scratch)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from state_processor.backends.metadata import handles as h
 from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +82,7 @@ class StateStream:
         return self.size
 
     def __repr__(self) -> str:
-        return f"StateStream({self._description!r}, {self.size} bytes)"
+        return f"StateStream({redacted(self._description)!r}, {self.size} bytes)"
 
 
 class RecentReads:
@@ -142,7 +143,7 @@ def _file(handle: h.FileStateHandle, storage: Storage, relocation: Relocation, c
 
 
 def _relative(handle: h.RelativeFileStateHandle, storage: Storage, relocation: Relocation, context: str) -> StateStream:
-    path = relocation.relative(handle.path)
+    path = relocation.relative(handle.path, context)
     return StateStream(storage.open(path, context, handle.size), 0, handle.size, path, path)
 
 

@@ -5,7 +5,7 @@ write's own token at the begin of their names; until ``_metadata`` is there, not
 
 A directory may be written to by several at a time. The first that is complete counts: it takes away what the others have
 there, and these fail. So goes, too, what a write has left whose process was killed. Two that want to become complete at the
-same moment see each other by their claims, and give up.
+same moment see each other by their claims, and give up. Marks and claims hold the identity of the process that made them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ import pyarrow.fs as pafs
 
 from state_processor.backends.files.storage import Entry, Location, Storage, StoredFile
 from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.write.process_identity import is_gone, this_process
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
+from state_processor.serializers.redaction import redacted, redacted_repr
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
 _MARK: Final = "open"
@@ -38,6 +40,7 @@ _DEAD_CLAIM: Final = timedelta(minutes=10)
 
 _OBJECT_STORES: Final = frozenset({"s3", "gs"})
 _DELETING_THREADS: Final = 16
+_SYNCING_THREADS: Final = 8
 
 
 class Sink(Protocol):
@@ -80,6 +83,8 @@ class Staging:
         if location.is_local:  # tasks elsewhere have another working directory
             object.__setattr__(self, "directory", os.path.abspath(location.path))
 
+    __repr__ = redacted_repr
+
     def prepare(self) -> None:
         """Make the directory.
 
@@ -91,6 +96,7 @@ class Staging:
             If it can't be made.
         """
         filesystem, path = self._inner("")
+        self.sweep()
         if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
             raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or overwrite it")
         if Location.parse(self.directory).scheme not in _OBJECT_STORES:  # which have no directories
@@ -98,7 +104,37 @@ class Staging:
                 filesystem.create_dir(path, recursive=True)
             except OSError as problem:
                 raise WriteError(f"{self.directory} can't be made: {problem}") from problem
-        self.open(self._mark).close()
+        self._sign(self._mark)
+
+    def sweep(self) -> list[str]:
+        """Remove what writes have left whose process runs no more, as far as that can be seen, and return the names.
+
+        Files that ``_metadata`` refers to stay, and so do those of writes that go on or whose process is on another machine.
+        """
+        entries = self._entries() if self.storage.is_directory(self.directory) else []
+        present = self.present_metadata() if entries else None
+        by_token: dict[str, list[re.Match[str]]] = {}
+        for match in filter(None, (_OF_A_WRITE.fullmatch(e.name) for e in entries)):
+            by_token.setdefault(match["token"], []).append(match)
+        removed: list[str] = []
+        for token, files in by_token.items():
+            signed = [f[0] for f in files if f["role"] in (_MARK, _CLAIM)]
+            if token == self.token or not all(self._is_left(name) for name in signed):
+                continue
+            removed += signed if _is_named(token, present) else [f[0] for f in files]
+        self._clean(removed)
+        return removed
+
+    def _sign(self, name: str) -> None:
+        with self.open(name) as file:
+            file.write(this_process())
+
+    def _is_left(self, name: str) -> bool:
+        """Return True if the process that made a mark or claim runs no more."""
+        try:
+            return is_gone(self.storage.read_all(self._path(name)))
+        except MissingFileError:
+            return True  # it was removed meanwhile
 
     @property
     def _mark(self) -> str:
@@ -201,12 +237,14 @@ class Staging:
         """Abort for a failure, which is told what comes of it; an abort that fails does not hide it."""
         try:
             if self._is_complete():
-                failure.add_note(f"{self.directory} is complete nevertheless")
+                failure.add_note(f"{redacted(self.directory)} is complete nevertheless")
             elif not isinstance(failure, (OSError, WriteError)) and not self.is_open():
-                failure.add_note(f"another write to {self.directory} was complete before, and took away the files of this one")
+                failure.add_note(
+                    f"another write to {redacted(self.directory)} was complete before, and took away the files of this one"
+                )
             self.abort()
         except (OSError, StateProcessorError) as problem:
-            failure.add_note(f"files that begin with {self.token} may be left in {self.directory}: {problem}")
+            failure.add_note(redacted(f"files that begin with {self.token} may be left in {self.directory}: {problem}"))
 
     def _is_complete(self) -> bool:
         """Whether the savepoint that is there is the one of this write."""
@@ -233,13 +271,14 @@ class Staging:
         """
         self._remove_own(self._entries(), {*sizes, self._mark})
         claim = f"{self.token}-{_CLAIM}"
-        self.open(claim).close()
+        self._sign(claim)
         try:
             entries = self._entries()
             self._check(entries, sizes)
             marks = [e.name for e in entries if e.name.endswith(f"-{_MARK}") and _OF_A_WRITE.fullmatch(e.name)]
             self._remove_all(marks)
             self._remove_own(self._entries(), {*sizes, claim})  # what came in between
+            self._sync(sizes)
             self._put_metadata(metadata)
             left = [e.name for e in entries if _OF_A_WRITE.fullmatch(e.name) and e.name != claim]
             self._clean({*left, *replaced} - {*sizes, *marks})
@@ -249,14 +288,15 @@ class Staging:
     def _check(self, entries: Sequence[Entry], sizes: Mapping[str, int]) -> None:
         """Whether this write may become complete, by a listing that was made after its claim."""
         found = {e.name: e.size for e in entries}
-        if not self.replaces and METADATA_FILE in found:
-            raise OptionError(f"{self.directory} has been filled with another savepoint meanwhile")
         rivals = [m[0] for m in map(_OF_A_WRITE.fullmatch, found) if m and m["role"] == _CLAIM and self._rivals(m["token"])]
         if rivals:
             raise WriteError(
                 f"{self.directory}: another write is becoming complete right now ({rivals[0]}); "
                 "if it was killed, remove this file, or try again in ten minutes"
             )
+        # nobody else has a claim, so what is not there now is not put there until this write is complete
+        if not self.replaces and (METADATA_FILE in found or self.storage.exists(self._path(METADATA_FILE))):
+            raise OptionError(f"{self.directory} has been filled with another savepoint meanwhile")
         if self._mark not in found:
             raise WriteError(f"{self.directory}: another write was complete before, and has taken away the files of this one")
         for name, size in sizes.items():
@@ -269,8 +309,13 @@ class Staging:
 
     def _rivals(self, token: str) -> bool:
         """Whether a claim is another's, and alive."""
-        if token == self.token or _is_named(token, self.present_metadata()):
+        if token == self.token:
             return False
+        try:
+            if is_gone(self.storage.read_all(self._path(f"{token}-{_CLAIM}"))):
+                return False
+        except MissingFileError:
+            return True  # it has become complete since the directory was listed
         times = []
         for name in (f"{token}-{_CLAIM}", f"{self.token}-{_CLAIM}"):
             filesystem, path = self._inner(name)
@@ -287,18 +332,39 @@ class Staging:
         name = f"{self.token}-metadata"
         with self.open(name) as sink:
             sink.write(metadata)
+        self._sync([name])
         filesystem, path = self._inner(name)
         try:
             filesystem.move(path, self._inner(METADATA_FILE)[1])
         except OSError as problem:
             raise WriteError(f"{self._path(METADATA_FILE)} can't be written: {problem}") from problem
+        self._sync([""])
+
+    def _sync(self, names: Iterable[str]) -> None:
+        """Bring local files, or the directory for an empty name, to the disk: before that, a crash of the machine loses them."""
+        if not self.is_local:
+            return
+
+        def sync(name: str) -> None:
+            descriptor = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+        try:
+            with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
+                list(threads.map(sync, names))
+        except OSError as problem:
+            raise WriteError(f"{self.directory} can't be brought to the disk: {problem}") from problem
 
     def _clean(self, names: Collection[str]) -> None:
         """Remove files beside a savepoint that is complete: failing at that is no failure of the write."""
         try:
             self._remove_all(names)
         except OSError as problem:
-            warnings.warn(f"{self.directory}: files that the savepoint has no need of are left: {problem}", stacklevel=2)
+            left = redacted(f"{self.directory}: files that the savepoint has no need of are left: {problem}")
+            warnings.warn(left, stacklevel=2)
 
     def _entries(self) -> list[Entry]:
         """The files of the directory, of whichever write."""

@@ -83,7 +83,7 @@ def test_a_copy_beside_the_snapshot_is_preferred(checkpoint, tmp_path):
 def test_the_recorded_path_where_nothing_was_copied(checkpoint, tmp_path):
     alone = tmp_path / "alone"
     shutil.copytree(checkpoint / JOB / "chk-3", alone)
-    relocation = Relocation(Storage(), str(alone))
+    relocation = Relocation(Storage(), str(alone), allow_paths=[str(checkpoint)])
     for name in FILES:
         assert relocation.locate(str(checkpoint / name)) == str(checkpoint / name)
 
@@ -115,7 +115,7 @@ def test_an_unmoved_directory_is_searched_for_once(checkpoint, tmp_path):
     alone = tmp_path / "alone"
     alone.mkdir()
     storage = CountingStorage()
-    relocation = Relocation(storage, str(alone))
+    relocation = Relocation(storage, str(alone), allow_paths=[f"file:{checkpoint}"])
     relocation.locate(f"file:{checkpoint}/{JOB}/shared/n0")
     asked = storage.asked
     for i in range(1, 50):

@@ -10,6 +10,7 @@ from typing import Any
 import cramjam
 import pytest
 
+from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.formats.changelog_keys import deduce_key
 from state_processor.backends.metadata import handles as h
@@ -255,6 +256,7 @@ def test_files_of_the_log_are_read_behind_their_flag(compressed: bool, tmp_path:
     content, offset = changes.file(compressed=compressed, before=b"changes of others")
     path = tmp_path / "log"
     path.write_bytes(content)
+    snapshot = replace(snapshot, relocation=Relocation(snapshot.storage, snapshot.directory, allow_paths=[str(tmp_path)]))
 
     def file(size: int) -> KeyedHandle:
         stream = h.FileStateHandle(size, f"file:{path}")

@@ -129,7 +129,7 @@ def segments(snapshot: Snapshot, directory: Path) -> Callable[[h.LocalFile], h.L
 
 @pytest.mark.parametrize("state", STATES)
 def test_inline_files_and_slices_give_the_same_rows(state: str, tmp_path: Path) -> None:
-    snapshot = open_snapshot(NATIVE)
+    snapshot = open_snapshot(NATIVE, allow_paths=[str(tmp_path)])
     for handle in handles_of(snapshot):
         expected = rows(snapshot, handle, state)
         assert rows(snapshot, changed(handle, inline(snapshot)), state) == expected
@@ -274,7 +274,7 @@ def test_a_store_that_is_open_is_read_to_its_end_though_the_checkpoint_is_delete
 
 def test_a_full_scratch_space_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT_VARIABLE, "3000")
-    snapshot = replace(open_snapshot(NATIVE), scratch=str(tmp_path / "small"))
+    snapshot = replace(open_snapshot(NATIVE, allow_paths=[str(tmp_path)]), scratch=str(tmp_path / "small"))
     handle = changed(handles_of(snapshot)[0], segments(snapshot, tmp_path))
     with pytest.raises(ScratchSpaceError, match=r"small.* bytes more are needed, .* of 3000 bytes.*STATE_PROCESSOR_SCRATCH"):
         rows(snapshot, handle)

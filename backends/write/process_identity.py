@@ -1,0 +1,50 @@
+"""Identities of processes that write a savepoint: whether the one that left a file still runs, as far as this process can see."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def this_process() -> bytes:
+    """Return the identity of this process, to be kept in a file."""
+    pid = os.getpid()
+    return json.dumps({"machine": _machine(), "pid": pid, "started": _start_time(pid)}).encode()
+
+
+def is_gone(identity: bytes | memoryview) -> bool:
+    """Return True if a process certainly runs no more: it ran on this machine, and another or none has its number now."""
+    try:
+        owner = json.loads(bytes(identity))
+        machine, pid, started = owner["machine"], int(owner["pid"]), owner["started"]
+    except (ValueError, TypeError, KeyError):
+        return False  # written by hand, or not yet complete
+    if machine != _machine() or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return started is not None and _start_time(pid) != started
+
+
+def _machine() -> str:
+    """Return what tells this machine, since it was started, and this container from others."""
+    try:
+        return f"{socket.gethostname()} {_BOOT_ID.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _start_time(pid: int) -> str | None:
+    """Return when a process started, which tells it from an earlier one with the same number; ``None`` if unknown."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return None

@@ -1,0 +1,50 @@
+"""Secrets in URLs, which neither messages nor ``repr`` nor plans may show."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from typing import Any, Final
+
+_HIDDEN: Final = "***"
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>[^\s'\"<>]*)")
+_S3: Final = re.compile(r"s3[anp]?", re.IGNORECASE)
+_S3_USER: Final = re.compile(r"[^/?#@]*:[^?#@]*@")
+"""A secret key may have slashes that nobody has quoted."""
+_USER: Final = re.compile(r"[^/?#]*@")
+_CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
+"""Their URLs have the name of a container where others have a user."""
+_SETTING: Final = re.compile(r"(?P<before>[?&;#])(?P<name>[^=&;#]*)=(?P<value>[^&;#]*)")
+_HARMLESS: Final = frozenset({"endpoint_override", "region", "scheme", "anonymous", "connect_timeout", "request_timeout"})
+
+
+def redacted(text: str) -> str:
+    """Return a text in which URLs have neither user names and passwords nor values of settings that may be secret."""
+    return _URL.sub(_redacted_url, text) if "://" in text else text
+
+
+def presentable(message: str) -> str:
+    """Return a message without secrets of URLs, and with lone surrogates escaped, which no output could encode."""
+    return redacted(message).encode("utf-8", "backslashreplace").decode()
+
+
+def redacted_repr(instance: Any) -> str:
+    """Return what ``repr`` of a dataclass shows, without secrets of URLs; it is assigned to ``__repr__``."""
+    shown = ", ".join(f"{field.name}={getattr(instance, field.name)!r}" for field in fields(instance) if field.repr)
+    return redacted(f"{type(instance).__qualname__}({shown})")
+
+
+def _redacted_url(url: re.Match[str]) -> str:
+    scheme, rest = url["scheme"], url["rest"]
+    if scheme.lower() == "file":
+        return url[0]
+    if scheme.lower() not in _CONTAINER_SCHEMES:
+        user = (_S3_USER.match(rest) if _S3.fullmatch(scheme) else None) or _USER.match(rest)
+        if user:
+            rest = f"{_HIDDEN}@{rest[user.end() :]}"
+    return f"{scheme}://{_SETTING.sub(_redacted_setting, rest)}"
+
+
+def _redacted_setting(setting: re.Match[str]) -> str:
+    shown = setting["value"] if setting["name"] in _HARMLESS or not setting["value"] else _HIDDEN
+    return f"{setting['before']}{setting['name']}={shown}"
