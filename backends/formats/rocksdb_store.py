@@ -15,21 +15,18 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.fs as pafs
-import rocksdict
 
 from state_processor.backends.files.scratch import Scratch, scratch_space
 from state_processor.backends.files.storage import Location
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_runs import Block, view
+from state_processor.backends.formats.entry_runs import Block
+from state_processor.backends.formats.rocksdb_process import RocksDbError, close_later, rocksdb_call
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
@@ -41,18 +38,13 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 
-_CHUNK_BYTES: Final = 4 << 20
-_FIRST_ROWS: Final = 1024
-_MOST_ROWS: Final = 1 << 13
 _OPEN_STORES: Final = 4
-_OPEN_FILES: Final = 512
 _FETCHES: Final = 8
 
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 _READ: Final = re.compile(r"\d+\.(?:sst|blob)|MANIFEST-\d+|CURRENT")
 """The files that RocksDB opens. ``OPTIONS`` is not among them: it has no checksum, and damage in it crashes RocksDB."""
 _LOG_NAME: Final = re.compile(r"\d+\.log")
-_MOST_LEVELS: Final = 64
 _SCRATCH_PATH: Final = re.compile(r"\S*/(?=(\d+\.sst|MANIFEST-\d+|CURRENT)\b)")
 _OPTIONS: Final = """\
 [Version]
@@ -87,15 +79,17 @@ class Store:
         self._context = context
         self._origins = origins
         self._handle = handle
+        self._directory = str(directory)
+        options = directory / "options" / "OPTIONS-000001"
+        options.parent.mkdir(exist_ok=True)
+        if not options.exists():
+            options.write_text(_OPTIONS)
         try:
-            self.families = frozenset(rocksdict.Rdict.list_cf(str(directory)))
-            families = dict.fromkeys(self.families, _family_options())
-            options = rocksdict.Options(raw_mode=True)
-            options.set_max_open_files(_OPEN_FILES)
-            self._db = rocksdict.Rdict(str(directory), options, families, rocksdict.AccessType.read_only(False))
-            live = {os.path.basename(f["name"]) for f in self._db.live_files()}
-        except Exception as e:
+            opened, _, _ = rocksdb_call(self._where(), do="open", directory=self._directory)
+        except RocksDbError as e:
             raise self._translated(e) from None
+        self.families = frozenset(opened["families"])
+        live = frozenset(opened["files"])
         unknown = sorted(f.local_name for f in handle.files if f.local_name.endswith(".sst") and f.local_name not in live)
         if unknown:
             raise CorruptSnapshotError(
@@ -129,29 +123,21 @@ class Store:
             raise CorruptSnapshotError(
                 f"{self._where()}: state {family!r} is registered, but the store has no column family for it"
             )
-        try:
-            yield from self._blocks(self._db.get_column_family(family), family, lower, upper, prefix)
-        except StateProcessorError:
-            raise
-        except Exception as e:
-            raise self._translated(e, f", state {family!r}") from None
-
-    def _blocks(self, family: Any, name: str, lower: bytes, upper: bytes, prefix: int) -> Iterator[Block]:
-        items = family.items(from_key=lower, read_opt=_read_options(upper))
-        rows, last = _FIRST_ROWS, None
-        while flat := list(chain.from_iterable(islice(items, rows))):
-            last = flat[-2]
-            buffer, bounds = _joined(flat)
-            yield buffer, None, self._entries(bounds, buffer, name, prefix)
-            rows = max(1, min(_MOST_ROWS, int(_CHUNK_BYTES / max(1.0, 2 * len(buffer) / len(flat)))))
-        # The iteration above ends at a damaged block as it does at the last entry; this one tells them apart.
-        check = family.iter(_read_options(upper))
-        check.seek(last or lower)
-        if last is not None and check.valid():
-            check.next()
-        check.status()
-        if check.valid():
-            raise CorruptSnapshotError(f"{self._where()}, state {name!r}: reading ended before entry {check.key().hex()}")
+        while True:
+            try:
+                answer, lengths, buffer = rocksdb_call(
+                    f"{self._where()}, state {family!r}",
+                    do="read", directory=self._directory, family=family, lower=lower.hex(), upper=upper.hex(),
+                )  # fmt: skip
+            except RocksDbError as e:
+                raise self._translated(e, f", state {family!r}") from None
+            if len(lengths):
+                bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
+                np.cumsum(lengths, out=bounds[1:])
+                yield buffer, None, self._entries(bounds, buffer, family, prefix)
+            if answer["end"]:
+                return
+            lower = bytes.fromhex(answer["next"])
 
     def _entries(
         self, bounds: npt.NDArray[np.int64], buffer: npt.NDArray[np.uint8], name: str, prefix: int
@@ -184,17 +170,11 @@ class Store:
         return kind(f"{told}. A file of the snapshot is missing, damaged or not the one that was written")
 
 
-def _joined(parts: list[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """All parts back to back, and where each begins and the last one ends. Arrow is several times as fast at it as Python."""
-    _, bounds, data = pa.array(parts, pa.large_binary()).buffers()
-    return view(data or b""), np.frombuffer(bounds, dtype=np.int64, count=len(parts) + 1)
-
-
 def _mentioned(message: str) -> list[str]:
     return re.findall(r"\d+\.sst|MANIFEST-\d+|CURRENT", message)
 
 
-_stores: OrderedDict[tuple[int, str, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
+_stores: OrderedDict[tuple[str, h.IncrementalRemoteKeyedStateHandle], Store] = OrderedDict()
 _stores_lock = threading.Lock()
 
 
@@ -219,12 +199,10 @@ def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, 
     ScratchSpaceError
         If there is no room for copies.
     """
-    key = (os.getpid(), snapshot.directory, handle)
+    key = (snapshot.directory, handle)
     with _stores_lock:
         store = _stores.pop(key, None)
         if store is None:
-            for other in [k for k in _stores if k[0] != os.getpid()]:
-                del _stores[other]  # a fork must not use its parent's
             store = _open(snapshot, handle, context)
         _stores[key] = store
         while len(_stores) > _OPEN_STORES:
@@ -236,6 +214,16 @@ def close_stores() -> None:
     """Close the stores that are kept open and remove their directories, as far as nobody reads them."""
     with _stores_lock:
         _stores.clear()
+
+
+def _reset_in_fork() -> None:
+    global _stores_lock
+    _stores_lock = threading.Lock()  # a thread of the parent may have held it
+    _stores.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_in_fork)
 
 
 def _open(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
@@ -252,6 +240,7 @@ def _open(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, conte
 
 def _remove(directory: Path, owner: int) -> None:
     if os.getpid() == owner:
+        close_later(str(directory))
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -308,26 +297,3 @@ def _place_file(
         return
     key = f"{path}\0{stream.start}\0{stream.size}\0{info.mtime_ns}"
     scratch.link_copy(key, stream.size, stream.read, target)
-
-
-@cache
-def _family_options() -> Any:
-    """Return the options with which every column family is opened, whatever the snapshot's ``OPTIONS`` file says.
-
-    All that reading depends on is the merge operator, which is the same in every Flink version, and the number of levels.
-    """
-    directory = scratch_space().directory()
-    try:
-        (directory / "OPTIONS-000001").write_text(_OPTIONS)
-        options = rocksdict.Options.load_latest(str(directory))[1]["default"]
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    options.set_num_levels(_MOST_LEVELS)
-    return options
-
-
-def _read_options(upper: bytes) -> Any:
-    options = rocksdict.ReadOptions()
-    options.set_iterate_upper_bound(upper)
-    options.fill_cache(False)  # type: ignore[call-arg]  # each block is read once
-    return options

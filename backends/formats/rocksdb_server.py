@@ -1,0 +1,175 @@
+"""Program of the process that runs RocksDB: opens stores and reads entries for the process that started it.
+
+RocksDB checks the checksums of blocks, but not what is in them: a damaged or forged file can make it crash, or loop without end.
+Here that ends this process only. It stands alone, and imports nothing of the project: it is started from its source text.
+
+Requests and answers are JSON behind its length; the answer to ``read`` is followed by the lengths of keys and values in turn, as
+64-bit integers, and by all their bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import struct
+import sys
+from array import array
+from itertools import chain, islice
+from typing import Any, BinaryIO
+
+import rocksdict
+
+LENGTH = struct.Struct("<q")
+CHUNK_BYTES = 4 << 20
+MOST_ROWS = 1 << 13
+FIRST_ROWS = 16
+MOST_STEP = 512
+OPEN_FILES = 512
+MOST_LEVELS = 64
+MOST_CURSORS = 16
+
+
+class Cursor:
+    """A position in a column family, and the entries behind it that were read ahead."""
+
+    def __init__(self, family: Any, lower: bytes, upper: bytes) -> None:
+        self.family = family
+        self.upper = upper
+        self.lower = lower
+        self.items = family.items(from_key=lower, read_opt=read_options(upper))
+        self.ready: tuple[list[bytes], bool] | None = None
+
+    def chunk(self) -> tuple[list[bytes], bool]:
+        """Return the next keys and values in turn, and whether they are the last."""
+        if self.ready is None:
+            self.ready = self.read()
+        (flat, end), self.ready = self.ready, None
+        if flat:
+            self.lower = flat[-2] + b"\0"
+        return flat, end
+
+    def read(self) -> tuple[list[bytes], bool]:
+        """Read entries of a few megabytes."""
+        flat: list[bytes] = []
+        size, step = 0, FIRST_ROWS
+        while size < CHUNK_BYTES and len(flat) < 2 * MOST_ROWS:
+            part = list(chain.from_iterable(islice(self.items, step)))
+            flat += part
+            if len(part) < 2 * step:
+                self.check_end(flat[-2] if flat else None)
+                return flat, True
+            size += sum(map(len, part))
+            step = max(1, min(MOST_STEP, CHUNK_BYTES * len(flat) // (2 * max(1, size))))
+        return flat, False
+
+    def check_end(self, last: bytes | None) -> None:
+        """Raise if entries follow the last one: iterating ends at a damaged block as it does at the end."""
+        check = self.family.iter(read_options(self.upper))
+        check.seek(self.lower if last is None else last)
+        if last is not None and check.valid():
+            check.next()
+        check.status()
+        if check.valid():
+            raise ValueError(f"reading ended before entry {check.key().hex()}")
+
+
+class Server:
+    """The stores that are open, by directory."""
+
+    def __init__(self) -> None:
+        self.stores: dict[str, Any] = {}
+        self.cursors: dict[tuple[str, str, bytes], Cursor] = {}
+
+    def open(self, directory: str) -> dict[str, Any]:
+        """Open a store, and return the names of its column families and of the files that it consists of."""
+        self.store(directory)
+        names = rocksdict.Rdict.list_cf(directory)
+        return {"families": names, "files": [os.path.basename(f["name"]) for f in self.stores[directory].live_files()]}
+
+    def store(self, directory: str) -> Any:
+        """Return the store of a directory, which is opened at its first use."""
+        store = self.stores.get(directory)
+        if store is None:
+            family_options = rocksdict.Options.load_latest(os.path.join(directory, "options"))[1]["default"]
+            family_options.set_num_levels(MOST_LEVELS)
+            families = dict.fromkeys(rocksdict.Rdict.list_cf(directory), family_options)
+            options = rocksdict.Options(raw_mode=True)
+            options.set_max_open_files(OPEN_FILES)
+            store = rocksdict.Rdict(directory, options, families, rocksdict.AccessType.read_only(False))
+            self.stores[directory] = store
+        return store
+
+    def close(self, directory: str) -> dict[str, Any]:
+        """Close a store."""
+        self.cursors = {place: cursor for place, cursor in self.cursors.items() if place[0] != directory}
+        self.stores.pop(directory, None)
+        return {}
+
+    def read(self, directory: str, family: str, lower: str, upper: str) -> tuple[dict[str, Any], list[bytes], Cursor | None]:
+        """Return entries from ``lower`` to before ``upper``, and a cursor behind them where there may be more."""
+        begin, end = bytes.fromhex(lower), bytes.fromhex(upper)
+        cursor = self.cursors.pop((directory, family, begin), None)
+        if cursor is None or cursor.upper != end:
+            cursor = Cursor(self.store(directory).get_column_family(family), begin, end)
+        flat, is_end = cursor.chunk()
+        if is_end:
+            return {"end": True, "next": ""}, flat, None
+        self.cursors[directory, family, cursor.lower] = cursor
+        while len(self.cursors) > MOST_CURSORS:
+            del self.cursors[next(iter(self.cursors))]
+        return {"end": False, "next": cursor.lower.hex()}, flat, cursor
+
+
+def read_options(upper: bytes) -> Any:
+    """Return options of reading to a bound, each block once."""
+    options = rocksdict.ReadOptions()
+    options.set_iterate_upper_bound(upper)
+    options.fill_cache(False)  # type: ignore[call-arg]
+    return options
+
+
+def limit_time(seconds: int) -> None:
+    """Let the system end this process when it computes for so long from now on; waiting for files does not count."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + seconds
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+
+def serve(requests: BinaryIO, answers: BinaryIO, seconds: int) -> None:
+    """Answer requests until there are no more; none may compute for longer than some seconds."""
+    server = Server()
+    while len(head := requests.read(LENGTH.size)) == LENGTH.size:
+        request = json.loads(requests.read(LENGTH.unpack(head)[0]))
+        limit_time(seconds)
+        flat: list[bytes] | None = None
+        cursor: Cursor | None = None
+        do = request.pop("do")
+        try:
+            if do == "read":
+                answer, flat, cursor = server.read(**request)
+            else:
+                answer = {"open": server.open, "close": server.close}[do](**request)
+        except Exception as error:
+            answer, flat = {"error": str(error)}, None
+        lengths = array("q", map(len, flat or ()))
+        text = json.dumps({**answer, "count": len(lengths), "bytes": sum(lengths)}).encode()
+        answers.write(b"".join([LENGTH.pack(len(text)), text, lengths.tobytes(), *(flat or ())]))
+        answers.flush()
+        flat = None
+        if cursor is not None and not select.select([requests], [], [], 0)[0]:
+            limit_time(seconds)
+            try:
+                cursor.ready = cursor.read()  # while the others decode
+            except Exception:
+                server.cursors = {place: other for place, other in server.cursors.items() if other is not cursor}
+
+
+if __name__ == "__main__":
+    serve(os.fdopen(sys.stdin.fileno(), "rb", buffering=0, closefd=False), sys.stdout.buffer, int(sys.argv[1]))
