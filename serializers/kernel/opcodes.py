@@ -222,7 +222,6 @@ class Op(IntEnum):
         "a null, b text",
         TIME,
     )
-    MILLIS_NANOS = "long milliseconds, int nanoseconds of the millisecond", "a mode, b zone", None, TIME
     EPOCH = (
         "int days, or units of a second since 1970 (meaning 1: an instant) or midnight (meaning 2), in 4 or 8 bytes; never null",
         "a mode, b meaning, c units, d size",

@@ -89,6 +89,8 @@ def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped
         if size < 0:
             return outcomes.OUT_OF_BOUNDS
         return put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, E], prog[pc, F])
+    if op != Op.SLOT_TIMESTAMP:
+        return outcomes.UNKNOWN_INSTRUCTION
     if prog[pc, D]:
         return put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, E], prog[pc, F])
     offset = load_i32(buf, slot + 4)

@@ -94,7 +94,7 @@ def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no
 
 
 @kernel
-def _with_nanos(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+def _with_nanos(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 12 > end:
         return pos, outcomes.TRUNCATED
     whole = load_be_i64(buf, pos)
@@ -106,15 +106,10 @@ def _with_nanos(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignor
         return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
     if op == Op.SQL_TIMESTAMP:
         whole = whole // 1000
-    elif op == Op.MILLIS_NANOS:
-        nano += whole % 1000 * 1000000
-        whole = whole // 1000
     elif whole < _INSTANT_MIN or whole > _INSTANT_MAX:
         return pos - 12, outcomes.BAD_TIME
     if nano < 0 or nano >= _NANOS:
         return pos - 12, outcomes.BAD_TIME
-    if mode == _TEXT and not zone:
-        return pos, put_instant_text(arena, cols, col, whole, nano, False)
     return pos, put_time_of(arena, cols, col, whole, nano, mode)
 
 
@@ -169,15 +164,14 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
 def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """One date or time: the new position and 0, or the status that stops the run.
 
-    ``zone`` matters to ``MILLIS`` and ``MILLIS_NANOS`` alone: whether their text ends with the ``Z`` of UTC.
+    ``zone`` is an operand of ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as that of the others does.
     """
     if op == Op.LOCAL_DATE or op == Op.LOCAL_TIME or op == Op.LOCAL_DATE_TIME:
         return _local(op, mode, buf, pos, end, arena, cols, col)
-    of_utc = zone != 0 or (op != Op.MILLIS and op != Op.MILLIS_NANOS)
-    if op == Op.SQL_TIMESTAMP or op == Op.INSTANT or op == Op.MILLIS_NANOS:
-        return _with_nanos(op, mode, of_utc, buf, pos, end, arena, cols, col)
+    if op == Op.SQL_TIMESTAMP or op == Op.INSTANT:
+        return _with_nanos(op, mode, buf, pos, end, arena, cols, col)
     if op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME or op == Op.MILLIS:
-        return _millis(op, mode, of_utc, buf, pos, end, arena, cols, col)
+        return _millis(op, mode, zone != 0 or op != Op.MILLIS, buf, pos, end, arena, cols, col)
     return pos, outcomes.UNKNOWN_INSTRUCTION
 
 
