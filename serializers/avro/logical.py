@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from state_processor.serializers.avro.scalars import AvroBytes, AvroType
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.temporal import present_date, present_time
 from state_processor.serializers.core.time_values import (
     Instant,
@@ -26,7 +27,7 @@ from state_processor.serializers.decode_options import NUMBER, DecodeOptions
 from state_processor.serializers.errors import NotCompilableError, UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, FIXED, INSTANT_TEXT, LOCAL_TEXT, SIZED, Op
-from state_processor.serializers.table.binary_values import decimal_limit, to_decimal
+from state_processor.serializers.table.binary_values import decimal_limit
 from state_processor.serializers.text_grammar import to_number
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from state_processor.serializers import big_numbers
 from state_processor.serializers.base import SimpleSerializer, register_simple
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.decode_options import NUMBER, WHOLE, DecodeOptions
@@ -279,7 +280,7 @@ class BigIntegerSerializer(SimpleSerializer):
         return WHOLE if options.tell_numbers else pa.string()
 
     def present(self, value: int | None, options: DecodeOptions) -> str | None:
-        return None if value is None else str(Decimal(value))  # which knows no limit of digits
+        return None if value is None else big_numbers.to_text(value)
 
     def accept(self, value: Any) -> int | None:
         return None if value is None else to_whole_number(value)
@@ -311,8 +312,8 @@ class BigDecimalSerializer(SimpleSerializer):
         unscaled = self._unscaled.read(source)
         if unscaled is None:
             return None
-        number = (int(unscaled < 0), Decimal(unscaled).as_tuple().digits, -source.read_int())
-        return SpelledOutDecimal(number) if isinstance(unscaled, SpelledOut) else Decimal(number)
+        number = big_numbers.to_decimal(unscaled, source.read_int())
+        return SpelledOutDecimal(number) if isinstance(unscaled, SpelledOut) else number
 
     def write(self, value: Decimal | None, target: DataOutput) -> None:
         if value is None:
@@ -383,7 +384,7 @@ def unscaled_and_scale(value: Decimal) -> tuple[int, int]:
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise ValueError(f"{value} is no BigDecimal: Java knows neither infinity nor NaN there")
-    unscaled = int(Decimal((sign, digits, 0)))
+    unscaled = big_numbers.to_int(Decimal((sign, digits, 0)))
     return SpelledOut(unscaled) if isinstance(value, SpelledOutDecimal) else unscaled, -exponent
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.serializers import big_numbers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import basic, temporal
 from state_processor.serializers.decode_options import DecodeOptions
@@ -144,4 +144,4 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
             return value
         case "column":
             return _COLUMNS[BOXES.get(type_.name, type_.name)].present(value, options)
-    return basic.without_lone_surrogates(str(Decimal(value) if isinstance(value, BigInteger) else value))
+    return basic.without_lone_surrogates(big_numbers.to_text(value) if isinstance(value, BigInteger) else str(value))

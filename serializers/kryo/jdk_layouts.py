@@ -8,6 +8,7 @@ from decimal import Decimal
 from operator import index
 from typing import Any, Final, NamedTuple
 
+from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.basic import unscaled_and_scale
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime, exact_millis, to_instant
 from state_processor.serializers.io import encode_modified_utf8
@@ -139,7 +140,7 @@ def _read_big_decimal(reader: ObjectInput) -> Decimal | None:
     unscaled = _read_big_integer(reader)
     if unscaled is None:
         return None
-    return Decimal((int(unscaled < 0), Decimal(unscaled).as_tuple().digits, -reader.int_()))
+    return to_decimal(unscaled, reader.int_())
 
 
 def _write_big_decimal(writer: ObjectOutput, value: Decimal | None) -> None:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -76,7 +76,7 @@ def _canonical(type_: JavaType, value: Any, inside: frozenset[str]) -> Any:
     row = jdk.TABLE.get(BOXES.get(type_.name, type_.name))
     made = row.make(value) if row is not None else value
     if isinstance(made, BigInteger):
-        return str(Decimal(made))  # which knows no limit of digits
+        return to_text(made)
     return made if isinstance(made, (bool, int, float)) else str(made)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
+from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.core.basic import without_lone_surrogates
 from state_processor.serializers.kryo import jdk
 from state_processor.serializers.kryo.classes import user_class
@@ -73,4 +73,4 @@ def to_json(value: Any) -> Any:
         return [to_json(v) for v in value]
     if isinstance(value, Mapping):
         return {str(k): to_json(v) for k, v in value.items()}
-    return str(Decimal(value)) if isinstance(value, BigInteger) else str(value)  # Decimal knows no limit of digits
+    return to_text(value) if isinstance(value, BigInteger) else str(value)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
@@ -33,7 +34,6 @@ from state_processor.serializers.table.binary_values import (
     time_text,
     timestamp_operands,
     to_bytes,
-    to_decimal,
     to_epoch_day,
     to_java_bytes,
     to_millis_of_day,

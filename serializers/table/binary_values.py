@@ -108,11 +108,6 @@ def decimal_limit(precision: int) -> tuple[int, int]:
     return high, low - (low >> 63 << 64)
 
 
-def to_decimal(unscaled: int, scale: int) -> Decimal:
-    """``unscaled`` · 10^-``scale``, exactly."""
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
-
-
 def to_unscaled(value: Any, type_: DecimalType) -> int:
     """The unscaled number of a value.
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
+from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
@@ -29,7 +30,6 @@ from state_processor.serializers.table.binary_values import (
     encode_text,
     present_decimal,
     time_text,
-    to_decimal,
     to_epoch_day,
     to_millis_of_day,
     to_unscaled,

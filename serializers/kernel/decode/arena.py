@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -10,12 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.kernel.columns import OFFSETS, Column, ColumnTree
 from state_processor.serializers.kernel.decode import slots as k
+from state_processor.serializers.kernel.decode.text import UNSPELLED_MARK
 
 _ALIGNMENT: Final = 64
 _MAX_OFFSET: Final = 2**31 - 1
+_NUMBER: Final = struct.Struct("<qq")
+_NUMBER_AT: Final = 1 + _NUMBER.size
 ASCII_STORE: Final = 8
 """Bytes of ASCII that the kernel stores at a time: there is room for as many behind a column's text."""
 
@@ -114,6 +119,8 @@ class Arena:
         offsets = whole.slice(data, 4 * (n + 1))
         if kind == OFFSETS:
             text = whole.slice(int(entry[k.VAR]), int(entry[k.VAR_SIZE]))
+            if entry[k.UNSPELLED]:
+                offsets, text = spelled(np.frombuffer(offsets, dtype=np.int32), memoryview(text).cast("B"))
             return pa.Array.from_buffers(column.type, n, [validity, offsets, text])
         children = [self._array(c, whole) for c in column.children]
         if pa.types.is_map(column.type):
@@ -122,6 +129,18 @@ class Arena:
             entries = column.type.field(0).type if column.type.num_fields else None
             children = [pa.Array.from_buffers(entries, len(children[0]), [None], children=children)]
         return pa.Array.from_buffers(column.type, n, [validity, offsets], children=children)
+
+
+def spelled(offsets: npt.NDArray[np.int32], text: memoryview) -> tuple[pa.Buffer, pa.Buffer]:
+    """Give the offsets and the text of a column with the digits of its large numbers in the place of their bytes."""
+    pieces = [text[begin:end] for begin, end in pairwise(offsets.tolist())]
+    for i, piece in enumerate(pieces):
+        if len(piece) and piece[0] == UNSPELLED_MARK:
+            scale, size = _NUMBER.unpack_from(piece, 1)
+            number = int.from_bytes(piece[_NUMBER_AT : _NUMBER_AT + size], "big", signed=True)
+            pieces[i] = memoryview(to_text(number, scale).encode())
+    ends = np.cumsum([0, *map(len, pieces)], dtype=np.int32)
+    return pa.py_buffer(ends), pa.py_buffer(b"".join(pieces))
 
 
 def allocate(size: int) -> npt.NDArray[np.uint8]:

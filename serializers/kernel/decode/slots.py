@@ -23,7 +23,8 @@ VAR_SIZE: Final = 5  # bytes written there
 VAR_CAPACITY: Final = 6
 NULLS: Final = 7  # nulls written
 KIND: Final = 8
-FIELDS: Final = 9
+UNSPELLED: Final = 9  # 1 if a large number was written, which is yet to become digits
+FIELDS: Final = 10
 
 _FIRST_SECOND: Final = -62135596800  # 0001-01-01T00:00:00Z, where Spark's timestamps begin
 _LAST_SECOND: Final = 253402300799  # 9999-12-31T23:59:59Z

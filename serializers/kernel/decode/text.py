@@ -16,6 +16,9 @@ from state_processor.serializers.kernel.memory import load_i64, store_i64
 INSTANT_SIZE: Final = 40
 """Bytes of the longest ``Instant`` or ``LocalDateTime`` text, with a year of ten digits."""
 TIME_SIZE: Final = 20
+LARGE_NUMBER: Final = 1024
+"""Bytes of a number beyond which its digits are left to Python."""
+UNSPELLED_MARK: Final = 0xFF
 
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 
@@ -172,6 +175,21 @@ def put_integer(buf, pos, size, arena, out):  # type: ignore[no-untyped-def]
     for i in range(count - 2, -1, -1):
         out = put_padded(arena, out, groups[i], 9)
     return out
+
+
+@kernel
+def put_unspelled(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-def]
+    """A number whose digits the long division of :func:`put_integer` would take too long for: its bytes, for Python to spell.
+
+    A byte that no text starts with, scale, size and two's complement take the room of the digits. See
+    :func:`~state_processor.serializers.kernel.decode.arena.spelled`.
+    """
+    arena[out] = UNSPELLED_MARK
+    store_i64(arena, out + 1, scale)
+    store_i64(arena, out + 9, size)
+    for i in range(size):
+        arena[out + 17 + i] = buf[pos + i]
+    return out + decimal_text_size(size, scale)
 
 
 @kernel

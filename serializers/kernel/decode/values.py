@@ -6,8 +6,15 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
-from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_null, room
-from state_processor.serializers.kernel.decode.text import decimal_text_size, put_decimal, put_integer, put_units
+from state_processor.serializers.kernel.decode.slots import UNSPELLED, VAR, VAR_SIZE, end_text, put_null, room
+from state_processor.serializers.kernel.decode.text import (
+    LARGE_NUMBER,
+    decimal_text_size,
+    put_decimal,
+    put_integer,
+    put_units,
+    put_unspelled,
+)
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 from state_processor.serializers.kernel.opcodes import Op
 
@@ -48,6 +55,9 @@ def big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-
         constant = np.zeros(1, np.uint8)
         constant[0] = 10 if head == 3 else head - 1
         out = put_decimal(constant, 0, 1, scale, arena, out)
+    elif size > LARGE_NUMBER:
+        out = put_unspelled(buf, start, size, scale, arena, out)
+        cols[col, UNSPELLED] = 1
     elif op == Op.BIG_DECIMAL:
         out = put_decimal(buf, start, size, scale, arena, out)
     else:
