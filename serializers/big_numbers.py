@@ -52,12 +52,14 @@ def _joined(value: int, bits: int, power: Callable[[int], Decimal]) -> Decimal:
 
 
 def _from_digits(text: bytes) -> int:
-    power = cache(lambda digits: 10**digits)
+    powers: dict[int, int] = {}
 
     def join(begin: int, end: int) -> int:
         if end - begin <= _SMALL_DIGITS:
             return int(text[begin:end])
         middle = begin + (end - begin) // 2
-        return join(begin, middle) * power(end - middle) + join(middle, end)
+        power = powers.setdefault(end - middle, 0) or 10 ** (end - middle)
+        powers[end - middle] = power
+        return join(begin, middle) * power + join(middle, end)
 
     return join(0, len(text))

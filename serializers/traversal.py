@@ -5,12 +5,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.io import MAX_NESTING
 
 S = TypeVar("S", bound=TypeSerializer)
 P = TypeVar("P")
+
+
+MOST_LEVELS: Final = MAX_NESTING - 10
+"""Levels of types that are built: fewer than are read, since states add some of their own."""
 
 
 def walk(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
@@ -18,6 +24,25 @@ def walk(serializer: TypeSerializer) -> Iterator[TypeSerializer]:
     yield serializer
     for child in serializer.children:
         yield from walk(child)
+
+
+def within_limits(serializer: S) -> S:
+    """Return a serializer that was built of others, unless it is nested too deeply.
+
+    Raises
+    ------
+    OptionError
+        If there are more than :data:`MOST_LEVELS`.
+    """
+    if _height(serializer, {}) > MOST_LEVELS:
+        raise OptionError(f"a type is nested more than {MOST_LEVELS} levels deep; use a type with fewer levels")
+    return serializer
+
+
+def _height(serializer: TypeSerializer, known: dict[int, int]) -> int:
+    if id(serializer) not in known:
+        known[id(serializer)] = 1 + max((_height(child, known) for child in serializer.children), default=0)
+    return known[id(serializer)]
 
 
 def nested(kind: type[S] | tuple[type[S], ...], *parts: Any) -> list[S]:

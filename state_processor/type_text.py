@@ -12,8 +12,10 @@ from state_processor.inferred_types import inferred_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.traversal import MOST_LEVELS
 from state_processor.types import Types
 
+_SHOWN: Final = 1000
 _TOKEN: Final = re.compile(r"\s*([A-Za-z_$][\w$.]*|[<>,():])")
 _PLAIN: Final[dict[str, Callable[[], TypeSerializer]]] = {
     **{name: getattr(Types, name) for name in SCALARS},
@@ -61,8 +63,17 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._position = 0
+        self._depth = 0
 
     def type(self, column: pa.DataType | None) -> TypeSerializer:
+        if self._depth >= MOST_LEVELS:
+            raise self._problem(f"types are nested more than {MOST_LEVELS} levels deep", self._position)
+        self._depth += 1
+        found = self._type(column)
+        self._depth -= 1
+        return found
+
+    def _type(self, column: pa.DataType | None) -> TypeSerializer:
         start = self._position
         name = self._next()
         if name in _PLAIN:
@@ -150,4 +161,5 @@ class _Parser:
         return match[1]
 
     def _problem(self, what: str, position: int) -> OptionError:
-        return OptionError(f"type {self._text!r}, at character {position}: {what}")
+        shown = self._text if len(self._text) <= _SHOWN else f"{self._text[:_SHOWN]}…"
+        return OptionError(f"type {shown!r}, at character {position}: {what}")

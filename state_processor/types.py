@@ -19,6 +19,7 @@ from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.serializers.runtime import namespaces
 from state_processor.serializers.table import rowdata
 from state_processor.serializers.table.logical_types import ArrayType, BytesType, MapType, TextType
+from state_processor.serializers.traversal import within_limits
 
 _BOXED: Final = {name: scalar.boxed_class for name, scalar in SCALARS.items() if scalar.boxed_class is not None}
 
@@ -182,35 +183,35 @@ class Types:
         OptionError
             If it is needed.
         """
-        return arrays.GenericArraySerializer(element_type, component_class or _java_class(element_type))
+        return within_limits(arrays.GenericArraySerializer(element_type, component_class or _java_class(element_type)))
 
     # Collections and composites
 
     @staticmethod
     def LIST(element_type: TypeSerializer) -> TypeSerializer:
         """``List``."""
-        return collections.ListSerializer(element_type)
+        return within_limits(collections.ListSerializer(element_type))
 
     @staticmethod
     def SET(element_type: TypeSerializer) -> TypeSerializer:
         """``Set`` (Flink 2.0 and later)."""
-        return collections.SetSerializer(element_type)
+        return within_limits(collections.SetSerializer(element_type))
 
     @staticmethod
     def MAP(key_type: TypeSerializer, value_type: TypeSerializer) -> TypeSerializer:
         """``Map``."""
-        return collections.MapSerializer(key_type, value_type)
+        return within_limits(collections.MapSerializer(key_type, value_type))
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
         """``Tuple1`` to ``Tuple25``."""
         _check_size("TUPLE", field_types, 25)
-        return tuples.TupleSerializer(field_types)
+        return within_limits(tuples.TupleSerializer(field_types))
 
     @staticmethod
     def ROW(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
         """``Row`` with fields by position."""
-        return rows.RowSerializer(field_types)
+        return within_limits(rows.RowSerializer(field_types))
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeSerializer]) -> TypeSerializer:
@@ -223,17 +224,17 @@ class Types:
         """
         if len(field_names) != len(field_types):
             raise OptionError(f"Types.ROW_NAMED: {len(field_names)} names for {len(field_types)} types")
-        return rows.RowSerializer(field_types, field_names)
+        return within_limits(rows.RowSerializer(field_types, field_names))
 
     @staticmethod
     def EITHER(left_type: TypeSerializer, right_type: TypeSerializer) -> TypeSerializer:
         """Flink's ``Either``."""
-        return either.EitherSerializer(left_type, right_type)
+        return within_limits(either.EitherSerializer(left_type, right_type))
 
     @staticmethod
     def NULLABLE(inner_type: TypeSerializer) -> TypeSerializer:
         """A type whose serializer does not know null, wrapped in Flink's ``NullableSerializer``."""
-        return nullable.NullableSerializer(inner_type)
+        return within_limits(nullable.NullableSerializer(inner_type))
 
     # Namespaces of window state
 
@@ -328,7 +329,7 @@ class Types:
         OptionError
             If a subclass has a field of the class.
         """
-        return pojo.PojoSerializer.of(class_name, fields, subclasses)
+        return within_limits(pojo.PojoSerializer.of(class_name, fields, subclasses))
 
     @staticmethod
     def INFERRED(declared: TypeSerializer, flink_version: str = "1.20") -> TypeSerializer:

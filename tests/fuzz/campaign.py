@@ -48,7 +48,8 @@ _CPU_SECONDS: Final = 20
 _WALL_SECONDS: Final = 300
 _MEMORY: Final = 2 << 30
 _CHUNK: Final = 5000
-_POLL: Final = 0.02
+_SHORTEST_PAUSE: Final = 0.002
+_LONGEST_PAUSE: Final = 0.5
 _INDEX, _SLOWEST, _SLOWEST_INDEX, _COUNTS = 0, 1, 2, 3
 
 
@@ -246,6 +247,7 @@ def _ending(status: int) -> str:
 def _wait(pid: int, shared: Any, deadline: float) -> tuple[int, bool]:
     """Wait for a child and end it if one input takes too long; its status, and True if it was ended."""
     at, cpu, since = shared[_INDEX], _cpu_seconds(pid), time.monotonic()
+    pause = _SHORTEST_PAUSE
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
@@ -256,7 +258,8 @@ def _wait(pid: int, shared: Any, deadline: float) -> tuple[int, bool]:
         elif _cpu_seconds(pid) - cpu > _CPU_SECONDS or now - since > _WALL_SECONDS or now > deadline:
             os.kill(pid, signal.SIGKILL)
             return os.waitpid(pid, 0)[1], True
-        time.sleep(_POLL)
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def _cpu_seconds(pid: int) -> float:
