@@ -1,4 +1,4 @@
-"""Which Python class reads which of Flink's serializer snapshot classes."""
+"""Registry of the readers of serializer snapshots: Flink's own, and those that users register."""
 
 from __future__ import annotations
 
@@ -72,23 +72,23 @@ def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
 
 
 def find_snapshot_class(class_name: str, version: int, source: DataInput, offset: int) -> SnapshotReader:
-    """The class that reads a snapshot.
+    """Return the reader of a snapshot class.
 
     Raises
     ------
     UnknownSerializerError
-        If there is none. Snapshots have no length, so nothing after this one can be read.
+        If there is none. Snapshots have no length, so the bytes after it can't be read.
     """
     _load_families()
     found = current_registrations().snapshots.get(class_name) or _FLINK.get(class_name)
     if found is None and version == _ADAPTER_VERSION:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose "
-            "content only that class knows. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
+            "format is unknown. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
         )
     if found is None:
         raise UnknownSerializerError(
-            f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is not known, and "
+            f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is unknown, and "
             "Flink gives it no length to step over. Register a reader for it with register_snapshot(); a serializer without "
             "configuration needs a subclass of SimpleTypeSerializerSnapshot only."
         )

@@ -1,4 +1,4 @@
-"""What users register: serializer snapshots, classes serialized by Kryo, subclasses and primitive fields of POJOs.
+"""Registrations of users: serializer snapshots, classes serialized by Kryo, subclasses and primitive fields of POJOs.
 
 All of it is one immutable object, :class:`Registrations`. The process has a default one, which the ``register_*`` functions
 replace under a lock by one with the new entry. Inside of :func:`registrations` they replace that of the scope instead, which ends
@@ -98,7 +98,7 @@ def _with(entries: Mapping[K, V], key: K, value: V) -> dict[K, V]:
 
 @dataclass(slots=True)
 class _Process:
-    """What the process holds outside of scopes: the registrations of users, of installed packages, and of unpickled serializers.
+    """State of the process outside of scopes: the registrations of users, of installed packages, and of unpickled serializers.
 
     Each takes precedence over the next.
     """

@@ -17,7 +17,7 @@ from state_processor.backends.state.descriptions import LIST, MAP, StateDescript
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kryo.pending_values import DraftedEntries, Parts, drafting
+from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, with_pending_values
 
 Bytes = npt.NDArray[np.uint8]
 _State = TypeVar("_State", bound=StateDescription)
@@ -27,7 +27,7 @@ Describe = Callable[[memoryview, int, int], str]
 
 def with_drafts(state: _State) -> _State:
     """Return the state with drafts in the place of all parts of values that Kryo writes."""
-    return state if state.is_timer else state.with_serializers(value=drafting(state.value))
+    return state if state.is_timer else state.with_serializers(value=with_pending_values(state.value))
 
 
 class Drafts:
@@ -76,7 +76,7 @@ class Drafts:
         for position, key, value in _framed(entries.data):
             before = self._replaced.get(bytes(key))
             try:
-                new = drafted.settled(value, Parts() if before is None else drafted.parts(before))
+                new = drafted.resolved(value, StoredParts() if before is None else drafted.parts(before))
             except InvalidRowError as problem:
                 where = f"{self._context}, state {self._states[state_id].name!r}"
                 entry = self._describe(entries.data, position, state_id)
@@ -92,13 +92,13 @@ class Drafts:
             self._replaced = {}
 
 
-def _entries(state: StateDescription) -> DraftedEntries:
+def _entries(state: StateDescription) -> PendingEntries:
     """Return what settles the values of entries, which are those of canonical savepoints."""
     if state.kind == LIST:
-        return DraftedEntries(JoinedListSerializer(state.value), "value")
+        return PendingEntries(JoinedListSerializer(state.value), "value")
     if state.kind == MAP:
-        return DraftedEntries(MapStateValue(state.value), "map_value")
-    return DraftedEntries(state.value, "value")
+        return PendingEntries(MapStateValue(state.value), "map_value")
+    return PendingEntries(state.value, "value")
 
 
 def _framed(data: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:

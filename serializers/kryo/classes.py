@@ -31,9 +31,9 @@ def user_class(name: str) -> KryoClass | None:
 
 
 def unknown_class(name: str, where: str) -> UnsupportedFormatError:
-    """The error for a class that nothing is known of."""
+    """Return the error for a class that is not described."""
     return UnsupportedFormatError(
-        f"{where}: a value of class {name} in Kryo's encoding, which tells neither fields nor lengths: describe the "
+        f"{where}: a value of class {name} in Kryo's encoding, which has neither field names nor lengths: describe the "
         f"class with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
         f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
     )
@@ -69,7 +69,7 @@ BARE_FIRST_USER_ID: Final = 10
 
 
 def class_ids(registered: Iterable[str], first_id: int = FIRST_USER_ID) -> dict[int, str]:
-    """Class by number: Kryo's own, Flink's, and the registrations of a snapshot in their order.
+    """Return classes by number: Kryo's own, Flink's, and the registrations of a snapshot in their order.
 
     Registering a class a second time gives it no second number.
     """

@@ -46,11 +46,11 @@ _INT: Final = JavaType("java.lang.Integer")
 
 
 _HELD: Final[dict[str, Any]] = {"list": list, "map": KryoMap, "bytes": bytes}
-"""What values of some kinds of columns are in Python."""
+"""Python classes of values, by kind of column."""
 
 
 def shape(type_: JavaType, inside: frozenset[str] = frozenset()) -> tuple[str, tuple[tuple[str, JavaType], ...]]:
-    """What a column of a declared type is: its kind and the types it is made of."""
+    """Return the kind of column of a declared type, and the types it is made of."""
     name, arguments = type_.name, type_.arguments
     described = user_class(name)
     if described is not None and described.constants is not None:
@@ -83,12 +83,12 @@ def _unwrapped(type_: JavaType) -> JavaType:
 
 
 def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] = frozenset()) -> pa.DataType:
-    """The Arrow type of values that are declared to be of a type.
+    """Return the Arrow type of values that are declared to be of a type.
 
     Numbers, dates and points in time have the type they have elsewhere; big numbers, times of day, UUIDs, enums and the like are
     strings; a ``BitSet`` is the list of its set bits; arrays, and collections and maps whose type arguments are declared, are
     lists and maps; described classes are structs. Anything else (``Object``, a bare ``List``, a class inside itself) is a string
-    of JSON, as :func:`~state_processor.serializers.kryo.plain_values.to_json` says.
+    of JSON in the form of :func:`~state_processor.serializers.kryo.plain_values.to_json`.
     """
     type_ = _unwrapped(type_)
     kind, parts = shape(type_, inside)
@@ -109,7 +109,7 @@ def column_type(type_: JavaType, options: DecodeOptions, inside: frozenset[str] 
 
 
 def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: frozenset[str] = frozenset()) -> Any:
-    """A decoded value for a column of :func:`column_type`.
+    """Return a decoded value for a column of :func:`column_type`.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
     if value is None:
         return None
     if not isinstance(value, _HELD.get(kind, object)):
-        raise UndecodableValueError(f"{value!r} where {type_} is declared")
+        raise UndecodableValueError(f"expected a value of type {type_}, found {value!r}")
     match kind:
         case "struct":
             if not isinstance(value, KryoObject) or value.class_name != type_.name:

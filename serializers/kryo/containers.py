@@ -1,4 +1,4 @@
-"""The JDK's collections and maps, by the way in which Kryo writes them."""
+"""Collections and maps of the JDK, by the format in which Kryo writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _of_util(*names: str) -> frozenset[str]:
 AS_LIST: Final = "java.util.Arrays$ArrayList"
 OPTIONAL: Final = "java.util.Optional"
 IMMUTABLE: Final = _of_util(*(f"ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList")))
-"""Collections that Kryo 5 knows to hold no null."""
+"""Collections without null elements, as Kryo 5 assumes."""
 ORDERED_SETS: Final = _of_util("TreeSet", "PriorityQueue")
 """Collections with a comparator."""
 ORDERED_MAPS: Final = _of_util("TreeMap")
@@ -62,7 +62,7 @@ NEW_OF: Final = {
     "java.util.Calendar": "java.util.GregorianCalendar",
     "java.util.EnumSet": "java.util.RegularEnumSet",
 }
-"""The class that new values get where a field is declared with an interface or an abstract class."""
+"""Classes of new values by the interface or abstract class that a field is declared with."""
 
 OPEN: Final = frozenset(
     {
@@ -72,7 +72,7 @@ OPEN: Final = frozenset(
         *_of_util("TimeZone", "Calendar", "EnumSet"),
     }
 )
-"""Types whose values can be of any of the classes known here."""
+"""Types whose values can be of any class of the JDK."""
 
 _COLLECTION_TYPES: Final = _of_util(
     *("Collection", "List", "Set", "SortedSet", "NavigableSet", "Queue", "Deque", "AbstractList", "AbstractCollection"),
@@ -82,10 +82,10 @@ _MAP_TYPES: Final = _of_util("Map", "SortedMap", "NavigableMap", "AbstractMap", 
 
 
 def is_collection(name: str) -> bool:
-    """Whether a class or interface holds elements one after the other."""
+    """Return True for a class or interface of collections of elements."""
     return (name in COLLECTIONS and name != AS_LIST) or name in _COLLECTION_TYPES
 
 
 def is_map(name: str) -> bool:
-    """Whether a class or interface holds keys and values."""
+    """Return True for a class or interface of maps."""
     return name in MAPS or name in _MAP_TYPES

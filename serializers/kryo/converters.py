@@ -1,4 +1,7 @@
-"""Contents of objects from values of columns, text and JSON. What is no such value raises ValueError or TypeError."""
+"""Converters of values from columns, text and JSON to contents of objects.
+
+They raise ValueError or TypeError for other values.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +28,26 @@ _DAY_MS: Final = 86_400_000
 
 
 def same(value: Any) -> Any:
-    """The value as it is."""
+    """Return the value unchanged."""
     return value
 
 
 def text(value: Any) -> str:
-    """Text."""
+    """Check that a value is text."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"expected text, found {value!r}")
     return value
 
 
 def boolean(value: Any) -> bool:
-    """True or false."""
+    """Convert a boolean."""
     if value not in (True, False):
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise ValueError(f"expected true or false, found {value!r}")
     return bool(value)
 
 
 def integer(bits: int) -> Callable[[Any], int]:
-    """A whole number of so many bits."""
+    """Return a converter of integers of a number of bits."""
 
     def make(value: Any) -> int:
         number = index(value)
@@ -56,76 +59,76 @@ def integer(bits: int) -> Callable[[Any], int]:
 
 
 def character(value: Any) -> str:
-    """One UTF-16 unit."""
+    """Convert text of one UTF-16 unit."""
     if len(text(value)) != 1 or ord(value) > 0xFFFF:
         raise ValueError(f"{value!r} is not one UTF-16 unit")
     return str(value)
 
 
 def float_32(value: Any) -> float:
-    """A number that a ``float`` reaches."""
+    """Convert a number in the range of a ``float``."""
     struct.pack("<f", float(value))
     return float(value)
 
 
 def big_integer(value: Any) -> BigInteger:
-    """A whole number, or its text."""
+    """Convert an integer, or its text."""
     number = to_number(value) if isinstance(value, str) else Decimal(value)
     if number != number.to_integral_value():
-        raise ValueError(f"{value} is no whole number")
+        raise ValueError(f"expected an integer, found {value}")
     return BigInteger(number)
 
 
 def big_decimal(value: Any) -> Decimal:
-    """A decimal number, or its text."""
+    """Convert a decimal number, or its text."""
     number = to_number(value) if isinstance(value, str) else Decimal(value)
     if not number.is_finite():
-        raise ValueError(f"{value} is no decimal number")
+        raise ValueError(f"expected a decimal number, found {value}")
     return number
 
 
 def instant_of_millis(value: Any) -> Instant:
-    """A point in time without digits below milliseconds."""
+    """Convert a point in time of whole milliseconds."""
     found = to_instant(value)
     exact_millis(found)
     return found
 
 
 def time_of_day_millis(value: Any) -> int:
-    """Milliseconds since midnight, of a time of day."""
+    """Convert a time of day to milliseconds since midnight."""
     return exact_millis(Instant(*divmod(to_local_time(value).nano_of_day, 1_000_000_000)))
 
 
 def day_millis(value: Any) -> int:
-    """Milliseconds since 1970 of the beginning of a day in UTC."""
+    """Convert a day to milliseconds since 1970, at its beginning in UTC."""
     return to_local_date(value).epoch_day * _DAY_MS
 
 
 def day(millis: int) -> LocalDate:
-    """The day in UTC that milliseconds since 1970 are in."""
+    """Return the day in UTC of milliseconds since 1970."""
     return LocalDate.of_epoch_day(millis // _DAY_MS)
 
 
 def uuid(value: Any) -> str:
-    """A UUID, or its text."""
+    """Convert a UUID, or its text."""
     return str(value if isinstance(value, UUID) else UUID(text(value)))
 
 
 def clock(millis: int) -> str:
-    """The time of day that milliseconds are, as text: the way back from :func:`time_of_day_millis`."""
+    """Return the text of a time of day; the inverse of :func:`time_of_day_millis`."""
     return str(Instant(millis % _DAY_MS // 1000, millis % 1000 * 1_000_000)).partition("T")[2][:-1]
 
 
 def address(value: Any) -> str:
-    """Host and port."""
+    """Convert text of host and port."""
     found = re.fullmatch(r"(.*):([0-9]{1,5})", text(value))
     if found is None or int(found[2]) > 0xFFFF:
-        raise ValueError(f"{value!r} is not like host:80")
+        raise ValueError(f"expected host and port, such as host:80, found {value!r}")
     return str(value)
 
 
 def nothing_new(what: str) -> Callable[[Any], Any]:
-    """For a class that only values that were read are written of."""
+    """Return a converter that refuses: values of the class are written only if they were read."""
 
     def make(value: Any) -> Any:
         raise ValueError(f"new values of {what} can't be written")
@@ -134,11 +137,11 @@ def nothing_new(what: str) -> Callable[[Any], Any]:
 
 
 def empty(content: Any) -> Callable[[Any], Any]:
-    """For a class whose objects are all alike."""
+    """Return a converter for a class whose objects are all equal."""
 
     def make(value: Any) -> Any:
         if value:
-            raise ValueError(f"{value!r} is not empty")
+            raise ValueError(f"expected an empty value, found {value!r}")
         return content
 
     return make

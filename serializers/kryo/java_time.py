@@ -1,4 +1,4 @@
-"""Dates and times of ``java.time`` that have no type elsewhere: their parts, and Java's text of them both ways."""
+"""Classes of ``java.time`` that only Kryo serializes: their fields, and conversions from and to Java's text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIGNED: Final = r"([+-]?[0-9]+)"
 def _match(pattern: str, text: Any, like: str) -> re.Match[str]:
     found = re.fullmatch(pattern, text) if isinstance(text, str) else None
     if found is None:
-        raise ValueError(f"{text!r} is not like {like}")
+        raise ValueError(f"expected text like {like}, found {text!r}")
     return found
 
 
@@ -44,7 +44,7 @@ class Duration(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Duration:
-        """From a ``timedelta`` or text like ``PT1H-0.5S``."""
+        """Convert a ``timedelta`` or text like ``PT1H-0.5S``."""
         if isinstance(value, Duration):
             return value
         if isinstance(value, timedelta):
@@ -72,7 +72,7 @@ class Period(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Period:
-        """From text like ``P1Y-2M3D``."""
+        """Convert text like ``P1Y-2M3D``."""
         if isinstance(value, Period):
             return value
         found = _match(rf"P(?:{_SIGNED}Y)?(?:{_SIGNED}M)?(?:{_SIGNED}D)?", value, "P1Y2M3D")
@@ -89,7 +89,7 @@ class Year(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Year:
-        """From a number or its text."""
+        """Convert a number or its text."""
         return value if isinstance(value, Year) else cls(int(value))
 
 
@@ -104,7 +104,7 @@ class YearMonth(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> YearMonth:
-        """From text like ``2024-02``."""
+        """Convert text like ``2024-02``."""
         if isinstance(value, YearMonth):
             return value
         found = _match(rf"{_SIGNED}-(0[1-9]|1[0-2])", value, "2024-02")
@@ -122,13 +122,13 @@ class MonthDay(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> MonthDay:
-        """From text like ``--02-29``."""
+        """Convert text like ``--02-29``."""
         if isinstance(value, MonthDay):
             return value
         found = _match(r"--([0-9][0-9])-([0-9][0-9])", value, "--02-29")
         parts = cls(int(found[1]), int(found[2]))
         if not LocalDate(2000, *parts).is_valid:
-            raise ValueError(f"there is no day {parts}")
+            raise ValueError(f"expected a day of the year, found {parts}")
         return parts
 
 
@@ -146,7 +146,7 @@ class Offset(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Offset:
-        """From text like ``+02:00``, or ``Z``."""
+        """Convert text like ``+02:00``, or ``Z``."""
         if isinstance(value, Offset):
             return value
         text = _match(_OFFSET, value, "+02:00")[0]
@@ -155,7 +155,7 @@ class Offset(NamedTuple):
         hours, minutes, seconds = [*map(int, text[1:].split(":")), 0][:3]
         total = hours * 3600 + minutes * 60 + seconds
         if minutes > 59 or seconds > 59 or total > 18 * 3600:
-            raise ValueError(f"there is no offset {text}")
+            raise ValueError(f"expected an offset from -18:00 to +18:00, found {text}")
         return cls(-total if text[0] == "-" else total)
 
 
@@ -169,12 +169,12 @@ class Region(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Region:
-        """From its name."""
+        """Convert its name."""
         return value if isinstance(value, Region) else cls(_match(r"[A-Za-z][\w~/.+-]+", value, "Europe/Zurich")[0])
 
 
 def zone_of(value: Any) -> Offset | Region:
-    """A ``ZoneId`` from its text: an offset, or a region."""
+    """Convert the text of a ``ZoneId`` to an offset or a region."""
     if isinstance(value, (Offset, Region)):
         return value
     return Offset.of(value) if isinstance(value, str) and re.fullmatch(_OFFSET, value) else Region.of(value)
@@ -191,7 +191,7 @@ class OffsetTime(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> OffsetTime:
-        """From text like ``13:05+02:00``."""
+        """Convert text like ``13:05+02:00``."""
         if isinstance(value, OffsetTime):
             return value
         found = _match(rf"(.*?)({_OFFSET})", value, "13:05+02:00")
@@ -209,13 +209,13 @@ class OffsetDateTime(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> OffsetDateTime:
-        """From a ``datetime`` with a zone, or text like ``2024-02-29T13:05-03:30``."""
+        """Convert a ``datetime`` with a zone, or text like ``2024-02-29T13:05-03:30``."""
         if isinstance(value, OffsetDateTime):
             return value
         if isinstance(value, datetime):
             away = value.utcoffset()
             if away is None:
-                raise ValueError(f"{value!r} has no offset")
+                raise ValueError(f"expected a datetime with an offset, found {value!r}")
             return cls(to_local_date_time(value.replace(tzinfo=None)), Offset(round(away.total_seconds())))
         found = _match(rf"(.*?)({_OFFSET})", value, "2024-02-29T13:05-03:30")
         return cls(to_local_date_time(found[1]), Offset.of(found[2]))
@@ -233,7 +233,7 @@ class ZonedDateTime(NamedTuple):
 
     @property
     def known_offset(self) -> Offset:
-        """The offset, found out from the zone where it isn't given: the earlier one when clocks are set back.
+        """Offset: given, or else derived from the zone (the earlier one when clocks are set back).
 
         Raises
         ------
@@ -257,13 +257,13 @@ class ZonedDateTime(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> ZonedDateTime:
-        """From text like ``2024-07-01T13:05+02:00[Europe/Zurich]``, with an offset or a zone or both."""
+        """Convert text like ``2024-07-01T13:05+02:00[Europe/Zurich]``, with an offset or a zone or both."""
         if isinstance(value, ZonedDateTime):
             return value
         found = _match(rf"([^\[]*?)({_OFFSET})?(?:\[(.+)\])?", value, "2024-07-01T13:05+02:00[Europe/Zurich]")
         offset = Offset.of(found[2]) if found[2] else None
         if offset is None and not found[3]:
-            raise ValueError(f"{value!r} has neither offset nor zone")
+            raise ValueError(f"expected an offset or a zone, found {value!r}")
         zone = zone_of(found[3]) if found[3] else offset
         assert zone is not None
         return cls(to_local_date_time(found[1]), offset, zone)

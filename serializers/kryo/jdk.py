@@ -1,4 +1,4 @@
-"""The table of the JDK's classes: how each is read, written, shown and made from a column's value."""
+"""Table of classes of the JDK: layouts of their contents, and conversions from and to columns."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class JdkClass:
     Parameters
     ----------
     layouts
-        How each version of Kryo writes the content; a version that isn't here doesn't write the class in a way that is known.
+        Layout of the content in each version of Kryo; a version that is missing is not supported for the class.
     make
-        The content from a column's value, its text, or JSON. It raises ``ValueError``, ``TypeError`` or ``ArithmeticError``.
+        Converter of a value from a column, text or JSON. It raises ``ValueError``, ``TypeError`` or ``ArithmeticError``.
     show
-        The plain value of a content.
+        Returns the plain value of a content.
     """
 
     layouts: Mapping[int, Layout]
@@ -217,16 +217,16 @@ FINAL: Final = frozenset(
         *(name for name in TABLE if name.startswith("java.time.") and name != "java.time.ZoneRegion"),
     }
 )
-"""Final classes, which Kryo leaves out where a field, an element of an array or a type argument is declared with one."""
+"""Final classes, whose names Kryo omits where a field, an array element or a type argument is declared with one."""
 
 
 def zone_class(value: java_time.Offset | java_time.Region) -> str:
-    """The class of a ``ZoneId``."""
+    """Return the class of a ``ZoneId``."""
     return _ZONES[type(value)]
 
 
 def is_final(name: str) -> bool:
-    """Whether a class has no subclasses: values that are declared with it stand without their class."""
+    """Return True for a class without subclasses, whose name Kryo omits where a value is declared with it."""
     if name.startswith("["):
         element = name.lstrip("[")
         return element in PRIMITIVES.values() or is_final(element[1:-1])
@@ -237,7 +237,7 @@ def is_final(name: str) -> bool:
 
 
 def is_known(name: str) -> bool:
-    """Whether values that are declared to be of a class or interface can be read, whatever JDK class they have."""
+    """Return True if values that are declared with a class or interface can be read, of whichever class of the JDK they are."""
     return (
         name in TABLE
         or name in containers.OPEN

@@ -1,4 +1,4 @@
-"""Classes of the JDK that hold more than columns show, or lie in the bytes in a way of their own."""
+"""Layouts of single classes of the JDK, and contents that hold more than their columns."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Calendar(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Calendar:
-        """A point in time in a calendar as Java makes them, in UTC."""
+        """Convert a point in time, in the default calendar of Java and in UTC."""
         return cls("UTC", to_instant(value), True, 1, 1, -12_219_292_800_000)
 
 
@@ -67,7 +67,7 @@ class Pattern(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Pattern:
-        """From the regular expression."""
+        """Convert the text of a regular expression."""
         return cls(text(value))
 
 
@@ -85,7 +85,7 @@ class Locale(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Locale:
-        """From text like ``de_DE``."""
+        """Convert text like ``de_DE``."""
         language, country, variant = [*text(value).split("_", 2), "", ""][:3]
         return cls(language, country, variant)
 
@@ -103,10 +103,10 @@ class Bits(NamedTuple):
 
     @classmethod
     def of(cls, value: Any) -> Bits:
-        """From the numbers of the set bits."""
+        """Convert the numbers of the set bits."""
         bits = sorted({index(bit) for bit in value})
         if bits and not 0 <= bits[0] <= bits[-1] < _LARGEST_BIT:
-            raise ValueError(f"a BitSet has bits from 0 to {_LARGEST_BIT - 1}")
+            raise ValueError(f"expected bits of a BitSet, from 0 to {_LARGEST_BIT - 1}")
         return cls(bits)
 
 
@@ -284,7 +284,7 @@ _LOCALE_CLASS: Final = (
     )
     + bytes.fromhex("7870ffffffff")
 )
-"""A ``Locale`` in Java serialization up to its text: the description of its class, and the hash code that isn't known."""
+"""A ``Locale`` in Java serialization up to its text: the description of its class, and a hash code that is not computed yet."""
 _FIRST_TEXT_HANDLE: Final = 0x7E0003
 
 
@@ -297,7 +297,7 @@ def _write_locale_2(writer: ObjectOutput, value: Locale) -> None:
     target, parts = writer.target, [value.country, value.extensions, value.language, value.script, value.variant]
     target.write_bytes(_LOCALE_CLASS)
     seen: dict[str, int] = {}
-    for part in parts:  # Java keeps one string of each of these texts
+    for part in parts:  # Java writes equal texts once
         if part in seen:
             target.write_bytes(b"q")
             target.write_int(seen[part])

@@ -1,4 +1,4 @@
-"""How the content of an object lies in Kryo's bytes, reading and writing side by side, and how layouts are put together."""
+"""Layouts of contents of objects in Kryo's bytes: reader and writer of each, and combinators."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ObjectOutput(KryoOutput, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Reads the content of a :class:`~state_processor.serializers.kryo.values.Node` and writes it."""
+    """Reader and writer of the content of a :class:`~state_processor.serializers.kryo.values.Node`."""
 
     read: Callable[[ObjectInput], Any]
     write: Callable[[ObjectOutput, Any], None]
@@ -79,22 +79,22 @@ CHARACTER: Final = Layout(lambda r: chr(r.fixed("H")), lambda w, v: w.fixed("H",
 
 
 def fixed(layout: str) -> Layout:
-    """A number of fixed width, as ``struct`` names it."""
+    """Return the layout of a number of fixed width, by its format of ``struct``."""
     return Layout(lambda r: r.fixed(layout), lambda w, v: w.fixed(layout, v))
 
 
 def nothing(content: Any) -> Layout:
-    """A class whose objects are all alike."""
+    """Return the layout of a class whose objects are all equal, without bytes."""
     return Layout(lambda r: content, lambda w, v: None)
 
 
 def converted(inner: Layout, build: Callable[[Any], Any], take: Callable[[Any], Any]) -> Layout:
-    """Another layout's content in another form: ``build`` on reading, ``take`` on writing."""
+    """Return a layout with its content converted: by ``build`` on reading, by ``take`` on writing."""
     return Layout(lambda r: build(inner.read(r)), lambda w, v: inner.write(w, take(v)))
 
 
 def sequence(build: Callable[..., Any], *parts: Layout, take: Callable[[Any], Iterable[Any]] = tuple) -> Layout:
-    """A tuple's items one after the other; ``take`` gives them of what ``build`` makes of them."""
+    """Return the layout of parts one after the other; ``take`` returns the parts of what ``build`` makes of them."""
 
     def write(writer: ObjectOutput, value: Any) -> None:
         for part, item in zip(parts, take(value), strict=True):
@@ -104,7 +104,7 @@ def sequence(build: Callable[..., Any], *parts: Layout, take: Callable[[Any], It
 
 
 def optional(inner: Layout) -> Layout:
-    """Whether there is a value, and the value."""
+    """Return the layout of a boolean and, if it is true, a value."""
 
     def write(writer: ObjectOutput, value: Any) -> None:
         writer.boolean(value is not None)
@@ -118,31 +118,31 @@ def optional(inner: Layout) -> Layout:
 
 
 class Apart(NamedTuple):
-    """A value of which objects inside may stand elsewhere too: the value, and its fields as they were read."""
+    """A value beside its fields as they were read, since other objects may refer to them."""
 
     whole: Any
     fields: dict[str, Any]
 
 
 def whole(content: Any) -> Any:
-    """The value, where its parts are kept beside it."""
+    """Return the content without the fields that are kept beside it."""
     return content.whole if isinstance(content, Apart) else content
 
 
 @dataclass(frozen=True)
 class _ByFields:
-    """The fields of a tuple's class in the order of the tuple, which Kryo writes in the order of their names.
+    """Layout of a class whose fields are those of a tuple; Kryo writes them in the order of their names.
 
     Parameters
     ----------
     build
-        Makes the tuple.
+        Returns the tuple of its fields.
     fields
         Names and declared types.
     classes
-        The class of an object of each Python type, where a field is declared with a superclass.
+        The Java class by Python class, where a field is declared with a superclass.
     take
-        The tuple of a content.
+        Returns the tuple of a content.
     """
 
     build: Callable[..., Any]
@@ -158,7 +158,7 @@ class _ByFields:
         found = reader.fields(self.in_order)
         parts = [found[name] for name in self.fields]
         if None in parts:
-            raise reader.source.corrupt(f"a null in a field of {self.build}")
+            raise reader.source.corrupt(f"expected no null in the fields of {self.build}")
         value = self.build(*[whole(part.content) if isinstance(part, Node) else part for part in parts])
         return Apart(value, found) if any(isinstance(part, Node) for part in parts) else value
 
@@ -181,13 +181,13 @@ def by_fields(
     classes: Mapping[type, str] | None = None,
     take: Callable[[Any], Any] = tuple,
 ) -> Layout:
-    """A class whose fields Kryo 2 writes one by one, in the order of their names; see :class:`_ByFields`."""
+    """Return the layout of a class whose fields Kryo 2 writes one by one; see :class:`_ByFields`."""
     layout = _ByFields(build, fields, classes or {}, take)
     return Layout(layout.read, layout.write)
 
 
 def optional_field(inner: Layout, absent: Any) -> Layout:
-    """Kryo 2's ``OptionalInt`` and its like: whether there is a value, and one in any case."""
+    """Return the layout of ``OptionalInt`` and the like in Kryo 2: a boolean, and a value in any case."""
 
     def read(reader: ObjectInput) -> Any:
         present, value = reader.boolean(), inner.read(reader)
@@ -205,7 +205,7 @@ def optional_field(inner: Layout, absent: Any) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class JavaStream:
-    """An object in Java serialization: its bytes, and what they say."""
+    """An object in Java serialization: its bytes and its value."""
 
     raw: bytes
     value: Any
@@ -213,12 +213,12 @@ class JavaStream:
 
 def _write_stream(writer: ObjectOutput, stream: Any) -> None:
     if not isinstance(stream, JavaStream):
-        raise UnsupportedFormatError("new values can't be written in Java serialization, only those that were read")
+        raise UnsupportedFormatError("expected a value that was read: new values are not written in Java serialization")
     writer.target.write_bytes(stream.raw)
 
 
 def java_stream(value_of: Callable[[Any], Any]) -> Layout:
-    """An object in Java serialization, of which ``value_of`` makes a plain value."""
+    """Return the layout of an object in Java serialization, which ``value_of`` converts to a plain value."""
 
     def read(reader: ObjectInput) -> JavaStream:
         found = read_java_object(reader.source)
@@ -228,7 +228,7 @@ def java_stream(value_of: Callable[[Any], Any]) -> Layout:
 
 
 def java_value(content: Any) -> Any:
-    """An object in Java serialization as if Kryo had written its fields; what ``writeObject`` added stands under ``@data``."""
+    """Convert an object in Java serialization to one with fields; what ``writeObject`` added is in the field ``@data``."""
     match content:
         case JavaInstance():
             fields = {name: java_value(value) for name, value in content.fields.items()}

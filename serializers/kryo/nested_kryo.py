@@ -1,4 +1,4 @@
-"""The parts of a type that Kryo writes, by the names under which columns have them: ``value.counters``, ``list_value.f0``."""
+"""Kryo serializers inside of other types: their paths (``value.counters``, ``list_value.f0``), and replacement."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Parts = Iterator[tuple[str, TypeSerializer]]
 
 
 def kryo_parts(type_: TypeSerializer, path: str) -> Iterator[tuple[str, KryoSerializer]]:
-    """Give the path of each part that Kryo writes, and its serializer.
+    """Yield the path of each part that Kryo writes, and its serializer.
 
     A path is the names of fields joined with dots, after ``path``: ``f0`` and so on in tuples, ``element`` in lists, sets and
     arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and times of last access add
@@ -85,12 +85,12 @@ def replaced(type_: TypeSerializer, stand_ins: Mapping[int, TypeSerializer]) -> 
 
 
 def declared_as(part: KryoSerializer, given: JavaType, path: str) -> JavaType:
-    """Return the Java type of a part from what the user says that it holds: its own class with the type arguments.
+    """Return the Java type of a part with the type arguments that the user gives for it.
 
     Raises
     ------
     OptionError
-        If values of the part's class are none of the given type.
+        If values of the class of the part are not of the given type.
     """
     own = JavaType(part.type_class, given.arguments)
     if shape(own)[0] == shape(given)[0] and (given.arguments or own.name == given.name):
@@ -104,7 +104,7 @@ _ANYTHING: Final = frozenset({"java.lang.Object", "java.io.Serializable", "java.
 
 
 def java_types(*parts: Any) -> tuple[JavaType, ...]:
-    """The types of all Kryo serializers inside of serializers."""
+    """Return the types of all Kryo serializers inside of serializers."""
     return tuple(serializer.declared for serializer in nested(KryoSerializer, parts))
 
 

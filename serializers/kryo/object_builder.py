@@ -1,4 +1,4 @@
-"""Trees of Java objects from values of columns and from JSON: the way back from what columns show."""
+"""Builder of trees of Java objects from values of columns and from JSON."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaT
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
 
 CLASS: Final = "@class"
-"""Names the class of an object in JSON."""
+"""The key of the class of an object in JSON."""
 VALUE: Final = "@value"
-"""Beside :data:`CLASS`, the value of an object that has no fields: ``{"@class": "java.lang.Long", "@value": 1}``."""
+"""The key of the value of an object without fields, beside :data:`CLASS`: ``{"@class": "java.lang.Long", "@value": 1}``."""
 
 _OPTIONAL_NUMBERS: Final = frozenset(f"java.util.Optional{kind}" for kind in ("Int", "Long", "Double"))
 _ENUM_SETS: Final = frozenset({"java.util.RegularEnumSet", "java.util.JumboEnumSet"})
@@ -48,36 +48,36 @@ _CLASSES: Final = (
     (Mapping, "java.util.HashMap"),
     (Iterable, "java.util.ArrayList"),
 )
-"""The class of a value of Python's where anything may stand, by the first that fits. Whole numbers have none: jobs have
-``Integer`` and ``Long`` alike, and would not find one where the other is expected."""
+"""Java classes by Python class, for values that are declared as any class; the first that matches counts. Integers have none:
+jobs use ``Integer`` and ``Long``, and do not find one if the other is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """Makes the objects that are written.
+    """Builder of the objects that are written.
 
     Parameters
     ----------
     columns
-        Whether values come from columns, where JSON is text; else they are JSON, parsed.
+        True if values are from columns, where JSON is text; false if they are parsed JSON.
     """
 
     columns: bool
 
     def declared(self, type_: JavaType, value: Any, inside: frozenset[str] = frozenset()) -> Any:
-        """The node of a value that is declared with a type; a primitive's content.
+        """Return the node of a value that is declared with a type; the content if the type is primitive.
 
         Raises
         ------
         ValueError, TypeError, ArithmeticError, LookupError
-            If the value is none of the type.
+            If the value is not of the type.
         UnsupportedFormatError
-            If nothing is known of the class.
+            If the class is not described.
         """
         name, arguments = type_.name, type_.arguments
         if name in PRIMITIVES:
             if value is None:
-                raise ValueError(f"null where a {name} must be")
+                raise ValueError(f"expected a {name}, found null")
             return jdk.TABLE[BOXES[name]].make(value)
         if isinstance(value, Node):
             return value
@@ -128,16 +128,18 @@ class Builder:
             return value
         if described.constants is not None:
             if value not in described.constants:
-                raise ValueError(f"{described.name} has no constant {value!r}; it has: {', '.join(described.constants)}")
+                constants = ", ".join(described.constants)
+                raise ValueError(f"expected a constant of {described.name}, found {value!r}; it has: {constants}")
             return value
         if described.abstract:
             raise ValueError(f"{described.name} is abstract: name the class of the object with {CLASS!r}")
         if not isinstance(value, Mapping):
-            raise ValueError(f"{value!r} has not the fields of {described.name}")
+            raise ValueError(f"expected the fields of {described.name}, found {value!r}")
         types = dict(described.fields)
         if value.keys() != types.keys():
             names = sorted(value.keys() ^ types.keys())
-            raise ValueError(f"{described.name} has the fields {', '.join(types)}; too many or missing: {', '.join(names)}")
+            fields, others = ", ".join(types), ", ".join(names)
+            raise ValueError(f"expected the fields {fields} of {described.name}; too many or missing: {others}")
         within = inside | {described.name}
         return {name: self.declared(type_, value[name], within) for name, type_ in types.items()}
 
@@ -146,10 +148,10 @@ class Builder:
         if not name and isinstance(value, int):
             raise ValueError(
                 f"{value} may be an Integer or a Long: give type arguments, as in Types.KRYO('java.util.List<java.lang.Long>'), "
-                f'or name the class where the number stands: {{"{CLASS}": "java.lang.Long", "{VALUE}": {value}}}'
+                f'or name the class beside the number: {{"{CLASS}": "java.lang.Long", "{VALUE}": {value}}}'
             )
         if not name:
-            raise ValueError(f"{value!r} is nothing that Java has a class for")
+            raise ValueError(f"expected a value with a class in Java, found {value!r} ({type(value).__name__})")
         return self._of_class(name, (), value, inside)
 
     def _array(self, component: JavaType, value: Any, inside: frozenset[str]) -> Any:
@@ -160,7 +162,7 @@ class Builder:
     def _enum_set(self, name: str, arguments: tuple[JavaType, ...], value: Any) -> Node:
         described = user_class(arguments[0].name) if arguments else None
         if described is None or described.constants is None:
-            raise ValueError("the enum of an EnumSet isn't known: declare it with a type argument, and describe the enum")
+            raise ValueError("expected an EnumSet of a known enum: declare it with a type argument, and describe the enum")
         large = len(described.constants) > _MOST_REGULAR
         constants = [self._of_user_class(described, constant, frozenset()) for constant in _elements(value)]
         return Node("java.util.JumboEnumSet" if large else name, jdk_layouts.EnumSet(described.name, constants))
@@ -168,7 +170,7 @@ class Builder:
 
 def _elements(value: Any) -> Iterable[Any]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise ValueError(f"{value!r} is no list")
+        raise ValueError(f"expected a list, found {value!r}")
     return value
 
 

@@ -1,11 +1,11 @@
-"""Parts that Kryo wrote, on their way from a table back into the state that they were read from.
+"""Values that Kryo wrote, on their way from a table back into the state that they were read from.
 
-A table shows less of such a part than its bytes hold: not the classes of collections, of numbers in JSON not even the width. A
-part that nobody changed gets the bytes that it had. That is found out where the rows of the table meet the entries of the state,
-and until then the part is a :class:`Draft`: what the table shows of it and, if it can be encoded at all, its encoding.
+Columns hold less of such a value than its bytes: no classes of collections and, in JSON, no width of numbers. A value that nobody
+changed gets its old bytes. Rows and entries of the state meet only in the second pass of a write; until then the value is a
+:class:`PendingValue`: its column in canonical form and, if it can be encoded, its encoding.
 
-:func:`drafting` makes the type that writes drafts; :class:`DraftedEntries` finds the parts in an entry of the state, and puts
-their bytes in the place of drafts.
+:func:`with_pending_values` returns the type that writes pending values; :class:`PendingEntries` finds the stored values in an
+entry of the state, and replaces pending values by bytes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _EXACT: Final = DecodeOptions(nanos="string")
 _SHOWN: Final = 120
 
 
-class Draft(NamedTuple):
-    """A part as a table has it: what it shows, and its encoding, or why there is none."""
+class PendingValue(NamedTuple):
+    """A value from a table: its column in canonical form, and its encoding or the reason why it has none."""
 
     shown: str
     raw: bytes
@@ -43,14 +43,14 @@ class Draft(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What messages say of it."""
+        """Shortened form for messages."""
         value = json.loads(self.shown) if self.shown else None
         text = value if isinstance(value, str) else self.shown
         return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def shown(type_: JavaType, value: Any) -> str:
-    """Return a column's value as text that is the same for the same value, whichever way options had it read."""
+    """Return the canonical text of a value of a column, which does not depend on the options of reading."""
     return json.dumps(_canonical(type_, value, frozenset()), ensure_ascii=False)
 
 
@@ -87,8 +87,8 @@ def _canonical_json(value: Any) -> str:
         return str(value)
 
 
-class DraftingSerializer(TypeSerializer):
-    """Writes drafts in the place of a part that Kryo writes.
+class PendingSerializer(TypeSerializer):
+    """Serializer of pending values in the place of a part that Kryo writes.
 
     Parameters
     ----------
@@ -108,27 +108,27 @@ class DraftingSerializer(TypeSerializer):
     def writes_null(self) -> bool:
         return self.part.writes_null
 
-    def accept(self, value: Any) -> Draft:
+    def accept(self, value: Any) -> PendingValue:
         if isinstance(value, bytes) and not self.part.can_find_end:
-            return Draft("", value)
+            return PendingValue("", value)
         try:
             text = shown(self.part.declared, value)
         except UNWRITABLE as problem:
-            raise InvalidRowError(f"no value of {self.part} ({problem})") from None
+            raise InvalidRowError(f"expected a value of {self.part} ({problem})") from None
         try:
-            return Draft(text, self.part.serialize(value))
+            return PendingValue(text, self.part.serialize(value))
         except UNWRITABLE as problem:
-            return Draft(text, b"", str(problem))
+            return PendingValue(text, b"", str(problem))
 
-    def write(self, value: Draft | None, target: DataOutput) -> None:
-        draft = self.accept(None) if value is None else value
-        for field_ in (draft.shown.encode("utf-8", "surrogatepass"), draft.raw, draft.problem.encode("utf-8", "replace")):
+    def write(self, value: PendingValue | None, target: DataOutput) -> None:
+        pending = self.accept(None) if value is None else value
+        for field_ in (pending.shown.encode("utf-8", "surrogatepass"), pending.raw, pending.problem.encode("utf-8", "replace")):
             target.write_int(len(field_))
             target.write_bytes(field_)
 
-    def read(self, source: DataInput) -> Draft:
-        text, raw, problem = (source.read_bytes(source.read_count("bytes of a draft", 1)) for _ in range(3))
-        return Draft(text.decode("utf-8", "surrogatepass"), raw, problem.decode())
+    def read(self, source: DataInput) -> PendingValue:
+        text, raw, problem = (source.read_bytes(source.read_count("bytes of a pending value", 1)) for _ in range(3))
+        return PendingValue(text.decode("utf-8", "surrogatepass"), raw, problem.decode())
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.part.arrow_type(options)
@@ -138,7 +138,7 @@ class DraftingSerializer(TypeSerializer):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoredPart:
     """A part of an entry of the state."""
 
     shown: str | None
@@ -147,63 +147,65 @@ class Part:
 
 
 @dataclass
-class Parts:
-    """The parts of an entry, by the position of their serializers in the type, in the order in which they come.
+class StoredParts:
+    """The parts of an entry in their order, by the position of their serializers in the type.
 
-    ``problem`` tells why there are none where the entry can't be read.
+    ``problem`` is the reason why there are none, if the entry can't be read.
     """
 
     problem: str = ""
-    found: dict[int, list[Part]] = field(default_factory=dict)
+    found: dict[int, list[StoredPart]] = field(default_factory=dict)
 
-    def add(self, position: int, part: Part) -> None:
+    def add(self, position: int, part: StoredPart) -> None:
         """Add the next one of a serializer."""
         self.found.setdefault(position, []).append(part)
 
-    def bytes_for(self, position: int, number: int, draft: Draft, serializer: KryoSerializer) -> bytes:
-        """Return the bytes for a draft.
+    def bytes_for(self, position: int, number: int, pending: PendingValue, serializer: KryoSerializer) -> bytes:
+        """Return the bytes for a pending value.
 
-        Those of the part that shows the same: the one in the same place or, since elements of lists may have moved, any. Where
-        none does, its own encoding, in the classes that the part in the same place has.
+        They are those of the stored part with the same column: the one in the same place or, since elements of lists may have
+        moved, any other. If there is none, the new value is encoded in the classes of the part in the same place.
 
         Raises
         ------
         InvalidRowError
-            If parts that show the same differ, or the draft was changed to what can't be encoded.
+            If different parts have the same column, or the new value can't be encoded.
         """
         parts = self.found.get(position, [])
         before = parts[number] if number < len(parts) else None
-        if before is not None and before.shown == draft.shown:
+        if before is not None and before.shown == pending.shown:
             return before.raw
-        alike = {part.raw for part in parts if part.shown == draft.shown}
+        alike = {part.raw for part in parts if part.shown == pending.shown}
         if len(alike) == 1:
             return alike.pop()
         if alike:
             raise InvalidRowError(
-                f"{draft.text} is what {len(alike)} different values show that the state has for this key; leave elements in "
-                "their places, so that it can be told which is meant"
+                f"{pending.text} is what {len(alike)} different values show that the state has for this key; leave elements in "
+                "their places to distinguish them"
             )
-        if draft.problem and self.problem:
-            raise InvalidRowError(f"what the state has for this key can't be compared with {draft.text}: {self.problem}")
-        if draft.problem:
+        if pending.problem and self.problem:
+            raise InvalidRowError(f"what the state has for this key can't be compared with {pending.text}: {self.problem}")
+        if pending.problem:
             raise InvalidRowError(
-                f"{draft.text} is not what the state has for this key, and can't be encoded as new: {draft.problem}; "
+                f"{pending.text} is not what the state has for this key, and can't be encoded as new: {pending.problem}; "
                 "declare what the part holds with types={…} when reading and writing, or leave it as it was read"
             )
         if before is None or before.value is None:
-            return draft.raw
-        new = serializer.deserialize(draft.raw)
-        return draft.raw if new is None else serializer.serialize(KryoValue(b"", adopted(new.node, before.value.node), _NEW))
+            return pending.raw
+        new = serializer.deserialize(pending.raw)
+        if new is None:
+            return pending.raw
+        return serializer.serialize(KryoValue(b"", with_old_classes(new.node, before.value.node), _NEW))
 
 
 _NEW: Final = Encoding(0, (), 0)
-"""No encoding that there is: the tree is encoded anew."""
+"""An encoding that differs from all others, so that the tree is encoded anew."""
 
 
-class _NotingSerializer(TypeSerializer):
-    """Notes the parts that it reads."""
+class _RecordingSerializer(TypeSerializer):
+    """Serializer that records the parts that it reads."""
 
-    def __init__(self, part: KryoSerializer, position: int, parts: list[tuple[int, Part]]) -> None:
+    def __init__(self, part: KryoSerializer, position: int, parts: list[tuple[int, StoredPart]]) -> None:
         self.part = part
         self._position = position
         self._parts = parts
@@ -218,8 +220,8 @@ class _NotingSerializer(TypeSerializer):
             column = None if value is None else column_value(self.part.declared, value.value, _EXACT)
             text = shown(self.part.declared, column)
         except UNWRITABLE:
-            text = None  # no table shows it
-        self._parts.append((self._position, Part(text, value, bytes(source.data[start : source.position]))))
+            text = None  # it has no column
+        self._parts.append((self._position, StoredPart(text, value, bytes(source.data[start : source.position]))))
         return value
 
     def write(self, value: Any, target: DataOutput) -> None:
@@ -232,92 +234,92 @@ class _NotingSerializer(TypeSerializer):
         return self.part.snapshot()
 
 
-class _SettlingSerializer(DraftingSerializer):
-    """Notes the drafts that it reads, and where they are."""
+class _LocatingSerializer(PendingSerializer):
+    """Serializer that records the pending values that it reads, and their positions."""
 
-    def __init__(self, part: KryoSerializer, position: int, drafts: list[tuple[int, int, int, Draft]]) -> None:
+    def __init__(self, part: KryoSerializer, position: int, pending: list[tuple[int, int, int, PendingValue]]) -> None:
         super().__init__(part)
         self._position = position
-        self._drafts = drafts
+        self._pending = pending
 
-    def read(self, source: DataInput) -> Draft:
+    def read(self, source: DataInput) -> PendingValue:
         start = source.position
-        draft = super().read(source)
-        self._drafts.append((self._position, start, source.position, draft))
-        return draft
+        pending = super().read(source)
+        self._pending.append((self._position, start, source.position, pending))
+        return pending
 
 
-def drafted_parts(type_: TypeSerializer, column: str = "") -> dict[int, tuple[str, KryoSerializer]]:
-    """Return the parts of a type that Kryo writes, by ``id``: path and serializer."""
+def _parts_by_id(type_: TypeSerializer, column: str = "") -> dict[int, tuple[str, KryoSerializer]]:
+    """Return path and serializer of the parts of a type that Kryo writes, by ``id`` of the serializer."""
     return {id(part): (path, part) for path, part in kryo_parts(type_, column)}
 
 
-def drafting(type_: TypeSerializer) -> TypeSerializer:
-    """Return the type with drafts in the place of all that Kryo writes; itself if there is nothing."""
-    parts = drafted_parts(type_)
-    return replaced(type_, {key: DraftingSerializer(part) for key, (_, part) in parts.items()}) if parts else type_
+def with_pending_values(type_: TypeSerializer) -> TypeSerializer:
+    """Return the type with pending values in the place of all parts that Kryo writes."""
+    parts = _parts_by_id(type_)
+    return replaced(type_, {key: PendingSerializer(part) for key, (_, part) in parts.items()}) if parts else type_
 
 
-class DraftedEntries:
-    """Puts the bytes of parts in the place of drafts, in the values of entries.
+class PendingEntries:
+    """Replacement of pending values in entries by bytes.
 
     Parameters
     ----------
     type_
         The type of an entry's value.
     column
-        What messages call it.
+        Its name in messages.
     """
 
     def __init__(self, type_: TypeSerializer, column: str) -> None:
-        parts = drafted_parts(type_, column)
+        parts = _parts_by_id(type_, column)
         self._parts = [*parts.values()]
-        self._noted: list[tuple[int, Part]] = []
-        self._drafts: list[tuple[int, int, int, Draft]] = []
-        noting: dict[int, TypeSerializer] = {}
-        settling: dict[int, TypeSerializer] = {}
+        self._recorded: list[tuple[int, StoredPart]] = []
+        self._pending: list[tuple[int, int, int, PendingValue]] = []
+        recording: dict[int, TypeSerializer] = {}
+        locating: dict[int, TypeSerializer] = {}
         for position, (key, (_, part)) in enumerate(parts.items()):
-            noting[key] = _NotingSerializer(part, position, self._noted)
-            settling[key] = _SettlingSerializer(part, position, self._drafts)
-        self._base, self._new = replaced(type_, noting), replaced(type_, settling)
+            recording[key] = _RecordingSerializer(part, position, self._recorded)
+            locating[key] = _LocatingSerializer(part, position, self._pending)
+        self._stored_type, self._pending_type = replaced(type_, recording), replaced(type_, locating)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing that Kryo writes."""
+        """True if the type has no values that Kryo writes."""
         return not self._parts
 
-    def parts(self, value: memoryview | bytes) -> Parts:
-        """Return the parts of an entry that the state has; none if its value can't be read."""
-        self._noted.clear()
+    def parts(self, value: memoryview | bytes) -> StoredParts:
+        """Return the parts of an entry of the state; none if its value can't be read."""
+        self._recorded.clear()
         try:
-            self._base.deserialize(value)
+            self._stored_type.deserialize(value)
         except StateProcessorError as problem:
-            return Parts(str(problem))
-        parts = Parts()
-        for position, part in self._noted:
+            return StoredParts(str(problem))
+        parts = StoredParts()
+        for position, part in self._recorded:
             parts.add(position, part)
         return parts
 
-    def settled(self, value: memoryview | bytes, parts: Parts) -> bytes:
-        """Return a new value with bytes in the place of drafts.
+    def resolved(self, value: memoryview | bytes, parts: StoredParts) -> bytes:
+        """Return a new value with bytes in the place of pending values.
 
         Raises
         ------
         InvalidRowError
-            If there are none for one; the message names its path.
+            If one can't be encoded; the message names its path.
         """
-        self._drafts.clear()
-        self._new.deserialize(value)
+        self._pending.clear()
+        self._pending_type.deserialize(value)
         return b"".join(self._pieces(value, parts))
 
-    def _pieces(self, value: memoryview | bytes, parts: Parts) -> Iterator[bytes]:
+    def _pieces(self, value: memoryview | bytes, parts: StoredParts) -> Iterator[bytes]:
         numbers = [0] * len(self._parts)
         position = 0
-        for which, start, end, draft in self._drafts:
+        for which, start, end, pending in self._pending:
             path, serializer = self._parts[which]
             yield bytes(value[position:start])
             try:
-                yield parts.bytes_for(which, numbers[which], draft, serializer)
+                yield parts.bytes_for(which, numbers[which], pending, serializer)
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{path}: {problem}") from None
             numbers[which] += 1
@@ -331,11 +333,11 @@ _OF_ONE_SIZE: Final = (
     | {containers.SINGLETON_MAP, "java.util.Collections$CopiesList"}
     | {f"java.util.ImmutableCollections${name}" for name in ("List12", "ListN", "Set12", "SetN", "SubList", "Map1", "MapN")}
 )
-"""Classes that are kept only where the number of elements is: others hold other numbers of them."""
+"""Classes that hold a fixed number of elements."""
 
 
-def adopted(new: Any, old: Any) -> Any:
-    """Return a new tree with the classes of an old one, as far as they hold the same; what is equal is the old."""
+def with_old_classes(new: Any, old: Any) -> Any:
+    """Return a new tree with the classes of an old one, where they can hold the new content; equal subtrees are the old ones."""
     if not isinstance(new, Node) or not isinstance(old, Node):
         return new
     if _text(new) == _text(old):
@@ -352,13 +354,13 @@ def _content(new: Any, old: Any) -> Any:
         case KryoMap(), KryoMap():
             before = {_text(key): (key, value) for key, value in old}
             return KryoMap(
-                (before[text][0], adopted(value, before[text][1])) if (text := _text(key)) in before else (key, value)
+                (before[text][0], with_old_classes(value, before[text][1])) if (text := _text(key)) in before else (key, value)
                 for key, value in new
             )
         case list(), list():
-            return [adopted(n, old[i]) if i < len(old) else n for i, n in enumerate(new)]
+            return [with_old_classes(n, old[i]) if i < len(old) else n for i, n in enumerate(new)]
         case dict(), dict():
-            return {name: adopted(n, old.get(name)) for name, n in new.items()}
+            return {name: with_old_classes(n, old.get(name)) for name, n in new.items()}
     return new
 
 

@@ -1,4 +1,4 @@
-"""Plain values in the terms of JSON."""
+"""Plain Python values of trees of objects, and their JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObj
 
 
 def plain(node: Node | None) -> Any:
-    """The value that a tree of objects stands for: numbers, text, dates, lists, :class:`KryoMap` and :class:`KryoObject`."""
+    """Return the plain value of a tree of objects: numbers, text, dates, lists, :class:`KryoMap` and :class:`KryoObject`."""
     return _plain_content(node, {}) if node is not None else None
 
 
@@ -48,7 +48,7 @@ def _plain(node: Node, known: dict[Node, Any]) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """A decoded value in the terms of JSON.
+    """Return the JSON of a plain value.
 
     Collections are arrays; maps are objects where all keys are text, else arrays of [key, value]; objects have their class under
     ``@class``; bytes are hex; big numbers, dates and times, NaN and infinities are text.

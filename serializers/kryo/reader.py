@@ -1,11 +1,11 @@
-"""Values as Kryo writes them: 2.24 in Flink 1.x, 5.6 in Flink 2.x.
+"""Reader of values in the formats of Kryo 2.24 (Flink 1.x) and Kryo 5.6 (Flink 2.x).
 
-The two differ in byte order, in strings, collections, maps and dates; what they share is the framing. Each object is
-preceded by its class (a number, or a name that later objects refer to by number) where that does not follow from the place,
-and by a reference marker: 0 null, 1 a new object, else an object that was read before.
+The two differ in byte order, strings, collections, maps and dates, and share the framing. Each object is preceded by its class
+(a number, or a name that later objects refer to by number), unless the declared type is final, and by a reference marker: 0 for
+null, 1 for a new object, else the number of an object that was read before.
 
-Nothing in the bytes tells a class that is written field by field from any other, nor how long an object is: a class that is not
-known here has to be described with :func:`~state_processor.serializers.register_kryo_class`.
+The bytes have neither field names nor lengths: a class that is not one of the JDK has to be described with
+:func:`~state_processor.serializers.register_kryo_class`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 
 DEEPEST: Final = 100
-"""Objects inside one another that are read and written."""
+"""Levels of objects inside each other that are read and written."""
 JAVA_SERIALIZERS: Final = {
     "com.esotericsoftware.kryo.serializers.JavaSerializer",
     "org.apache.flink.api.java.typeutils.runtime.kryo.JavaSerializer",
 }
-"""Kryo serializers that leave it to Java serialization."""
+"""Kryo serializers that use Java serialization."""
 
 _MOST_REPEATED: Final = 1 << 24
 
 
 def is_referenced(name: str, version: int) -> bool:
-    """Whether objects of a class are numbered, so that later places can refer to them."""
+    """Return True if objects of a class are numbered, for references to them."""
     if name in UNBOXED:
         return False
     described = user_class(name)
@@ -44,18 +44,18 @@ def is_referenced(name: str, version: int) -> bool:
 
 @dataclass(slots=True)
 class KryoReader(ObjectInput):
-    """Reads one value with its class (Kryo: ``readClassAndObject``).
+    """Reader of one value with its class (Kryo: ``readClassAndObject``).
 
     Parameters
     ----------
     source
-        Where the value begins.
+        The input, at the beginning of the value.
     version
         :data:`~state_processor.serializers.kryo.wire.KRYO_2` or :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
     ids
         Class by number, of :func:`~state_processor.serializers.kryo.classes.class_ids`.
     custom
-        The Kryo serializer of each class that a job gave one of its own.
+        Kryo serializers that the job configured, by class.
     """
 
     ids: Mapping[int, str]
@@ -66,11 +66,11 @@ class KryoReader(ObjectInput):
 
     @property
     def where(self) -> str:
-        """The place, for messages."""
+        """Position, for messages."""
         return f"{self.source.source}, offset {self.source.position}"
 
     def class_(self) -> str | None:
-        """The class of the next object; ``None`` where the object is null."""
+        """Read the class of the next object; ``None`` if the object is null."""
         start = self.source.position
         number = self.varint()
         if number == 0:
@@ -92,16 +92,16 @@ class KryoReader(ObjectInput):
         return self._names[-1]
 
     def class_and_object(self) -> Any:
-        """An object of any class, or null, as a plain value: for readers of the job's own serializers."""
+        """Read an object of any class, or null, as a plain value; for functions that users register."""
         return plain(self.node())
 
     def node(self, arguments: tuple[JavaType, ...] = ()) -> Node | None:
-        """An object of any class, or null."""
+        """Read an object of any class, or null."""
         name = self.class_()
         return None if name is None else self.object(name, arguments, nullable=False)
 
     def object(self, name: str, arguments: tuple[JavaType, ...] = (), *, nullable: bool) -> Node | None:
-        """An object whose class is known: reference marker and content."""
+        """Read an object of a known class: reference marker and content."""
         if not is_referenced(name, self.version):
             return None if nullable and self.varint() == 0 else self._fill(Node(name, None), arguments)
         start = self.source.position
@@ -123,7 +123,7 @@ class KryoReader(ObjectInput):
         return found
 
     def declared(self, type_: JavaType) -> Any:
-        """A field's value: a primitive bare, an object of a final class without its class."""
+        """Read the value of a field: a primitive as such, an object of a final class without its class."""
         if type_.name in PRIMITIVES:
             return PRIMITIVE_LAYOUTS[BOXES[type_.name]].read(self)
         if jdk.is_final(type_.name):
@@ -131,11 +131,11 @@ class KryoReader(ObjectInput):
         return self.node(type_.arguments)
 
     def fields(self, fields: Iterable[tuple[str, JavaType]]) -> dict[str, Any]:
-        """The fields of an object, in the order given."""
+        """Read the fields of an object, in the order given."""
         return {name: self.declared(type_) for name, type_ in fields}
 
     def constant(self, described: KryoClass) -> str | None:
-        """A constant of an enum."""
+        """Read a constant of an enum."""
         assert described.constants is not None
         start = self.source.position
         ordinal = self.varint() - 1
@@ -187,7 +187,7 @@ class KryoReader(ObjectInput):
         start = self.source.position
         try:
             return layout.read(self)
-        except ValueError as problem:  # parts that no value has
+        except ValueError as problem:  # fields that no value has
             raise self.source.corrupt(str(problem), start) from None
 
     def _by_custom_serializer(self, name: str) -> Any:
@@ -195,8 +195,8 @@ class KryoReader(ObjectInput):
         if serializer in JAVA_SERIALIZERS:
             return JAVA_SERIALIZED.read(self)
         raise UnsupportedFormatError(
-            f"{self.where}: a value of class {name}, written by the job's own Kryo "
-            f"serializer {serializer}; register_kryo_class({name!r}, reader) takes a function that reads "
+            f"{self.where}: a value of class {name}, written by the Kryo serializer "
+            f"{serializer} of the job; register_kryo_class({name!r}, reader) takes a function that reads "
             "from a KryoReader what it wrote"
         )
 
@@ -248,7 +248,7 @@ class KryoReader(ObjectInput):
         return [self.object(common, nested, nullable=has_null) for _ in range(size)]
 
     def _repeated(self, size: int) -> int:
-        """A count of elements that take no bytes, kept within reason."""
+        """Check a count of elements that take no bytes against a limit."""
         if size > _MOST_REPEATED:
             raise self.source.corrupt(f"{size} elements without content announced")
         return size
@@ -274,5 +274,5 @@ class KryoReader(ObjectInput):
 
 
 def final_element(arguments: tuple[JavaType, ...]) -> JavaType | None:
-    """The declared type of a collection's elements where it is a final class, which Kryo leaves out."""
+    """Return the declared type of the elements of a collection if it is a final class, which Kryo omits."""
     return arguments[-1] if arguments and jdk.is_final(arguments[-1].name) else None

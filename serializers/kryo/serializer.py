@@ -44,7 +44,7 @@ _FIRST_FLINK_WITH_KRYO_5: Final = 2
 
 
 class Encoding(NamedTuple):
-    """What bytes of Kryo depend on beside the value: the version, and the registered classes with their first number."""
+    """Parameters of the format of a value: the version of Kryo, and the registered classes with their first number."""
 
     version: int
     registered: tuple[str, ...]
@@ -53,7 +53,7 @@ class Encoding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KryoValue:
-    """A value and its bytes.
+    """A value with its bytes.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class KryoValue:
     node
         The value as a tree of Java objects; ``None`` is null.
     encoding
-        How the bytes are encoded. A serializer with another encoding writes the tree anew; where it isn't known, the bytes.
+        Encoding of the bytes. A serializer with another encoding encodes the tree anew; if it is unknown, the bytes are written.
     """
 
     raw: bytes
@@ -71,17 +71,16 @@ class KryoValue:
 
     @property
     def value(self) -> Any:
-        """The value in Python's terms: numbers, text, dates, lists, ``KryoMap``, ``KryoObject``."""
+        """Plain Python value: numbers, text, dates, lists, ``KryoMap``, ``KryoObject``."""
         return plain(self.node)
 
 
 class KryoSerializer(TypeSerializer):
-    """Values of one class or its subclasses, as Kryo writes them.
+    """Serializer of values of one class and its subclasses in the format of Kryo.
 
-    A column's type follows from the class where that is known, see
-    :func:`~state_processor.serializers.kryo.columns.column_type`; values of a class that isn't are raw bytes where something
-    else gives their length (:attr:`can_find_end`, :meth:`raw`). What a column shows can be written again, as bytes of the Kryo
-    of ``flink``.
+    The type of a column follows from the class if it is described, see
+    :func:`~state_processor.serializers.kryo.columns.column_type`; values of other classes are raw bytes, if the format around
+    them has their length (:attr:`can_find_end`, :meth:`raw`). Values of columns can be written in the format of ``flink``.
 
     Parameters
     ----------
@@ -134,7 +133,7 @@ class KryoSerializer(TypeSerializer):
 
     @property
     def can_find_end(self) -> bool:
-        """Whether the class is one whose values can be read, so that what follows them can be found.
+        """True if values of the class can be read, which determines where they end.
 
         A value may still hold an object of an unknown class; reading it raises ``UnsupportedFormatError``.
         """
@@ -142,22 +141,22 @@ class KryoSerializer(TypeSerializer):
 
     @property
     def reason(self) -> str:
-        """Why values can't be decoded; empty if they can."""
+        """Reason why values can't be decoded; empty if they can."""
         return "" if self.can_find_end else str(unknown_class(self.type_class, str(self)))
 
     def filling(self) -> TypeSerializer:
         return self if self.can_find_end else self.raw()
 
     def raw(self) -> OpaqueSerializer:
-        """A stand-in that gives the bytes of a value that fills its part of an entry."""
+        """Return a serializer of the bytes of a value that fills its part of an entry."""
         return OpaqueSerializer(str(self), self.snapshot(), self.reason or "read as raw bytes")
 
     def for_flink(self, major: int) -> KryoSerializer:
-        """The same serializer of another major version of Flink: it writes the values that this one has read in its own way."""
+        """Return the same serializer for another major version of Flink, which encodes values that this one has read anew."""
         return self._copy_with(flink=major)
 
     def declared_as(self, type_: JavaType) -> KryoSerializer:
-        """Return the same serializer whose values are known to be of a type, which snapshots do not hold."""
+        """Return the same serializer with a declared type, whose type arguments snapshots do not store."""
         return self if type_ == self.declared else self._copy_with(declared=type_)
 
     # Reading
@@ -207,11 +206,11 @@ class KryoSerializer(TypeSerializer):
         Raises
         ------
         ValueError, TypeError, ArithmeticError
-            If the value is none of the class.
+            If the value is not of the class.
         UnsupportedFormatError
-            If nothing is known of the class of an object, or of how its job writes it.
+            If the class of an object is not described, or a Kryo serializer of the job writes it.
         OptionError
-            If it isn't known which Flink the value is written for.
+            If the version of Flink that the value is written for is unknown.
         """
         accepted = self.accept(value)
         if accepted is None:
@@ -222,10 +221,10 @@ class KryoSerializer(TypeSerializer):
             target.write_bytes(self._bytes_of(accepted))
 
     def accept(self, value: Any) -> KryoValue | bytes | None:
-        """A column's value, encoded; see :meth:`write`, which takes the same values and raises the same errors.
+        """Encode a value of a column; see :meth:`write`, which takes the same values and raises the same errors.
 
-        Bytes are taken for a value's own encoding, save where the class is ``byte[]``. A null in a column of ``Optional``
-        stands for an empty one.
+        Bytes are taken for an encoded value, except if the class is ``byte[]``. A null in a column of ``Optional`` is an empty
+        one.
         """
         if isinstance(value, KryoValue) or (isinstance(value, bytes) and shape(self.declared)[0] != "bytes"):
             return value
@@ -236,7 +235,7 @@ class KryoSerializer(TypeSerializer):
         try:
             return self._encode(FROM_COLUMNS.declared(self.declared, value))
         except RecursionError:
-            raise InvalidRowError(f"a value of {self} nests too deeply") from None
+            raise InvalidRowError(f"expected a value of {self} with fewer levels of nesting") from None
 
     def _bytes_of(self, value: KryoValue) -> bytes:
         wanted = value.encoding and self._encoding(self._writes or value.encoding.version)
@@ -252,7 +251,7 @@ class KryoSerializer(TypeSerializer):
 
     @property
     def _writes(self) -> int | None:
-        """The version of Kryo to write, where that is known."""
+        """Version of Kryo to write, if known."""
         return None if self.flink is None else _version_of(self.flink)
 
     def _encoding(self, version: int) -> Encoding:
@@ -260,7 +259,7 @@ class KryoSerializer(TypeSerializer):
 
     def _not_writable(self) -> UnsupportedFormatError:
         return UnsupportedFormatError(
-            f"{self}: new values can't be written in Kryo's encoding as long as the class is not described: "
+            f"{self}: new values can't be written in Kryo's encoding unless the class is described: "
             f"register_kryo_class({self.type_class!r}, …)"
         )
 
@@ -281,45 +280,45 @@ def _version_of(flink: int) -> int:
 
 
 def with_first_id(serializer: KryoSerializer, first_id: int) -> KryoSerializer:
-    """The same serializer where registrations are numbered from elsewhere on."""
+    """Return the same serializer with another number of the first registration."""
     ids = class_ids(serializer.registered, first_id)
     return serializer._copy_with(first_id=first_id, _ids=ids, _numbers={name: number for number, name in ids.items()})
 
 
 def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:
-    """A value's bytes as the Kryo of another major version of Flink writes them.
+    """Convert the bytes of a value to the Kryo version of another major version of Flink.
 
-    Objects that stand in several places of the value stay one object. What one version does not write (the flags of a
-    ``Pattern``, script and extensions of a ``Locale``, the offset of a ``ZonedDateTime``) is what Java makes of its absence.
+    References to the same object remain references. Fields that one version does not write (flags of a ``Pattern``, script and
+    extensions of a ``Locale``, the offset of a ``ZonedDateTime``) get the defaults of Java.
 
     Parameters
     ----------
     data
-        One value, in the encoding of ``serializer``; where that knows no major version, it is found out.
+        One value, in the encoding of ``serializer``; the major version is found out if ``serializer`` has none.
     serializer
-        What reads it; it has the registered classes.
+        The serializer that reads it; it has the registered classes.
     to_flink
-        The major version of the Flink that is to read the result.
+        The major version of Flink to read the result.
 
     Raises
     ------
     UnsupportedFormatError
-        If the value holds an object of a class that is not known.
+        If the value contains an object of a class that is not described.
     CorruptSnapshotError
-        If the bytes are none of a value.
+        If the bytes are not those of a value.
     """
     return serializer.for_flink(to_flink).serialize(serializer.deserialize(data))
 
 
 class KryoSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`KryoSerializer`: the class of the type, registrations and default serializers in their order, all by name.
+    """Snapshot of :class:`KryoSerializer`: the class of the type, registrations and default serializers in order, all by name.
 
     Parameters
     ----------
     type_class
         The class of the type.
     registrations, default_serializers, default_serializer_classes
-        Frames as Flink wrote them; a missing value frame means that Flink could not load the class.
+        Entries as Flink wrote them; an entry without value is of a class that Flink could not load.
     """
 
     current_version = 2
@@ -345,7 +344,7 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
     def read(cls, class_name: str, version: int, source: DataInput) -> KryoSerializerSnapshot:
         if version != cls.current_version:
             raise UnsupportedFormatError(
-                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known, "
+                f"{source.source}, offset {source.position}: version {version} of {class_name} is not supported, "
                 f"only {cls.current_version}"
             )
         type_class = source.read_utf()
@@ -361,12 +360,12 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
         return KryoSerializer(self.type_class, [r.name for r in self.registrations], flink=self.flink, snapshot=self)
 
     def custom_serializers(self) -> dict[str, str]:
-        """The Kryo serializer of each class that the job gave one."""
+        """Return the Kryo serializers that the job configured, by class."""
         found = {}
         for entry in self.default_serializer_classes:
             if entry.value is not None:
                 found[entry.name] = DataInput(entry.value).read_utf()
-        found.update((e.name, "of the job's own") for e in self.default_serializers)
+        found.update((e.name, "given as an object") for e in self.default_serializers)
         for entry in self.registrations:
             if entry.value is not None and entry.name != _AVRO_ARRAY:
                 value = DataInput(entry.value)
@@ -375,12 +374,12 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
                 if kind == _BY_CLASS:
                     found[entry.name] = value.read_utf()
                 elif kind == _BY_INSTANCE:
-                    found[entry.name] = "of the job's own"
+                    found[entry.name] = "given as an object"
         return {name: serializer for name, serializer in found.items() if serializer not in _STANDARD}
 
     @classmethod
     def of(cls, type_class: str, registered: Iterable[str] = ()) -> KryoSerializerSnapshot:
-        """What Flink writes for a type with classes registered without a serializer, where Avro is not on its class path."""
+        """Return the snapshot that Flink writes for a type with classes registered without a serializer, without Avro."""
         names = list(dict.fromkeys((type_class, *registered)))
         entries = [_registration(name, name) for name in names if name != _AVRO_ARRAY]
         entries.append(
@@ -391,9 +390,9 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
     def resolve_schema_compatibility(self, new: TypeSerializer | TypeSerializerSnapshot) -> SchemaCompatibility:
         wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
         if not isinstance(wanted, KryoSerializerSnapshot):
-            return SchemaCompatibility.incompatible(f"KRYO<{self.type_class}> was written, {wanted.class_name} is wanted")
+            return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not with {wanted.class_name}")
         if wanted.type_class != self.type_class:
-            return SchemaCompatibility.incompatible(f"KRYO<{self.type_class}> was written, KRYO<{wanted.type_class}> is wanted")
+            return SchemaCompatibility.incompatible(f"written as KRYO<{self.type_class}>, not as KRYO<{wanted.type_class}>")
         parts = [
             _merge(what, old, new_entries)
             for what, old, new_entries in (
@@ -406,7 +405,7 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def _merge(what: str, old: tuple[OptionalEntry, ...], new: tuple[OptionalEntry, ...]) -> SchemaCompatibility:
-    """Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their places, new ones follow."""
+    """Merge entries as Flink's ``LinkedOptionalMap.mergeRightIntoLeft``: old entries keep their places, new ones follow."""
     there = {e.name: e for e in new}
     for entry in old:
         merged = there.get(entry.name, entry)

@@ -18,7 +18,7 @@ PRIMITIVES: Final = {
     "float": "F",
     "double": "D",
 }
-"""The letters that stand for primitives in the names of array classes."""
+"""Letters of primitives in the names of array classes."""
 PRIMITIVE_CODES: Final = {code: name for name, code in PRIMITIVES.items()}
 BOXES: Final = {
     "boolean": "java.lang.Boolean",
@@ -35,7 +35,7 @@ UNBOXED: Final = {box: name for name, box in BOXES.items()}
 
 @dataclass(frozen=True, slots=True)
 class JavaType:
-    """The declared type of a field: a class name as ``Class.getName`` has it (``[I`` for ``int[]``), and type arguments."""
+    """Declared type of a field: the class name of ``Class.getName`` (``[I`` for ``int[]``), and type arguments."""
 
     name: str
     arguments: tuple[JavaType, ...] = ()
@@ -45,31 +45,31 @@ class JavaType:
 
     @property
     def source(self) -> str:
-        """The type as Java source has it: ``int[]`` where the class is called ``[I``."""
+        """Type in Java source: ``int[]`` for the class ``[I``."""
         return f"{JavaType(self.component).source}[]" if self.name.startswith("[") else str(self)
 
     @property
     def component(self) -> str:
-        """The class of an array's elements."""
+        """Class of the elements of an array."""
         inner = self.name[1:]
         return PRIMITIVE_CODES.get(inner) or (inner[1:-1] if inner[0] == "L" else inner)
 
     @classmethod
     def parse(cls, text: str) -> JavaType:
-        """A type as Java source has it, with full class names: ``int[]``, ``java.util.Map<java.lang.String, java.lang.Long>``.
+        """Parse a type in Java source, with full class names: ``int[]``, ``java.util.Map<java.lang.String, java.lang.Long>``.
 
-        The name of an array's class, ``[I``, is one as well.
+        The name of an array class, ``[I``, is accepted too.
 
         Raises
         ------
         OptionError
-            If the text is no type.
+            If the text is not a type.
         """
         if text.startswith("["):
             return cls(text)
         parsed, rest = _parse_type(text.replace(" ", ""))
         if rest:
-            raise OptionError(f"{text!r} is no Java type: {rest!r} is left over")
+            raise OptionError(f"expected a Java type, found {text!r}: {rest!r} is left over")
         return parsed
 
 
@@ -87,10 +87,10 @@ def _parse_type(text: str) -> tuple[JavaType, str]:
             argument, rest = _parse_type(rest[1:])
             arguments.append(argument)
         if not rest.startswith(">"):
-            raise OptionError(f"'>' expected at {rest!r} in a Java type")
+            raise OptionError(f"expected '>' at {rest!r} in a Java type")
         rest = rest[1:]
     if not name:
-        raise OptionError(f"a class name expected at {text!r} in a Java type")
+        raise OptionError(f"expected a class name at {text!r} in a Java type")
     while rest.startswith("[]"):
         name = "[" + (PRIMITIVES.get(name) or (name if name.startswith("[") else f"L{name};"))
         rest = rest[2:]
@@ -99,7 +99,7 @@ def _parse_type(text: str) -> tuple[JavaType, str]:
 
 @dataclass(frozen=True, slots=True)
 class KryoClass:
-    """What is known of a user's class: its fields, an enum's constants, a reader and a writer, or nothing of an abstract one."""
+    """Description of a class of the user: its fields, the constants of an enum, a reader and a writer, or an abstract class."""
 
     name: str
     fields: tuple[tuple[str, JavaType], ...] = ()
@@ -111,5 +111,5 @@ class KryoClass:
 
     @property
     def in_order(self) -> list[tuple[str, JavaType]]:
-        """The fields as Kryo's ``FieldSerializer`` writes them."""
+        """Fields in the order in which Kryo's ``FieldSerializer`` writes them."""
         return sorted(self.fields)

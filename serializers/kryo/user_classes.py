@@ -1,4 +1,4 @@
-"""The Java types that serializers stand for, where users describe a field with one."""
+"""Descriptions of classes that users register, and the Java types of serializers that describe fields."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def register_kryo_class(
         type of each: Java source with full class names (``"long"``, ``"java.lang.Long"``, ``"java.util.List<java.lang.String>"``,
         ``"int[]"``), or a serializer, where a number stands for the primitive and not its box.
         A sequence: an enum's constants in their order.
-        A function: reads what a Kryo serializer of the job's own wrote, and gives values of Python's.
+        A function: reads the format of a Kryo serializer of the job, and returns Python values.
         ``None``: an interface or abstract class, whose subclasses are described too.
     final
-        Whether the class is declared ``final``, as records are: Kryo leaves out the class of values in fields of that type.
-        Enums are taken as final unless constants have bodies of their own, other classes as not final.
+        True if the class is declared ``final``, as records are: Kryo omits the class of values in fields of that type. By default
+        true for enums (false is needed if constants have class bodies), and false for other classes.
     write
-        Beside a function that reads, the one that writes a value as the job's own Kryo serializer does; without it new values
-        of the class can't be written.
+        With a function that reads, the one that writes a value in the format of the Kryo serializer of the job; without it new
+        values of the class can't be written.
 
     Raises
     ------
     OptionError
-        If a type is none.
+        If the type of a field is not a type.
     """
     if fields is None:
         _describe(KryoClass(class_name, abstract=True))
@@ -69,11 +69,11 @@ def _java_type(type_: Any) -> JavaType:
 
 
 def java_type_of(serializer: TypeSerializer) -> JavaType:
-    """The Java type that a serializer stands for in :func:`register_kryo_class`."""
+    """Return the Java type that a serializer describes in :func:`register_kryo_class`."""
     name = _java_name(serializer)
     if name is None:
         raise OptionError(
-            f"{serializer} stands for no Java type here: give the field's type as Java source has it, such as 'java.lang.String'"
+            f"{serializer} has no Java type here: give the type of the field as in Java source, such as 'java.lang.String'"
         )
     return name
 

@@ -1,4 +1,4 @@
-"""What a value is between its bytes and its column: a tree of Java objects, or their plain content."""
+"""Values between bytes and columns: trees of Java objects, and their plain contents."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 
 class BigInteger(int):
-    """A ``java.math.BigInteger``, told from the numbers that have a width."""
+    """A ``java.math.BigInteger``, distinct from numbers of fixed width."""
 
 
 class KryoMap(tuple[tuple[Any, Any], ...]):
-    """Entries of a map in the order of the bytes: a key need not be hashable in Python."""
+    """Entries of a map in the order of the bytes; keys need not be hashable in Python."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class KryoObject:
-    """An object of a registered class: the class, and the fields by name."""
+    """An object of a described class: the class, and the fields by name."""
 
     class_name: str
     fields: dict[str, Any]
@@ -26,7 +26,7 @@ class KryoObject:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An object with all that its bytes tell. An object that stands in several places is one node; two nodes are never equal.
+    """An object with everything its bytes contain. References to the same object are one node; two nodes are never equal.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Numbers and text as Kryo's ``Output`` writes them and its ``Input`` reads them."""
+"""Numbers and text in the format of Kryo's ``Input`` and ``Output``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ KRYO_5: Final = 5
 """Kryo 5.6, of Flink 2.x."""
 
 _LONGEST_ASCII: Final = {KRYO_2: 63, KRYO_5: 32}
-"""ASCII of more characters is written with a count, as other text is."""
+"""Longest ASCII that is written without a count."""
 _BYTE_ORDER: Final = {KRYO_2: ">", KRYO_5: "<"}
 
 
 @dataclass(slots=True)
 class KryoInput:
-    """Reads numbers and text.
+    """Input of numbers and text.
 
     Parameters
     ----------
@@ -34,28 +34,28 @@ class KryoInput:
     version: int
 
     def byte(self) -> int:
-        """A signed byte."""
+        """Read a signed byte."""
         return self.source.read_byte()
 
     def boolean(self) -> bool:
-        """A byte 0 or 1."""
+        """Read a byte 0 or 1."""
         return self.source.read_boolean()
 
     def varint(self) -> int:
-        """A number from 0 to 2^32 - 1 in up to five bytes."""
+        """Read a number from 0 to 2^32 - 1 in up to five bytes."""
         return self.source.read_unsigned_varint() & 0xFFFFFFFF
 
     def int_(self) -> int:
-        """A signed int whose sign is its lowest bit."""
+        """Read a signed int whose sign is its lowest bit."""
         raw = self.varint()
         return raw >> 1 ^ -(raw & 1)
 
     def positive_int(self) -> int:
-        """A signed int written as if it were positive."""
+        """Read a signed int written as if it were positive."""
         return _signed(self.varint(), 32)
 
     def varlong(self) -> int:
-        """A number from 0 to 2^64 - 1 in up to nine bytes, the ninth of eight bits."""
+        """Read a number from 0 to 2^64 - 1 in up to nine bytes, the ninth of eight bits."""
         value = 0
         for shift in range(0, 56, 7):
             byte = self.source.read_unsigned_byte()
@@ -65,21 +65,21 @@ class KryoInput:
         return value | self.source.read_unsigned_byte() << 56
 
     def long(self) -> int:
-        """A signed long whose sign is its lowest bit."""
+        """Read a signed long whose sign is its lowest bit."""
         raw = self.varlong()
         return raw >> 1 ^ -(raw & 1)
 
     def positive_long(self) -> int:
-        """A signed long written as if it were positive."""
+        """Read a signed long written as if it were positive."""
         return _signed(self.varlong(), 64)
 
     def fixed(self, layout: str) -> Any:
-        """A number of fixed width: big-endian in Kryo 2, little-endian in Kryo 5."""
+        """Read a number of fixed width: big-endian in Kryo 2, little-endian in Kryo 5."""
         full = _BYTE_ORDER[self.version] + layout
         return struct.unpack(full, self.source.read_bytes(struct.calcsize(full), "number"))[0]
 
     def flagged_varint(self) -> tuple[bool, int]:
-        """A varint whose first byte holds a flag in its highest bit."""
+        """Read a varint whose first byte holds a flag in its highest bit."""
         first = self.source.read_unsigned_byte()
         value = first & 0x3F
         if first & 0x40:
@@ -87,7 +87,7 @@ class KryoInput:
         return bool(first & 0x80), value & 0xFFFFFFFF
 
     def string(self) -> str | None:
-        """ASCII whose last character has the highest bit set, or a flagged count + 1 and UTF-8 of each UTF-16 unit."""
+        """Read ASCII whose last character has the highest bit set, or a flagged count + 1 and UTF-8 of each UTF-16 unit."""
         source, start = self.source, self.source.position
         if source.read_unsigned_byte() < 0x80:
             data, last, end = source.data, start + 1, source.end
@@ -116,14 +116,14 @@ class KryoInput:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
     def text(self) -> str:
-        """A string that can't be null."""
+        """Read a string that is not null."""
         found = self.string()
         if found is None:
-            raise self.source.corrupt("a null where text must be")
+            raise self.source.corrupt("expected text, found null")
         return found
 
     def count(self, what: str, count: int, smallest: int = 1) -> int:
-        """A number of elements, checked against what is left."""
+        """Check a number of elements against the bytes that are left."""
         if count < 0 or count * smallest > self.source.remaining:
             raise self.source.corrupt(f"{count} {what} announced, {self.source.remaining} bytes left")
         return count
@@ -131,33 +131,33 @@ class KryoInput:
 
 @dataclass(slots=True)
 class KryoOutput:
-    """Writes what :class:`KryoInput` reads; the methods have the same names."""
+    """Output of what :class:`KryoInput` reads; the methods have the same names."""
 
     target: DataOutput
     version: int
 
     def byte(self, value: int) -> None:
-        """A signed byte."""
+        """Write a signed byte."""
         self.target.write_byte(value)
 
     def boolean(self, value: bool) -> None:
-        """A byte 0 or 1."""
+        """Write a byte 0 or 1."""
         self.target.write_boolean(value)
 
     def varint(self, value: int) -> None:
-        """A number from 0 to 2^32 - 1 in up to five bytes."""
+        """Write a number from 0 to 2^32 - 1 in up to five bytes."""
         self.target.write_unsigned_varint(value)
 
     def int_(self, value: int) -> None:
-        """A signed int whose sign becomes its lowest bit."""
+        """Write a signed int whose sign becomes its lowest bit."""
         self.varint((value << 1 ^ value >> 31) & 0xFFFFFFFF)
 
     def positive_int(self, value: int) -> None:
-        """A signed int written as if it were positive."""
+        """Write a signed int written as if it were positive."""
         self.varint(value & 0xFFFFFFFF)
 
     def varlong(self, value: int) -> None:
-        """A number from 0 to 2^64 - 1 in up to nine bytes, the ninth of eight bits."""
+        """Write a number from 0 to 2^64 - 1 in up to nine bytes, the ninth of eight bits."""
         for _ in range(8):
             if value < 0x80:
                 self.target.write_byte(value)
@@ -167,19 +167,19 @@ class KryoOutput:
         self.target.write_byte(value)
 
     def long(self, value: int) -> None:
-        """A signed long whose sign becomes its lowest bit."""
+        """Write a signed long whose sign becomes its lowest bit."""
         self.varlong((value << 1 ^ value >> 63) & 0xFFFFFFFF_FFFFFFFF)
 
     def positive_long(self, value: int) -> None:
-        """A signed long written as if it were positive."""
+        """Write a signed long written as if it were positive."""
         self.varlong(value & 0xFFFFFFFF_FFFFFFFF)
 
     def fixed(self, layout: str, value: Any) -> None:
-        """A number of fixed width: big-endian in Kryo 2, little-endian in Kryo 5."""
+        """Write a number of fixed width: big-endian in Kryo 2, little-endian in Kryo 5."""
         self.target.write_bytes(struct.pack(_BYTE_ORDER[self.version] + layout, value))
 
     def flagged_varint(self, flag: bool, value: int) -> None:
-        """A varint whose first byte holds a flag in its highest bit."""
+        """Write a varint whose first byte holds a flag in its highest bit."""
         first = value & 0x3F | (0x80 if flag else 0)
         rest = value >> 6
         self.target.write_byte(first | (0x40 if rest else 0))
@@ -187,7 +187,7 @@ class KryoOutput:
             self.varint(rest)
 
     def string(self, text: str | None) -> None:
-        """ASCII of two or more characters as it is, the last with the highest bit set; other text as :meth:`counted`."""
+        """Write ASCII of two or more characters as it is, the last with the highest bit set; other text as :meth:`counted`."""
         if text is None:
             self.target.write_byte(0x80)
         elif 1 < len(text) <= _LONGEST_ASCII[self.version] and text.isascii():
@@ -196,7 +196,7 @@ class KryoOutput:
             self.counted(text)
 
     def class_name(self, name: str) -> None:
-        """Text of which Kryo 5 keeps ASCII as it is, however long."""
+        """Write text; Kryo 5 writes ASCII of any length without a count."""
         if self.version == KRYO_5 and len(name) > 1 and name.isascii():
             self._ascii(name)
         else:
@@ -208,7 +208,7 @@ class KryoOutput:
         self.target.write_bytes(raw)
 
     def counted(self, text: str) -> None:
-        """A flagged count + 1 and UTF-8 of each UTF-16 unit."""
+        """Write a flagged count + 1 and UTF-8 of each UTF-16 unit."""
         units = text.encode("utf-16-le", "surrogatepass")
         self.flagged_varint(True, len(units) // 2 + 1)
         each = "".join(map(chr, struct.unpack(f"<{len(units) // 2}H", units)))

@@ -1,4 +1,4 @@
-"""Values in the bytes that Kryo would write for them: 2.24 for Flink 1.x, 5.6 for Flink 2.x."""
+"""Writer of values in the formats of Kryo 2.24 (Flink 1.x) and Kryo 5.6 (Flink 2.x)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from state_processor.serializers.kryo.wire import KRYO_2
 
 @dataclass(slots=True)
 class KryoWriter(ObjectOutput):
-    """Writes one value with its class (Kryo: ``writeClassAndObject``), as :class:`KryoReader` reads it.
+    """Writer of one value with its class (Kryo: ``writeClassAndObject``); the inverse of :class:`KryoReader`.
 
-    A node that stands in several places is written once and referred to, as an object is in Java.
+    A node that is in several places of the tree is written once, and referred to from then on.
 
     Parameters
     ----------
     target
-        Where the value goes.
+        The output.
     version
         :data:`~state_processor.serializers.kryo.wire.KRYO_2` or :data:`~state_processor.serializers.kryo.wire.KRYO_5`.
     numbers
         The numbers of registered classes.
     custom
-        The Kryo serializer of each class that a job gave one of its own.
+        Kryo serializers that the job configured, by class.
     """
 
     numbers: Mapping[str, int]
@@ -42,11 +42,11 @@ class KryoWriter(ObjectOutput):
 
     @property
     def where(self) -> str:
-        """The place, for messages."""
-        return f"byte {self.target.position} of what is written"
+        """Position, for messages."""
+        return f"byte {self.target.position} of the written value"
 
     def class_(self, name: str | None) -> None:
-        """The class of the next object; ``None`` where the object is null."""
+        """Write the class of the next object; ``None`` if the object is null."""
         if name is None:
             self.varint(0)
         elif name in self.numbers:
@@ -59,13 +59,13 @@ class KryoWriter(ObjectOutput):
                 self.class_name(name)
 
     def node(self, node: Node | None, arguments: tuple[JavaType, ...] = ()) -> None:
-        """An object of any class, or null."""
+        """Write an object of any class, or null."""
         self.class_(None if node is None else node.class_name)
         if node is not None:
             self.object(node, node.class_name, arguments, nullable=False)
 
     def object(self, node: Node | None, name: str, arguments: tuple[JavaType, ...] = (), *, nullable: bool) -> None:
-        """An object whose class is known: reference marker and content."""
+        """Write an object of a known class: reference marker and content."""
         if not is_referenced(name, self.version):
             if nullable:
                 self.varint(0 if node is None else 1)
@@ -81,7 +81,7 @@ class KryoWriter(ObjectOutput):
             self._write(node, name, arguments)
 
     def declared(self, type_: JavaType, value: Any) -> None:
-        """A field's value: a primitive bare, an object of a final class without its class."""
+        """Write the value of a field: a primitive as such, an object of a final class without its class."""
         if type_.name in PRIMITIVES:
             PRIMITIVE_LAYOUTS[BOXES[type_.name]].write(self, value)
         elif jdk.is_final(type_.name):
@@ -90,14 +90,14 @@ class KryoWriter(ObjectOutput):
             self.node(value, type_.arguments)
 
     def constant(self, described: KryoClass, constant: str | None) -> None:
-        """A constant of an enum."""
+        """Write a constant of an enum."""
         assert described.constants is not None
         self.varint(0 if constant is None else described.constants.index(constant) + 1)
 
     def _write(self, node: Node, name: str, arguments: tuple[JavaType, ...]) -> None:
         found = user_class(node.class_name)
         if node.class_name != name and (found is None or found.name != name):
-            raise ValueError(f"an object of class {node.class_name} where {name} is declared, which is final")
+            raise ValueError(f"expected an object of the final class {name}, found one of class {node.class_name}")
         self._depth += 1
         if self._depth > DEEPEST:
             raise UndecodableValueError(f"{self.where}: objects nest deeper than {DEEPEST}")
@@ -131,7 +131,7 @@ class KryoWriter(ObjectOutput):
         elif name.startswith("["):
             self._array(JavaType(name).component, content)
         elif self.version == KRYO_2 and content is None:
-            raise ValueError(f"a {name} that is null inside: Kryo 2 has none")
+            raise ValueError(f"expected a {name} with content: Kryo 2 does not write one that is null inside")
         elif name in containers.COLLECTIONS:
             (self._collection_2 if self.version == KRYO_2 else self._collection_5)(node, arguments)
         elif name in containers.MAPS:
@@ -148,7 +148,7 @@ class KryoWriter(ObjectOutput):
         if described.write is None:
             raise UnsupportedFormatError(
                 f"{self.where}: a value of class {described.name}: register_kryo_class({described.name!r}, …) has a function "
-                "that reads and none that writes; give it one with write="
+                "that reads, but none that writes: pass one as write="
             )
         described.write(self, value)
 
@@ -156,8 +156,8 @@ class KryoWriter(ObjectOutput):
         serializer = self.custom[name]
         if serializer not in JAVA_SERIALIZERS:
             raise UnsupportedFormatError(
-                f"{self.where}: a value of class {name}, which the job's own Kryo serializer {serializer} writes; "
-                f"register_kryo_class({name!r}, reader, write=writer) takes functions that do as it does"
+                f"{self.where}: a value of class {name}, which the Kryo serializer {serializer} of the job writes; "
+                f"register_kryo_class({name!r}, reader, write=writer) takes functions that read and write its format"
             )
         JAVA_SERIALIZED.write(self, content)
 
@@ -218,7 +218,7 @@ class KryoWriter(ObjectOutput):
     def _alike(
         self, elements: list[Node | None], common: str | None, nested: tuple[JavaType, ...], has_null: bool | None
     ) -> None:
-        """Elements of one class, which is written once; ``has_null`` is ``None`` where null can't be among them."""
+        """Write elements of one class, whose name is written once; ``has_null`` is ``None`` if null is impossible."""
         self.class_(common)
         if common is None:
             return

@@ -25,7 +25,7 @@ READ_IN_PYTHON = {
     "UserCodeSerializer": "only code of a class knows the format",
     "UndescribedClassesSerializer": "finds the end of a value whose class nothing describes",
     **dict.fromkeys(("ConvertingSerializer", "ObservingSerializer", "TryingSerializer", "UndecidedSerializer"), _MIGRATION),
-    **dict.fromkeys(("DraftingSerializer", "_NotingSerializer", "_SettlingSerializer", "EvolvedAvroSerializer"), _MIGRATION),
+    **dict.fromkeys(("PendingSerializer", "_RecordingSerializer", "_LocatingSerializer", "EvolvedAvroSerializer"), _MIGRATION),
     **dict.fromkeys(("NullValueArraySerializer", "StringValueArraySerializer"), "Gelly's arrays are compressed"),
     **dict.fromkeys(("PythonDateSerializer", "PythonTimeSerializer", "PythonDecimalSerializer"), _RECORDS),
 }

@@ -392,7 +392,7 @@ def test_java_types() -> None:
     for wrong in ("", "a<", "a<b", "a>b", "a<b>c"):
         with pytest.raises(OptionError):
             JavaType.parse(wrong)
-    with pytest.raises(OptionError, match="stands for no Java type"):
+    with pytest.raises(OptionError, match="has no Java type"):
         register_kryo_class("X", {"a": KryoSerializer("x").raw()})
     register_kryo_class("X", {"a": MapSerializer(NumberSerializer("LONG"), StringSerializer()), "b": NumberSerializer("LONG")})
     assert dict(current_registrations().kryo_classes["X"].fields) == {
@@ -409,7 +409,7 @@ def test_compatibility() -> None:
     assert verdict(first, KryoSerializerSnapshot.of("A", ["B", "C"])) == "compatible_as_is"
     assert verdict(first, KryoSerializerSnapshot.of("A", ["C", "B"])) == "compatible_with_reconfigured_serializer"
     assert verdict(first, KryoSerializerSnapshot.of("A")) == "compatible_with_reconfigured_serializer"
-    assert "KRYO<B> is wanted" in verdict(first, KryoSerializerSnapshot.of("B"))
+    assert "not as KRYO<B>" in verdict(first, KryoSerializerSnapshot.of("B"))
     assert first.resolve_schema_compatibility(ListSerializer(StringSerializer())).is_incompatible
 
 

@@ -13,7 +13,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.nested_kryo import kryo_parts
-from state_processor.serializers.kryo.pending_values import DraftedEntries, Parts, drafting, shown
+from state_processor.serializers.kryo.pending_values import PendingEntries, StoredParts, shown, with_pending_values
 from state_processor.serializers.kryo.serializer import KryoSerializer, KryoValue
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import KryoMap, Node
@@ -43,10 +43,10 @@ NUMBERS = node("java.util.LinkedList", Node(LONG, 1), Node("java.lang.Integer", 
 
 def settled(type_: TypeSerializer, old: Any, new: Any) -> Any:
     """What becomes of a column's value where the state has another: its lossless form."""
-    drafted = DraftedEntries(type_, "value")
-    drafts = drafting(type_)
-    parts = Parts() if old is None else drafted.parts(type_.serialize(old))
-    return type_.deserialize(drafted.settled(drafts.serialize(drafts.accept(new)), parts))
+    drafted = PendingEntries(type_, "value")
+    drafts = with_pending_values(type_)
+    parts = StoredParts() if old is None else drafted.parts(type_.serialize(old))
+    return type_.deserialize(drafted.resolved(drafts.serialize(drafts.accept(new)), parts))
 
 
 def present(type_: TypeSerializer, old: Any) -> Any:
