@@ -171,11 +171,9 @@ class DataInput:
         size = self.read_unsigned_short()
         raw = self.read_bytes(size, "UTF string")
         try:
-            text = decode_modified_utf8(raw)
-            text.encode()  # names become columns and paths, which have no form for surrogates without their partners
+            return decode_name(raw)
         except UnicodeError as e:
             raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
-        return text
 
     def read_unsigned_varint(self) -> int:
         """LEB128, low seven bits first, at most five bytes (an ``int`` in Java)."""
@@ -261,6 +259,19 @@ def decode_modified_utf8(raw: bytes) -> str:
         return raw.decode("ascii")
     units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def decode_name(raw: bytes) -> str:
+    """Decode modified UTF-8 that becomes a column, a path or a message, which can't hold a surrogate without its partner.
+
+    Raises
+    ------
+    UnicodeError
+        If it is not modified UTF-8, or has such a surrogate.
+    """
+    text = decode_modified_utf8(raw)
+    text.encode()
+    return text
 
 
 def encode_modified_utf8(text: str) -> bytes:

@@ -6,7 +6,7 @@ import struct
 from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
-from state_processor.serializers.io import DataInput, decode_modified_utf8
+from state_processor.serializers.io import DataInput, decode_name
 
 _USHORT: Final = struct.Struct(">H")
 _INT: Final = struct.Struct(">i")
@@ -54,9 +54,9 @@ class HandleInput(DataInput):
         except UnicodeDecodeError:
             pass
         try:
-            return decode_modified_utf8(raw)
-        except UnicodeDecodeError as e:
-            raise self.corrupt(f"not modified UTF-8: {e.reason}", start) from None
+            return decode_name(raw)
+        except UnicodeError as e:
+            raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
 
     def take(self, size: int, what: str) -> bytes:
         """Exactly ``size`` bytes."""

@@ -25,6 +25,7 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.foreign_errors import foreign_errors
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",
@@ -44,7 +45,14 @@ Row = dict[str, Any]
 
 def operators(snapshot: Snapshot) -> pa.Table:
     """One row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores."""
-    return pa.Table.from_pylist([_operator_row(snapshot.metadata, o) for o in snapshot.metadata.operators], OPERATORS_SCHEMA)
+    return _table([_operator_row(snapshot.metadata, o) for o in snapshot.metadata.operators], OPERATORS_SCHEMA, snapshot)
+
+
+def _table(content: list[Row] | dict[str, list[Any]], schema: pa.Schema, snapshot: Snapshot) -> pa.Table:
+    """Make a table of rows or columns, whose names and sizes are as the snapshot has them."""
+    make = pa.Table.from_pylist if isinstance(content, list) else pa.Table.from_pydict
+    with foreign_errors(f"{snapshot.directory}: a name or a size in _metadata is not possible"):
+        return make(content, schema)
 
 
 def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
@@ -70,7 +78,7 @@ def states(snapshot: Snapshot) -> pa.Table:
     can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read.
     """
     rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator)]
-    return pa.Table.from_pylist(rows, STATES_SCHEMA)
+    return _table(rows, STATES_SCHEMA, snapshot)
 
 
 def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
@@ -163,7 +171,7 @@ def handles(snapshot: Snapshot) -> pa.Table:
     for row in _handle_rows(metadata):
         for name, column in columns.items():
             column.append(row.get(name))
-    return pa.Table.from_pydict(columns, HANDLES_SCHEMA)
+    return _table(columns, HANDLES_SCHEMA, snapshot)
 
 
 def _handle_rows(metadata: CheckpointMetadata) -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import hashlib
 import json
+import logging
 import mmap
 import os
 import random
@@ -274,6 +275,7 @@ def _child(read: Any, shared: Any, out_path: str) -> None:
     """Run inputs in this process, which is a child, and end it."""
     code = 1
     faulthandler.disable()  # of pytest, which would print what is expected here
+    logging.disable()
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         limit = pages * mmap.PAGESIZE + _MEMORY

@@ -207,6 +207,7 @@ def test_round_trip(data, read, strategy, write):
         ),
         pytest.param(reader.read_stream, byte(1) + utf("n") + i(-5), "inline state of -5 bytes", id="negative length"),
         pytest.param(reader.read_stream, byte(2) + q(-1) + utf("f"), "negative length -1", id="negative file length"),
+        pytest.param(reader.read_stream, byte(2) + q(1) + b"\0\4\xed\xb0\x80x", "surrogates", id="lone surrogate"),
         pytest.param(reader.read_stream, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is no scope", id="scope"),
         pytest.param(reader.read_stream, byte(1) + b"\0\1\xff" + i(0), "not modified UTF-8", id="string"),
         pytest.param(
