@@ -24,10 +24,10 @@ from state_processor.options.source import SourceOptions
 from state_processor.options.table import (
     READING,
     READING_METADATA,
+    AccessOptions,
     KeyedStateOptions,
     OperatorStateOptions,
     TimerOptions,
-    WorkerOptions,
 )
 from state_processor.options.text import format_options
 from state_processor.portable_registrations import to_json
@@ -75,7 +75,7 @@ class SavepointReader:
         spark: SparkSession,
         path: str | PathLike[str],
         path_mapping: Mapping[str, str] | None = None,
-        **options: Unpack[WorkerOptions],
+        **options: Unpack[AccessOptions],
     ) -> SavepointReader:
         """Open a snapshot.
 
@@ -88,7 +88,7 @@ class SavepointReader:
         path_mapping
             Recorded prefix to present prefix, if files of a moved checkpoint are not found without it.
         **options
-            See :class:`~state_processor.options.table.WorkerOptions`.
+            See :class:`~state_processor.options.table.AccessOptions`.
 
         Raises
         ------

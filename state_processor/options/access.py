@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import SNAPSHOT_OPTIONS, SnapshotOptions, fields_of
 from state_processor.portable_registrations import import_serializers
+from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:
     from state_processor.backends.metadata.snapshot import Snapshot
@@ -27,11 +28,16 @@ class SnapshotAccess:
         Modules to import, which register serializers.
     scratch
         Directory for copies of files; ``None`` for the default one.
+    allow_paths
+        Places outside of the snapshot's own storage that recorded paths may refer to.
     """
 
     path_mapping: Mapping[str, str] = field(default_factory=dict)
     serializers: tuple[str, ...] = ()
     scratch: str | None = None
+    allow_paths: tuple[str, ...] = ()
+
+    __repr__ = redacted_repr
 
     @classmethod
     def of(cls, **options: Unpack[SnapshotOptions]) -> SnapshotAccess:
@@ -75,4 +81,4 @@ class SnapshotAccess:
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        return open_snapshot(fspath(path), self.path_mapping, scratch=self.scratch)
+        return open_snapshot(fspath(path), self.path_mapping, scratch=self.scratch, allow_paths=self.allow_paths)

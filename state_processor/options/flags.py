@@ -14,8 +14,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     for option in SNAPSHOT_OPTIONS:
         flag, operand = option.flag.split()
         text = option.doc.replace("`", "")
-        if "=" in operand:
-            parser.add_argument(flag, dest=option.argument, metavar=operand, action="append", help=f"{text} May be repeated.")
+        if "=" in operand or operand.endswith("..."):
+            name = operand.removesuffix("...")
+            parser.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
         else:
             parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
 
@@ -29,7 +30,7 @@ def flag_values(given: argparse.Namespace) -> dict[str, Any]:
         If a flag has an operand of another form.
     """
     values = ((o, getattr(given, o.argument)) for o in SNAPSHOT_OPTIONS)
-    return {o.argument: _pairs(o.flag, v) if isinstance(v, list) else v for o, v in values if v is not None}
+    return {o.argument: _pairs(o.flag, v) if "=" in o.flag else v for o, v in values if v is not None}
 
 
 def _pairs(flag: str, given: list[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from state_processor.options.source import named_operator
 from state_processor.options.table import SNAPSHOT_OPTIONS, WRITING, fields_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.redaction import redacted_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class SinkOptions:
     max_parallelism: int | None = None
     flink_version: str | None = None
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
+
+    __repr__ = redacted_repr
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SinkOptions:

@@ -13,6 +13,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, fields_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.redaction import redacted_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class SourceOptions:
     split_bytes: int | None = None
     pushdown: bool | None = None
     registrations: str | None = None
+
+    __repr__ = redacted_repr
 
     @classmethod
     def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT) -> SourceOptions:

@@ -22,6 +22,7 @@ from state_processor.options.values import (
     MODULES,
     PATH,
     PATH_MAPPING,
+    PATHS,
     SIZE,
     TEXT,
     TYPES,
@@ -72,7 +73,13 @@ class WorkerOptions(TypedDict, total=False):
     scratch: str | PathLike[str] | None
 
 
-class SnapshotOptions(WorkerOptions, total=False):
+class AccessOptions(WorkerOptions, total=False):
+    """Options of opening a snapshot, beside where its files are now."""
+
+    allow_paths: Iterable[str | PathLike[str]] | None
+
+
+class SnapshotOptions(AccessOptions, total=False):
     """Options of opening a snapshot."""
 
     path_mapping: Mapping[str, str] | None
@@ -104,7 +111,7 @@ class Option:
         The field of ``ReadOptions`` or ``SnapshotAccess`` that has the value, if its name is another.
     flag
         The argument of the command line and its operand: ``--scratch DIR``. With ``=`` in the operand it may be repeated, and
-        the value is a mapping.
+        the value is a mapping; with ``...`` behind it the value is a list.
     """
 
     argument: str
@@ -163,6 +170,14 @@ SNAPSHOT_OPTIONS: Final = (
         "Recorded prefix to present prefix, if files of a moved checkpoint are not found without it.",
         {},
         flag="--map OLD=NEW",
+    ),
+    Option(
+        "allow_paths",
+        PATHS,
+        "Directories and URLs outside of the snapshot's own storage that paths recorded in the snapshot may refer to. The own "
+        "storage is the bucket or, for local snapshots, the directory and the job's checkpoint directory.",
+        (),
+        flag="--allow PATH...",
     ),
     Option(
         "serializers",

@@ -152,6 +152,14 @@ def _check_strings(value: Any) -> dict[str, str]:
     return {fspath(name): fspath(given) for name, given in value.items()}
 
 
+def _check_paths(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = json.loads(value) if value.startswith("[") else [value]
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        raise TypeError
+    return tuple(_check_path(path) for path in value)
+
+
 def _check_modules(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
@@ -210,6 +218,7 @@ KEYS: Final = ValueKind('a list of keys such as ["a", "b"]', _check_keys, json.l
 PATH_MAPPING: Final = ValueKind(
     'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, json.loads, json.dumps
 )
+PATHS: Final = ValueKind('a path, or paths such as ["/data/flink", "s3://bucket/flink"]', _check_paths, encode=json.dumps)
 MODULES: Final = ValueKind("names of modules", _check_modules, encode=",".join)
 TYPES: Final = ValueKind(
     'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types

@@ -129,11 +129,11 @@ def test_options_that_spark_adds(given: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["limit", "columns", "foo", "header", "mergeSchema", "a.b"])
 def test_options_that_nobody_knows(name: str) -> None:
-    with pytest.raises(OptionError, match=f"reading flink-savepoint: there is no option '{name.lower()}'; there are asOf"):
+    with pytest.raises(OptionError, match=f"reading flink-savepoint: there is no option '{name.lower()}'; there are allowPaths"):
         SourceOptions.parse(PATH | {name: "1"})
-    with pytest.raises(OptionError, match=f"metadata: there is no option '{name.lower()}'; there are pathMapping, .*table"):
+    with pytest.raises(OptionError, match=f"metadata: there is no option '{name.lower()}'; there are allowPaths, .*table"):
         SourceOptions.parse(PATH | {name: "1"}, "flink-savepoint-metadata")
-    with pytest.raises(OptionError, match=f"writing flink-savepoint: there is no option '{name.lower()}'; there are base"):
+    with pytest.raises(OptionError, match=f"writing flink-savepoint: there is no option '{name.lower()}'; there are allow"):
         SinkOptions.parse(PATH | {"uid": "orders", name: "1"})
 
 

@@ -20,6 +20,7 @@ from state_processor.options.table import (
     SNAPSHOT_OPTIONS,
     TEXT_OPTIONS,
     WRITING,
+    AccessOptions,
     KeyedStateOptions,
     OperatorStateOptions,
     Option,
@@ -39,7 +40,7 @@ from tests.state_processor.options import option_pages
 ALL = [*{id(o): o for o in chain(KEYWORD_OPTIONS.values(), *TEXT_OPTIONS.values())}.values()]
 
 SURFACES: list[tuple[Callable[..., Any], Any]] = [
-    (SavepointReader.read, WorkerOptions),
+    (SavepointReader.read, AccessOptions),
     (SavepointReader.read_keyed_state, KeyedStateOptions),
     (SavepointReader.read_window_state, KeyedStateOptions),
     (SavepointReader.read_timers, TimerOptions),

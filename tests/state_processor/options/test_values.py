@@ -27,6 +27,8 @@ SAME: list[tuple[str, Any, str]] = [
     ("types", {"value.a": "LIST<STRING>"}, '{"value.a": "LIST<STRING>"}'),
     ("undescribed", "bytes", "BYTES"),
     ("path_mapping", {"/old": Path("/new")}, '{"/old": "/new"}'),
+    ("allow_paths", ["/a", Path("/b,c")], '["/a", "/b,c"]'),
+    ("allow_paths", "s3://bucket/x", "s3://bucket/x"),
     ("serializers", ["one", "two"], "one, two"),
     ("serializers", "one,two", "one,two"),
     ("scratch", Path("/fast"), "/fast"),
@@ -47,6 +49,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("undescribed", "raw", "raw"),
     ("path_mapping", {"/old": 1}, '{"/old": 1}'),
     ("path_mapping", "/old=/new", "/old=/new"),
+    ("allow_paths", [1], "[1]"),
+    ("allow_paths", {"/old": "/new"}, ""),
     ("scratch", "", ""),
     ("kind", "VALUE", "VALUE"),
 ]
