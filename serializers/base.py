@@ -237,7 +237,7 @@ class TypeSerializerSnapshot(ABC):
         """
         wanted = new.snapshot() if isinstance(new, TypeSerializer) else new
         if not self.continues_as(wanted):
-            return SchemaCompatibility.incompatible(f"{self.class_name} was written, {wanted.class_name} is wanted")
+            return SchemaCompatibility.incompatible(f"{self.class_name} was written, {wanted.class_name} is required")
         return self._resolve(wanted)
 
     def continues_as(self, new: TypeSerializerSnapshot) -> bool:
@@ -376,7 +376,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         if outer.is_incompatible:
             return outer
         if len(self.nested) != len(new.nested):
-            counts = f"{len(self.nested)} nested serializers were written, {len(new.nested)} are wanted"
+            counts = f"{len(self.nested)} nested serializers were written, {len(new.nested)} are required"
             return SchemaCompatibility.incompatible(counts)
         return SchemaCompatibility.worst(
             outer, *(old.resolve_schema_compatibility(other) for old, other in zip(self.nested, new.nested, strict=True))

@@ -51,7 +51,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         if self.nanos not in _MODES:
-            raise OptionError(f"nanos={self.nanos!r}: one of {', '.join(map(repr, _MODES))} is wanted")
+            raise OptionError(f"nanos={self.nanos!r}: one of {', '.join(map(repr, _MODES))} is required")
 
     @property
     def time_mode(self) -> int:

@@ -66,19 +66,19 @@ class AvroResolution:
                 return ""
             return f"{at}no branch of the wanted union takes the written {_title(writer)}"
         if old != new:
-            return "" if new in _PROMOTIONS.get(old, ()) else f"{at}{_title(writer)} was written, {_title(reader)} is wanted"
+            return "" if new in _PROMOTIONS.get(old, ()) else f"{at}{_title(writer)} was written, {_title(reader)} is required"
         if old in _PRIMITIVES:
             return ""
         if old in ("array", "map"):
             inner = "items" if old == "array" else "values"
             return self._problem(writer[inner], reader[inner], f"{path}[]")
         if not _same_name(writer, reader):
-            return f"{at}{writer['name']} was written, {reader['name']} is wanted"
+            return f"{at}{writer['name']} was written, {reader['name']} is required"
         if old == "fixed":
             return (
                 ""
                 if writer["size"] == reader["size"]
-                else f"{at}{writer['name']} has {writer['size']} bytes, {reader['size']} are wanted"
+                else f"{at}{writer['name']} has {writer['size']} bytes, {reader['size']} are required"
             )
         if old == "enum":
             missing = [s for s in writer["symbols"] if s not in reader["symbols"]]
@@ -116,7 +116,7 @@ class AvroResolution:
         if old == new:
             return self._convert_same(old, writer, reader, value, path)
         if new not in _PROMOTIONS.get(old, ()):
-            raise StateMigrationError(f"{path or 'value'}: {_title(writer)} was written, {_title(reader)} is wanted")
+            raise StateMigrationError(f"{path or 'value'}: {_title(writer)} was written, {_title(reader)} is required")
         match new:
             case "float" | "double":
                 return float(value)

@@ -269,7 +269,7 @@ class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
         if self.component_class == new.component_class:
             return SchemaCompatibility.compatible_as_is()
         return SchemaCompatibility.incompatible(
-            f"an array of {self.component_class} was written, one of {new.component_class} is wanted"
+            f"an array of {self.component_class} was written, one of {new.component_class} is required"
         )
 
 

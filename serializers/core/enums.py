@@ -101,7 +101,7 @@ class EnumSerializerSnapshot(TypeSerializerSnapshot):
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, EnumSerializerSnapshot)
         if self.enum_class != new.enum_class:
-            return SchemaCompatibility.incompatible(f"the enum {self.enum_class} was written, {new.enum_class} is wanted")
+            return SchemaCompatibility.incompatible(f"the enum {self.enum_class} was written, {new.enum_class} is required")
         removed = [name for name in self.names if name not in new.names]
         if removed:
             return SchemaCompatibility.incompatible(f"{self.enum_class} has lost {', '.join(removed)}")

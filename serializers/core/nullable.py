@@ -117,7 +117,7 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot):
     def resolve_outer(self, new: NullableSerializerSnapshot) -> SchemaCompatibility:
         if self.padding == new.padding:
             return SchemaCompatibility.compatible_as_is()
-        return SchemaCompatibility.incompatible(f"nulls were padded to {self.padding} bytes, {new.padding} are wanted")
+        return SchemaCompatibility.incompatible(f"nulls were padded to {self.padding} bytes, {new.padding} are required")
 
 
 provide_snapshots((NULLABLE_SNAPSHOT,), NullableSerializerSnapshot)

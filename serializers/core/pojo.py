@@ -531,7 +531,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, PojoSerializerSnapshot)
         if new.pojo_class != self.pojo_class:
-            return SchemaCompatibility.incompatible(f"class {self.pojo_class} was written, class {new.pojo_class} is wanted")
+            return SchemaCompatibility.incompatible(f"class {self.pojo_class} was written, class {new.pojo_class} is required")
         absent = [s.class_name for s in (*self.registered, *self.unregistered) if s.is_absent]
         if absent:
             return SchemaCompatibility.incompatible(f"{self.pojo_class}: the written snapshot lacks the subclass {absent[0]}")

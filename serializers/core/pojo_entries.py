@@ -83,7 +83,7 @@ def subclass_verdicts(
 def _nested_verdict(what: str, written: TypeSerializerSnapshot, wanted: TypeSerializerSnapshot) -> SchemaCompatibility:
     verdict = written.resolve_schema_compatibility(wanted)
     if verdict.is_incompatible:
-        names = f"{_type_name(written)} was written, {_type_name(wanted)} is wanted"
+        names = f"{_type_name(written)} was written, {_type_name(wanted)} is required"
         inside = f" ({verdict.reason})" if written.class_name == wanted.class_name else ""
         return SchemaCompatibility.incompatible(f"{what}: {names}{inside}")
     return verdict

@@ -102,7 +102,7 @@ class GenericTypeSerializerSnapshot(TypeSerializerSnapshot):
         assert isinstance(new, GenericTypeSerializerSnapshot)
         if self.type_class == new.type_class:
             return SchemaCompatibility.compatible_as_is()
-        return SchemaCompatibility.incompatible(f"values of {self.type_class} were written, {new.type_class} is wanted")
+        return SchemaCompatibility.incompatible(f"values of {self.type_class} were written, {new.type_class} is required")
 
 
 provide_snapshots(_USER_CODE, GenericTypeSerializerSnapshot)

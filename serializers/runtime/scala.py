@@ -137,7 +137,7 @@ class TextOuterSnapshot(CompositeTypeSerializerSnapshot):
     def resolve_outer(self, new: TextOuterSnapshot) -> SchemaCompatibility:
         if new.text == self.text:
             return SchemaCompatibility.compatible_as_is()
-        return SchemaCompatibility.incompatible(f"{self.what} {self.text} was written, {self.what} {new.text} is wanted")
+        return SchemaCompatibility.incompatible(f"{self.what} {self.text} was written, {self.what} {new.text} is required")
 
 
 CASE_CLASS_SNAPSHOT: Final = f"{SCALA}ScalaCaseClassSerializerSnapshot"
@@ -427,7 +427,7 @@ class EnumerationSerializerSnapshot(TypeSerializerSnapshot):
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, EnumerationSerializerSnapshot)
         if new.enumeration != self.enumeration:
-            return SchemaCompatibility.incompatible(f"{self.enumeration} was written, {new.enumeration} is wanted")
+            return SchemaCompatibility.incompatible(f"{self.enumeration} was written, {new.enumeration} is required")
         wanted = {number: name for name, number in new.values}
         for name, number in self.values:
             if wanted.get(number) != name:

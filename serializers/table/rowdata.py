@@ -69,7 +69,7 @@ MAP_SNAPSHOT: Final = f"{TABLE}MapDataSerializer$MapDataSerializerSnapshot"
 def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSerializerSnapshot]) -> SchemaCompatibility:
     """The verdict on nested serializers, which must be as many (Flink: ``CompositeTypeSerializerUtil``)."""
     if len(old) != len(new):
-        return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are wanted")
+        return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are required")
     return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
 
 
@@ -208,10 +208,10 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
         assert isinstance(new, RowDataSerializerSnapshot)
         old_types, new_types = self.logical_types, new.logical_types
         if len(old_types) != len(new_types):
-            return SchemaCompatibility.incompatible(f"a row of {len(old_types)} fields was written, {len(new_types)} are wanted")
+            return SchemaCompatibility.incompatible(f"a row of {len(old_types)} fields was written, {len(new_types)} are required")
         for i, (old, other) in enumerate(zip(old_types, new_types, strict=True)):
             if old != other:
-                return SchemaCompatibility.incompatible(f"field {i} was written as {old}, {other} is wanted")
+                return SchemaCompatibility.incompatible(f"field {i} was written as {old}, {other} is required")
         return worst_of_nested(self.nested, new.nested)
 
 
@@ -276,10 +276,10 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
         assert isinstance(new, JavaObjectsSnapshot)
         for old, other in zip(self.logical_types, new.logical_types, strict=True):
             if old != other:
-                return SchemaCompatibility.incompatible(f"{old} was written, {other} is wanted")
+                return SchemaCompatibility.incompatible(f"{old} was written, {other} is required")
         for old_object, new_object in zip(self.objects, new.objects, strict=True):
             if old_object.class_name != new_object.class_name:
-                return SchemaCompatibility.incompatible(f"{old_object.class_name} was written, {new_object.class_name} is wanted")
+                return SchemaCompatibility.incompatible(f"{old_object.class_name} was written, {new_object.class_name} is required")
         return SchemaCompatibility.compatible_as_is()
 
 

@@ -92,7 +92,7 @@ class NumbersSnapshot(TypeSerializerSnapshot):
         assert isinstance(new, NumbersSnapshot)
         for name, old, other in zip(self.names, self.numbers, new.numbers, strict=True):
             if old != other:
-                return SchemaCompatibility.incompatible(f"{name} {old} was written, {other} is wanted")
+                return SchemaCompatibility.incompatible(f"{name} {old} was written, {other} is required")
         return SchemaCompatibility.compatible_as_is()
 
 

@@ -100,12 +100,12 @@ def test_enough_rows_of_every_family() -> None:
     ("written", "wanted", "reason"),
     [
         ("LONG", "INT", "LongSerializer$LongSerializerSnapshot was written"),
-        ("POJO<a.P{x:INT,y:STRING}>", "POJO<a.P{x:LONG,y:STRING}>", "field 'x' of a.P: INT was written, LONG is wanted"),
-        ("POJO<a.P{q:POJO<a.Q{x:INT}>}>", "POJO<a.P{q:POJO<a.Q{x:LONG}>}>", "field 'x' of a.Q: INT was written, LONG is wanted"),
+        ("POJO<a.P{x:INT,y:STRING}>", "POJO<a.P{x:LONG,y:STRING}>", "field 'x' of a.P: INT was written, LONG is required"),
+        ("POJO<a.P{q:POJO<a.Q{x:INT}>}>", "POJO<a.P{q:POJO<a.Q{x:LONG}>}>", "field 'x' of a.Q: INT was written, LONG is required"),
         ("ENUM<a.E{A,B}>", "ENUM<a.E{A}>", "a.E has lost B"),
-        ("NULLABLE<LONG>", "NULLABLE_PADDED<LONG>", "nulls were padded to 0 bytes, 8 are wanted"),
-        ("ROW_DATA<INT,STRING>", "ROW_DATA<BIGINT,STRING>", "field 0 was written as INT, BIGINT is wanted"),
-        ("TUPLE<STRING,INT>", "TUPLE<STRING>", "2 nested serializers were written, 1 are wanted"),
+        ("NULLABLE<LONG>", "NULLABLE_PADDED<LONG>", "nulls were padded to 0 bytes, 8 are required"),
+        ("ROW_DATA<INT,STRING>", "ROW_DATA<BIGINT,STRING>", "field 0 was written as INT, BIGINT is required"),
+        ("TUPLE<STRING,INT>", "TUPLE<STRING>", "2 nested serializers were written, 1 are required"),
     ],
 )
 def test_reasons_name_field_and_types(written: str, wanted: str, reason: str) -> None:

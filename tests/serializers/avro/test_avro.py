@@ -380,18 +380,18 @@ def test_evolution_of_fields() -> None:
 @pytest.mark.parametrize(
     ("written", "wanted", "reason"),
     [
-        (record(("f", "int")), record(("f", "string")), "f: int was written, string is wanted"),
-        (record(("f", "long")), record(("f", "int")), "f: long was written, int is wanted"),
+        (record(("f", "int")), record(("f", "string")), "f: int was written, string is required"),
+        (record(("f", "long")), record(("f", "int")), "f: long was written, int is required"),
         (record(("f", "int")), record(("f", "int"), ("g", "int")), "g: a new field needs a default"),
         (record(("f", ENUM)), record(("f", {**ENUM, "symbols": ["A"]})), "f: the wanted enum E lacks B"),
         (
             record(("f", {"type": "fixed", "name": "F", "size": 1})),
             record(("f", {"type": "fixed", "name": "F", "size": 2})),
-            "f: F has 1 bytes, 2 are wanted",
+            "f: F has 1 bytes, 2 are required",
         ),
-        (record(("f", ["int", "string"])), record(("f", "int")), "f: string was written, int is wanted"),
+        (record(("f", ["int", "string"])), record(("f", "int")), "f: string was written, int is required"),
         (record(("f", "string")), record(("f", ["int", "null"])), "f: no branch of the wanted union takes the written string"),
-        (record(("f", "int")), record(("f", "int"), name="Other"), "R was written, Other is wanted"),
+        (record(("f", "int")), record(("f", "int"), name="Other"), "R was written, Other is required"),
     ],
 )
 def test_incompatible(written: Any, wanted: Any, reason: str) -> None:

@@ -181,8 +181,8 @@ def test_hash_codes_of_java() -> None:
     [
         (LIST, ListSerializer(STRING), Verdict.COMPATIBLE_AS_IS, ""),
         (LIST, ListSerializer(INT), Verdict.INCOMPATIBLE, "IntSerializer"),
-        (LIST, ListSerializer(STRING, ARRAY_LIST_SNAPSHOT), Verdict.INCOMPATIBLE, "ArrayListSerializerSnapshot is wanted"),
-        (LIST, SetSerializer(STRING), Verdict.INCOMPATIBLE, "SetSerializerSnapshot is wanted"),
+        (LIST, ListSerializer(STRING, ARRAY_LIST_SNAPSHOT), Verdict.INCOMPATIBLE, "ArrayListSerializerSnapshot is required"),
+        (LIST, SetSerializer(STRING), Verdict.INCOMPATIBLE, "SetSerializerSnapshot is required"),
         (MAP, MapSerializer(STRING, INT), Verdict.COMPATIBLE_AS_IS, ""),
         (MAP, MapSerializer(STRING, LONG), Verdict.INCOMPATIBLE, "LongSerializer"),
     ],

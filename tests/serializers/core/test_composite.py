@@ -369,7 +369,7 @@ def test_either_of_flink_1_7() -> None:
     ("old", "new", "verdict", "reason"),
     [
         (PAIR, TupleSerializer([LONG, STRING], "com.acme.Pair"), Verdict.COMPATIBLE_AS_IS, ""),
-        (PAIR, TupleSerializer([LONG]), Verdict.INCOMPATIBLE, "2 nested serializers were written, 1 are wanted"),
+        (PAIR, TupleSerializer([LONG]), Verdict.INCOMPATIBLE, "2 nested serializers were written, 1 are required"),
         (PAIR, TupleSerializer([LONG, LONG]), Verdict.INCOMPATIBLE, "StringSerializerSnapshot was written"),
         (PAIR, ROW, Verdict.INCOMPATIBLE, "RowSerializer"),
         (ROW, RowSerializer([LONG, STRING, INT]), Verdict.COMPATIBLE_AS_IS, ""),
@@ -385,7 +385,7 @@ def test_either_of_flink_1_7() -> None:
         (EITHER, EitherSerializer(STRING, LONG), Verdict.COMPATIBLE_AS_IS, ""),
         (EITHER, EitherSerializer(LONG, STRING), Verdict.INCOMPATIBLE, "LongSerializer"),
         (PADDED, NullableSerializer(LONG, 8), Verdict.COMPATIBLE_AS_IS, ""),
-        (PADDED, UNPADDED, Verdict.INCOMPATIBLE, "padded to 8 bytes, 0 are wanted"),
+        (PADDED, UNPADDED, Verdict.INCOMPATIBLE, "padded to 8 bytes, 0 are required"),
         (ENUM, EnumSerializer("com.acme.Tier", ENUM.names), Verdict.COMPATIBLE_AS_IS, ""),
         (ENUM, EnumSerializer("com.acme.Tier", [*ENUM.names, "IRON"]), Verdict.COMPATIBLE_WITH_RECONFIGURED_SERIALIZER, ""),
         (ENUM, EnumSerializer("com.acme.Tier", ENUM.names[::-1]), Verdict.COMPATIBLE_WITH_RECONFIGURED_SERIALIZER, ""),

@@ -266,7 +266,7 @@ def test_compatibility(written: PojoSerializer, wanted: PojoSerializer, verdict:
 
 def test_incompatible_field_is_named() -> None:
     verdict = of(p=of(x=INT)).snapshot().resolve_schema_compatibility(of(p=of(x=LONG)))
-    assert "field 'x' of a.A: INT was written, LONG is wanted" in verdict.reason
+    assert "field 'x' of a.A: INT was written, LONG is required" in verdict.reason
 
 
 @pytest.mark.parametrize("specimen", specimens("flink-core", "pojo-*") + specimens("flink-tests-java17", "pojo-*"), ids=str)

@@ -41,7 +41,7 @@ def test_values_that_write_themselves_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedFormatError, match=r"com\.acme\.Money"):
         serializer.serialize(None)
     other = UserCodeSerializer("com.acme.Cash", VALUE_SNAPSHOT)
-    assert "com.acme.Cash is wanted" in serializer.snapshot().resolve_schema_compatibility(other).reason
+    assert "com.acme.Cash is required" in serializer.snapshot().resolve_schema_compatibility(other).reason
     assert serializer.snapshot().resolve_schema_compatibility(serializer).verdict is Verdict.COMPATIBLE_AS_IS
 
 

@@ -190,12 +190,12 @@ def test_avro() -> None:
 @pytest.mark.parametrize(
     ("written", "wanted", "message"),
     [
-        (OLD, PojoSerializer.of("a.P", {"x": LONG}), "as POJO<a.P>: field 'x' of a.P: INT was written, LONG is wanted"),
-        (OLD, PojoSerializer.of("a.Q", {"x": INT}), "class a.P was written, class a.Q is wanted"),
+        (OLD, PojoSerializer.of("a.P", {"x": LONG}), "as POJO<a.P>: field 'x' of a.P: INT was written, LONG is required"),
+        (OLD, PojoSerializer.of("a.Q", {"x": INT}), "class a.P was written, class a.Q is required"),
         (ListSerializer(INT), ListSerializer(LONG), "LIST<INT> can't be read as LIST<LONG>: .*IntSerializer.* was written"),
-        (TupleSerializer([INT]), TupleSerializer([INT, INT]), "1 nested serializers were written, 2 are wanted"),
+        (TupleSerializer([INT]), TupleSerializer([INT, INT]), "1 nested serializers were written, 2 are required"),
         (EnumSerializer("a.E", ["A", "B"]), EnumSerializer("a.E", ["A"]), "a.E has lost B"),
-        (avro(field("n", "long")), avro(field("n", "int")), "n: long was written, int is wanted"),
+        (avro(field("n", "long")), avro(field("n", "int")), "n: long was written, int is required"),
         (avro(field("n", "long")), avro(field("m", "long")), "m: a new field needs a default"),
     ],
 )

@@ -224,7 +224,7 @@ def test_compatibility(written: TypeSerializer, wanted: TypeSerializer, verdict:
 
 def test_reasons() -> None:
     other = CaseClassSerializer("a.Other", [LONG, STRING])
-    assert "case class a.Event was written, case class a.Other is wanted" in str(
+    assert "case class a.Event was written, case class a.Other is required" in str(
         EVENT.snapshot().resolve_schema_compatibility(other)
     )
     fewer = EnumerationSerializer("a.Colour$", [("Red", 0)])

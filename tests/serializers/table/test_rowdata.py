@@ -461,17 +461,17 @@ def test_no_snapshot_of_user_classes() -> None:
     ("old", "new", "verdict", "reason"),
     [
         (_row_snapshot(INT_TYPE), _row_snapshot(INT_TYPE), Verdict.COMPATIBLE_AS_IS, ""),
-        (_row_snapshot(INT_TYPE), _row_snapshot(TEXT_TYPE), Verdict.INCOMPATIBLE, "field 0 was written as INT, STRING is wanted"),
-        (_row_snapshot(INT_TYPE), _row_snapshot(), Verdict.INCOMPATIBLE, "a row of 1 fields was written, 0 are wanted"),
+        (_row_snapshot(INT_TYPE), _row_snapshot(TEXT_TYPE), Verdict.INCOMPATIBLE, "field 0 was written as INT, STRING is required"),
+        (_row_snapshot(INT_TYPE), _row_snapshot(), Verdict.INCOMPATIBLE, "a row of 1 fields was written, 0 are required"),
         (
             _row_snapshot(INT_TYPE),
             _row_snapshot(js.logical("IntType", nullable=False)),
             Verdict.INCOMPATIBLE,
-            "NOT NULL is wanted",
+            "NOT NULL is required",
         ),
         (_collection("ArrayData", INT_TYPE), _collection("ArrayData", TEXT_TYPE), Verdict.INCOMPATIBLE, "INT was written"),
         (_collection("ArrayData", INT_TYPE), _collection("ArrayData", INT_TYPE), Verdict.COMPATIBLE_AS_IS, ""),
-        (DecimalDataSerializer(5, 2), DecimalDataSerializer(5, 3), Verdict.INCOMPATIBLE, "scale 2 was written, 3 is wanted"),
+        (DecimalDataSerializer(5, 2), DecimalDataSerializer(5, 3), Verdict.INCOMPATIBLE, "scale 2 was written, 3 is required"),
         (TimestampDataSerializer(3), TimestampDataSerializer(3), Verdict.COMPATIBLE_AS_IS, ""),
     ],
 )

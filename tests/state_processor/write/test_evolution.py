@@ -68,7 +68,7 @@ def test_as_flink_refuses_it(case: Case) -> None:
     cause = refused(case).expected["restore_error"]
     assert any("StateMigrationException" in line or f"String field {CLASS}.a to java.lang.Integer" in line for line in cause)
     wanted = Types.POJO(CLASS, {"a": Types.STRING(), "b": Types.STRING(), "c": Types.DOUBLE()})
-    with pytest.raises(sp.StateMigrationError, match=f"field 'a' of {CLASS}: INT was written, STRING is wanted"):
+    with pytest.raises(sp.StateMigrationError, match=f"field 'a' of {CLASS}: INT was written, STRING is required"):
         sp.arrow.read_state(before(case).snapshot, "profiles", "profile", schema=wanted)
 
 
