@@ -31,7 +31,7 @@ VARIABLE: Final = -1
 
 
 class TypeSerializer(ABC):
-    """Reads and writes values of one type (Flink: ``org.apache.flink.api.common.typeutils.TypeSerializer``).
+    """Reader and writer of values of one type (Flink: ``org.apache.flink.api.common.typeutils.TypeSerializer``).
 
     ``str(serializer)`` names the type, in the manner of Flink's type information: ``LONG``, ``LIST<STRING>``.
     """
@@ -86,7 +86,7 @@ class TypeSerializer(ABC):
 
     @abstractmethod
     def read(self, source: DataInput) -> Any:
-        """One value, in its lossless Python form."""
+        """Read one value, in its lossless Python form."""
 
     def skip(self, source: DataInput) -> None:
         """Step over one value."""
@@ -97,10 +97,10 @@ class TypeSerializer(ABC):
 
     @abstractmethod
     def write(self, value: Any, target: DataOutput) -> None:
-        """The inverse of :meth:`read`."""
+        """Write a value of :meth:`read`."""
 
     def deserialize(self, data: bytes | memoryview) -> Any:
-        """The one value that ``data`` holds; bytes left over are an error."""
+        """Read the one value that ``data`` holds; bytes left over are an error."""
         source = DataInput(data)
         value = self.read(source)
         if not source.at_end():
@@ -108,14 +108,14 @@ class TypeSerializer(ABC):
         return value
 
     def serialize(self, value: Any) -> bytes:
-        """The bytes of one value."""
+        """Return the bytes of one value."""
         target = DataOutput()
         self.write(value, target)
         return target.to_bytes()
 
     @property
     def writes_null(self) -> bool:
-        """Whether null is a value like others, with bytes of its own (Flink: ``NullableSerializer.checkIfNullSupported``)."""
+        """True if null has an encoding like other values (Flink: ``NullableSerializer.checkIfNullSupported``)."""
         try:
             return self.deserialize(self.serialize(None)) is None
         except UNWRITABLE:
@@ -123,14 +123,14 @@ class TypeSerializer(ABC):
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The Arrow type of a column of such values, as Spark maps it."""
+        """Return the Arrow type of a column of such values, as Spark maps it."""
 
     def present(self, value: Any, options: DecodeOptions) -> Any:
-        """A value of :meth:`read` as ``pyarrow.array(…, arrow_type(options))`` takes it and ``to_pylist`` gives it."""
+        """Return a value of :meth:`read` as ``pyarrow.array(…, arrow_type(options))`` takes it and ``to_pylist`` gives it."""
         return value
 
     def accept(self, value: Any) -> Any:
-        """The inverse of :meth:`present`: a column's value, or one from JSON, as :meth:`write` takes it."""
+        """Return a column's value, or one from JSON, as :meth:`write` takes it; the inverse of :meth:`present`."""
         return value
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
@@ -140,24 +140,24 @@ class TypeSerializer(ABC):
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         """Append the instructions that write ``column``'s values.
 
-        Without instructions of its own, :meth:`accept` and :meth:`write` do it in Python, value by value.
+        By default :meth:`accept` and :meth:`write` do it in Python, value by value.
         """
         builder.prepare(self, column)
 
     def accept_key(self, value: Any) -> Any:
-        """As :meth:`accept`, for a value that is the key of keyed state."""
+        """Return the value of a key of keyed state as :meth:`write` takes it; :meth:`accept` for other values."""
         return self.accept(value)
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
-        """As :meth:`emit_encode`, for a column of keys of keyed state: some types have a form that only keys have."""
+        """Append the instructions that write a column of keys of keyed state; some types have a form that only keys have."""
         self.emit_encode(builder, column)
 
     @abstractmethod
     def snapshot(self) -> TypeSerializerSnapshot:
-        """The snapshot that Flink writes for this serializer."""
+        """Return the snapshot that Flink writes for this serializer."""
 
     def hash_code(self, value: Any) -> int:
-        """Java's ``hashCode`` of a value of :meth:`read`, signed 32 bits; it decides a key's key group."""
+        """Return Java's ``hashCode`` of a value of :meth:`read`, signed 32 bits; it decides a key's key group."""
         raise UnsupportedFormatError(f"the hashCode of {self} is not known: keys of this type can't be assigned to key groups")
 
     def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes | None:
@@ -200,7 +200,7 @@ class SimpleSerializer(TypeSerializer):
 
 
 class TypeSerializerSnapshot(ABC):
-    """A serializer's configuration at the time it wrote (Flink: ``TypeSerializerSnapshot``).
+    """Configuration of a serializer at the time it wrote (Flink: ``TypeSerializerSnapshot``).
 
     Subclasses say what comes after class name and version. A snapshot keeps the class name and the version that it was
     read with, so that writing it gives the same bytes.
@@ -217,18 +217,18 @@ class TypeSerializerSnapshot(ABC):
     @classmethod
     @abstractmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
-        """The snapshot whose payload lies at ``source`` (Flink: ``readSnapshot``)."""
+        """Read the payload at ``source`` (Flink: ``readSnapshot``)."""
 
     @abstractmethod
     def write(self, target: DataOutput) -> None:
-        """The payload as it was read (Flink: ``writeSnapshot``)."""
+        """Write the payload as it was read (Flink: ``writeSnapshot``)."""
 
     @abstractmethod
     def restore_serializer(self) -> TypeSerializer:
-        """The serializer that wrote with this configuration (Flink: ``restoreSerializer``)."""
+        """Return the serializer that wrote with this configuration (Flink: ``restoreSerializer``)."""
 
     def resolve_schema_compatibility(self, new: TypeSerializer | TypeSerializerSnapshot) -> SchemaCompatibility:
-        """Whether state written with this snapshot can go on with ``new``, by Flink's rules.
+        """Return the verdict on reading and writing state of this snapshot with ``new``, by Flink's rules.
 
         Parameters
         ----------
@@ -241,15 +241,15 @@ class TypeSerializerSnapshot(ABC):
         return self._resolve(wanted)
 
     def continues_as(self, new: TypeSerializerSnapshot) -> bool:
-        """Whether ``new`` is of the same class, or of one that Flink has renamed it to."""
+        """Check if ``new`` is of the same class, or of one that Flink has renamed it to."""
         return new.class_name == self.class_name
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
-        """The verdict for a new snapshot of the same class; as is, where a serializer has nothing to configure."""
+        """Return the verdict on a new snapshot of the same class; compatible as is, if it has nothing to configure."""
         return SchemaCompatibility.compatible_as_is()
 
     def to_bytes(self) -> bytes:
-        """The snapshot as Flink frames it: class name, version, payload (``writeVersionedSnapshot``)."""
+        """Return the snapshot as Flink frames it: class name, version, payload (``writeVersionedSnapshot``)."""
         target = DataOutput()
         write_versioned_snapshot(self, target)
         return target.to_bytes()
@@ -265,7 +265,7 @@ class TypeSerializerSnapshot(ABC):
 
 
 class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
-    """Of a serializer without configuration (Flink: ``SimpleTypeSerializerSnapshot``).
+    """Snapshot of a serializer without configuration (Flink: ``SimpleTypeSerializerSnapshot``).
 
     Subclasses set :attr:`serializer`. Version 2 (Flink 1.7) repeats the serializer's class name, version 3 has no payload.
     """
@@ -294,7 +294,7 @@ class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
-    """Make the snapshot class of a serializer without configuration known, and names that it had elsewhere."""
+    """Register the snapshot class of a serializer without configuration, under all names that Flink has given it."""
     snapshot: type[SimpleTypeSerializerSnapshot] = type(
         "SimpleTypeSerializerSnapshot", (SimpleTypeSerializerSnapshot,), {"serializer": serializer}
     )
@@ -306,7 +306,7 @@ NESTED_MAGIC: Final = 1333245
 
 
 class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
-    """Of a serializer with nested serializers (Flink: ``CompositeTypeSerializerSnapshot``).
+    """Snapshot of a serializer with nested serializers (Flink: ``CompositeTypeSerializerSnapshot``).
 
     Subclasses set :attr:`current_outer_version`, build the serializer from its parts in :meth:`create_serializer`, and
     override the three ``*_outer`` methods where there is more to configure than the nested serializers.
@@ -331,17 +331,17 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         return ("",) if len(self.nested) == 1 else tuple(str(i) for i in range(len(self.nested)))
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
-        """The serializer with these nested ones (Flink: ``createOuterSerializerWithNestedSerializers``)."""
+        """Return the serializer with these nested ones (Flink: ``createOuterSerializerWithNestedSerializers``)."""
         raise NotImplementedError
 
     def read_outer(self, source: DataInput) -> None:
         """Read what :attr:`outer_version` puts before the nested snapshots (Flink: ``readOuterSnapshot``)."""
 
     def write_outer(self, target: DataOutput) -> None:
-        """The inverse of :meth:`read_outer`."""
+        """Write what :meth:`read_outer` reads."""
 
     def resolve_outer(self, new: Any) -> SchemaCompatibility:
-        """The verdict on what :meth:`read_outer` reads (Flink: ``resolveOuterSchemaCompatibility``)."""
+        """Return the verdict on what :meth:`read_outer` reads (Flink: ``resolveOuterSchemaCompatibility``)."""
         return SchemaCompatibility.compatible_as_is()
 
     @classmethod
@@ -384,7 +384,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def read_nested_snapshots(source: DataInput) -> tuple[TypeSerializerSnapshot, ...]:
-    """The block of nested snapshots (Flink: ``NestedSerializersSnapshotDelegate``)."""
+    """Read the block of nested snapshots (Flink: ``NestedSerializersSnapshotDelegate``)."""
     magic, version = source.read_int(), source.read_int()
     if magic != NESTED_MAGIC or version != 1:
         raise source.corrupt(f"nested snapshots (magic {NESTED_MAGIC}, version 1) expected, found {magic}, {version}")
@@ -392,7 +392,7 @@ def read_nested_snapshots(source: DataInput) -> tuple[TypeSerializerSnapshot, ..
 
 
 def write_nested_snapshots(nested: Sequence[TypeSerializerSnapshot], target: DataOutput) -> None:
-    """The inverse of :func:`read_nested_snapshots`."""
+    """Write the block that :func:`read_nested_snapshots` reads."""
     target.write_int(NESTED_MAGIC)
     target.write_int(1)
     target.write_int(len(nested))
@@ -401,7 +401,7 @@ def write_nested_snapshots(nested: Sequence[TypeSerializerSnapshot], target: Dat
 
 
 def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
-    """Class name, version, payload (Flink: ``TypeSerializerSnapshot.readVersionedSnapshot``)."""
+    """Read class name, version and payload of a snapshot (Flink: ``TypeSerializerSnapshot.readVersionedSnapshot``)."""
     start = source.position
     class_name, version = source.read_utf(), source.read_int()
     with source.nested("serializer snapshots"):
@@ -411,7 +411,7 @@ def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
 
 
 def write_versioned_snapshot(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
-    """The inverse of :func:`read_versioned_snapshot`."""
+    """Write class name, version and payload of a snapshot."""
     target.write_utf(snapshot.class_name)
     target.write_int(snapshot.version)
     snapshot.write(target)

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Verdict(IntEnum):
-    """The four results of Flink, from harmless to fatal: the worst of several is the greatest."""
+    """Flink's four results, from harmless to fatal: the worst of several is the greatest."""
 
     COMPATIBLE_AS_IS = 0
     COMPATIBLE_WITH_RECONFIGURED_SERIALIZER = 1
@@ -24,32 +24,32 @@ class SchemaCompatibility:
 
     @classmethod
     def compatible_as_is(cls) -> SchemaCompatibility:
-        """The new serializer reads what the old one wrote."""
+        """Return the verdict that the new serializer reads what the old one wrote."""
         return cls(Verdict.COMPATIBLE_AS_IS)
 
     @classmethod
     def compatible_with_reconfigured_serializer(cls) -> SchemaCompatibility:
-        """The new serializer reads it after taking over details of the old one, such as the order of registrations."""
+        """Return the verdict that the new serializer reads it with details of the old one, such as the order of registrations."""
         return cls(Verdict.COMPATIBLE_WITH_RECONFIGURED_SERIALIZER)
 
     @classmethod
     def compatible_after_migration(cls) -> SchemaCompatibility:
-        """All state has to be read with the old serializer and written with the new one."""
+        """Return the verdict that all state has to be read with the old serializer and written with the new one."""
         return cls(Verdict.COMPATIBLE_AFTER_MIGRATION)
 
     @classmethod
     def incompatible(cls, reason: str) -> SchemaCompatibility:
-        """Flink refuses to restore."""
+        """Return the verdict that Flink refuses to restore."""
         return cls(Verdict.INCOMPATIBLE, reason)
 
     @classmethod
     def worst(cls, *results: SchemaCompatibility) -> SchemaCompatibility:
-        """The one that decides for a whole of several parts."""
+        """Return the verdict on a whole from those on its parts."""
         return max(results, key=lambda r: r.verdict, default=cls.compatible_as_is())
 
     @property
     def is_incompatible(self) -> bool:
-        """Whether Flink refuses to restore."""
+        """True if Flink refuses to restore."""
         return self.verdict is Verdict.INCOMPATIBLE
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How decoded values are represented as columns."""
+"""Options of how decoded values are represented as columns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         if self.nanos not in _MODES:
-            raise OptionError(f"nanos={self.nanos!r}: one of {', '.join(map(repr, _MODES))} is required")
+            raise OptionError(f"nanos={self.nanos!r}: expected one of {', '.join(map(repr, _MODES))}")
 
     @property
     def time_mode(self) -> int:
@@ -60,7 +60,7 @@ class DecodeOptions:
 
     @property
     def as_text(self) -> bool:
-        """Whether dates and points in time become text."""
+        """True if dates and points in time become text."""
         return self.nanos == "string"
 
 

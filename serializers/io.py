@@ -83,7 +83,7 @@ class DataInput:
             self.depth -= 1
 
     def corrupt(self, problem: str, offset: int | None = None) -> CorruptSnapshotError:
-        """The error to raise for ``problem`` at ``offset`` (default: here)."""
+        """Return the error to raise for ``problem`` at ``offset`` (default: here)."""
         return CorruptSnapshotError(f"{self.source}, offset {self.position if offset is None else offset}: {problem}")
 
     @property
@@ -92,7 +92,7 @@ class DataInput:
         return self.end - self.position
 
     def at_end(self) -> bool:
-        """Whether everything has been read."""
+        """Check if everything has been read."""
         return self.position >= self.end
 
     def _take(self, size: int, what: str) -> int:
@@ -107,46 +107,46 @@ class DataInput:
         return layout.unpack_from(self.data, start)[0]  # type: ignore[no-any-return]
 
     def read_byte(self) -> int:
-        """Signed 8-bit integer."""
+        """Read a signed 8-bit integer."""
         return self._fixed(_BYTE, "byte")
 
     def read_unsigned_byte(self) -> int:
-        """Unsigned 8-bit integer."""
+        """Read an unsigned 8-bit integer."""
         return self.data[self._take(1, "byte")]
 
     def read_boolean(self) -> bool:
-        """A byte that must be 0 or 1, as Java writes booleans."""
+        """Read a byte that must be 0 or 1, as Java writes booleans."""
         value = self.read_unsigned_byte()
         if value not in _BOOLS:
             raise self.corrupt(f"boolean expected, found byte {value}", self.position - 1)
         return _BOOLS[value]
 
     def read_short(self) -> int:
-        """Signed 16-bit integer."""
+        """Read a signed 16-bit integer."""
         return self._fixed(_SHORT, "short")
 
     def read_unsigned_short(self) -> int:
-        """Unsigned 16-bit integer (also Java's ``char``)."""
+        """Read an unsigned 16-bit integer (also Java's ``char``)."""
         return self._fixed(_USHORT, "short")
 
     def read_int(self) -> int:
-        """Signed 32-bit integer."""
+        """Read a signed 32-bit integer."""
         return self._fixed(_INT, "int")
 
     def read_long(self) -> int:
-        """Signed 64-bit integer."""
+        """Read a signed 64-bit integer."""
         return self._fixed(_LONG, "long")
 
     def read_float(self) -> float:
-        """IEEE 754 single precision."""
+        """Read a number of IEEE 754 single precision."""
         return self._fixed(_FLOAT, "float")
 
     def read_double(self) -> float:
-        """IEEE 754 double precision."""
+        """Read a number of IEEE 754 double precision."""
         return self._fixed(_DOUBLE, "double")
 
     def read_bytes(self, size: int, what: str = "byte array") -> bytes:
-        """Exactly ``size`` bytes."""
+        """Read exactly ``size`` bytes."""
         start = self._take(size, what)
         return bytes(self.data[start : start + size])
 
@@ -155,7 +155,7 @@ class DataInput:
         self._take(size, what)
 
     def read_count(self, what: str, smallest: int = 1) -> int:
-        """An ``int`` number of elements, each of at least ``smallest`` bytes, checked against what is left.
+        """Read an ``int`` number of elements, each of at least ``smallest`` bytes, and check it against what is left.
 
         No bytes vouch for elements that may have none; more than :data:`MOST_EMPTY` of them are taken for damage.
         """
@@ -166,7 +166,7 @@ class DataInput:
         return count
 
     def read_utf(self) -> str:
-        """Java's modified UTF-8 with a 16-bit length (``DataInput.readUTF``)."""
+        """Read Java's modified UTF-8 with a 16-bit length (``DataInput.readUTF``)."""
         start = self.position
         size = self.read_unsigned_short()
         raw = self.read_bytes(size, "UTF string")
@@ -176,7 +176,7 @@ class DataInput:
             raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
 
     def read_unsigned_varint(self) -> int:
-        """LEB128, low seven bits first, at most five bytes (an ``int`` in Java)."""
+        """Read LEB128, low seven bits first, at most five bytes (an ``int`` in Java)."""
         start, value, shift = self.position, 0, 0
         while True:
             byte = self.read_unsigned_byte()
@@ -197,7 +197,7 @@ class DataOutput:
         self.buffer = bytearray()
 
     def to_bytes(self) -> bytes:
-        """All that was written."""
+        """Return all that was written."""
         return bytes(self.buffer)
 
     @property
@@ -206,39 +206,39 @@ class DataOutput:
         return len(self.buffer)
 
     def write_byte(self, value: int) -> None:
-        """8-bit integer, signed or unsigned."""
+        """Write an 8-bit integer, signed or unsigned."""
         self.buffer.append(value & 0xFF)
 
     def write_boolean(self, value: bool) -> None:
-        """A byte 0 or 1."""
+        """Write a byte 0 or 1."""
         self.buffer.append(1 if value else 0)
 
     def write_short(self, value: int) -> None:
-        """16-bit integer, signed or unsigned."""
+        """Write a 16-bit integer, signed or unsigned."""
         self.buffer += _USHORT.pack(value & 0xFFFF)
 
     def write_int(self, value: int) -> None:
-        """Signed 32-bit integer."""
+        """Write a signed 32-bit integer."""
         self.buffer += _INT.pack(value)
 
     def write_long(self, value: int) -> None:
-        """Signed 64-bit integer."""
+        """Write a signed 64-bit integer."""
         self.buffer += _LONG.pack(value)
 
     def write_float(self, value: float) -> None:
-        """IEEE 754 single precision."""
+        """Write a number of IEEE 754 single precision."""
         self.buffer += _FLOAT.pack(value)
 
     def write_double(self, value: float) -> None:
-        """IEEE 754 double precision."""
+        """Write a number of IEEE 754 double precision."""
         self.buffer += _DOUBLE.pack(value)
 
     def write_bytes(self, value: bytes | bytearray | memoryview) -> None:
-        """The bytes as they are, without a length."""
+        """Write bytes as they are, without a length."""
         self.buffer += value
 
     def write_utf(self, value: str) -> None:
-        """Java's modified UTF-8 with a 16-bit length (``DataOutput.writeUTF``)."""
+        """Write Java's modified UTF-8 with a 16-bit length (``DataOutput.writeUTF``)."""
         raw = encode_modified_utf8(value)
         if len(raw) > 0xFFFF:
             raise ValueError(f"string of {len(raw)} bytes is too long for writeUTF (65535 at most)")
@@ -246,7 +246,7 @@ class DataOutput:
         self.buffer += raw
 
     def write_unsigned_varint(self, value: int) -> None:
-        """LEB128, low seven bits first."""
+        """Write LEB128, low seven bits first."""
         while value >= 0x80:
             self.buffer.append(value & 0x7F | 0x80)
             value >>= 7
@@ -254,7 +254,7 @@ class DataOutput:
 
 
 def decode_modified_utf8(raw: bytes) -> str:
-    """Java's modified UTF-8: U+0000 as ``C0 80``, characters beyond the BMP as two surrogates of three bytes."""
+    """Decode Java's modified UTF-8: U+0000 as ``C0 80``, characters beyond the BMP as two surrogates of three bytes."""
     if raw.isascii():
         return raw.decode("ascii")
     units = raw.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
@@ -275,7 +275,7 @@ def decode_name(raw: bytes) -> str:
 
 
 def encode_modified_utf8(text: str) -> bytes:
-    """The inverse of :func:`decode_modified_utf8`."""
+    """Encode text as Java's modified UTF-8, the inverse of :func:`decode_modified_utf8`."""
     if text.isascii() and "\x00" not in text:
         return text.encode("ascii")
     raw = text.encode("utf-16-le", "surrogatepass")

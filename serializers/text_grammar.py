@@ -1,4 +1,4 @@
-"""How dates, times and numbers are written as text: ISO, in ASCII digits; nothing around them, no other signs.
+"""Grammar of dates, times and numbers as text: ISO, in ASCII digits; nothing around them, no other signs.
 
 The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.times`,
 :mod:`~state_processor.serializers.kernel.encode.numbers`), and Python's reading of text does by these patterns.
@@ -28,7 +28,7 @@ INSTANT: Final = re.compile(f"(?P<date>{_DATE})[T ](?P<clock>{_CLOCK})Z")
 NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
 
 MOST_ZEROS: Final = 100_000
-"""Zeros that an exponent may stand for in a whole number: text of a few bytes must not become any number of them."""
+"""Largest number of zeros that an exponent may add to a whole number: text of a few bytes must not become any number of them."""
 
 
 def to_number(value: Any) -> Decimal:
@@ -41,13 +41,13 @@ def to_number(value: Any) -> Decimal:
     """
     if isinstance(value, str):
         if NUMBER.fullmatch(value) is None:
-            raise ValueError(f"{value!r} is no decimal number in digits, like -1.50 or 1E+2")
+            raise ValueError(f"expected a decimal number in digits, like -1.50 or 1E+2, found {value!r}")
         return Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError(f"{value!r} is neither a whole number, nor a decimal one, nor text of one")
     number = Decimal(value)
     if not number.is_finite():
-        raise ValueError(f"{value} is no number in digits")
+        raise ValueError(f"expected a number in digits, found {value}")
     return value if isinstance(value, Decimal) else number
 
 
@@ -61,7 +61,7 @@ def to_whole_number(value: Any) -> int:
     """
     number = to_number(value)
     if number != number.to_integral_value():
-        raise ValueError(f"{value} is no whole number")
+        raise ValueError(f"expected a whole number, found {value}")
     exponent = number.as_tuple().exponent
     if number and isinstance(exponent, int) and exponent > MOST_ZEROS:
         raise ValueError(f"{value} has more than {MOST_ZEROS} zeros; write them out")

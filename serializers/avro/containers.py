@@ -163,7 +163,7 @@ class AvroUnion(AvroType):
 
     @property
     def is_struct(self) -> bool:
-        """Whether values have to say which branch they are of."""
+        """True if values have to name the branch that they are of."""
         return len(self.others) > 1
 
     def read(self, source: DataInput) -> Any:
@@ -175,7 +175,7 @@ class AvroUnion(AvroType):
         return AvroBranch(branch, value) if self.is_struct and branch != self.null else value
 
     def branch_of(self, value: Any) -> tuple[int, Any]:
-        """The branch of a value, and the value in that branch's form."""
+        """Return the branch of a value, and the value in that branch's form."""
         if isinstance(value, AvroBranch):
             return value
         if value is None and self.null >= 0:
@@ -251,7 +251,7 @@ class AvroUnion(AvroType):
         self.branches[number].emit_encode(builder, column)
 
     def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
-        """The branch whose field in the struct is not null, or null's where the struct is."""
+        """Append instructions for the branch whose field in the struct is not null, or for null's where the struct is."""
         children = [column.named(self.names[i]) for i in self.others]
         targets, end = [builder.label() for _ in children], builder.label()
         of_null = builder.label() if self.null >= 0 else None

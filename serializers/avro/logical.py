@@ -86,7 +86,7 @@ class AvroLogical(AvroType):
         seconds, nano = divmod(value * self._nanos, _NANOS)
         if self.kind.startswith("time-"):
             if not 0 <= seconds < _DAY:
-                raise UndecodableValueError(f"{value} is no time of day of Avro's {self.kind}")
+                raise UndecodableValueError(f"expected a time of day of Avro's {self.kind}, found {value}")
             return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, nano))
         local = self.kind.startswith("local-")
         if options.as_text:
@@ -176,7 +176,7 @@ class AvroDecimal(AvroLogical):
             return value
         unscaled = to_number(value).scaleb(self.scale, _EXACT)
         if unscaled != unscaled.to_integral_value() or unscaled.copy_abs() >= 10**self.precision:
-            raise ValueError(f"{value} is no decimal({self.precision},{self.scale})")
+            raise ValueError(f"expected a decimal({self.precision},{self.scale}), found {value}")
         number = int(unscaled)
         size = self.length if self.length >= 0 else (number if number >= 0 else ~number).bit_length() // 8 + 1
         return number.to_bytes(size, "big", signed=True)

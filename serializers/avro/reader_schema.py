@@ -1,4 +1,4 @@
-"""Reading data of one Avro schema as another: what Avro allows, and what becomes of a value.
+"""Data of one Avro schema as values of another: what Avro allows, and the conversion of values.
 
 Avro's rules (``org.apache.avro.SchemaCompatibility`` and ``ResolvingDecoder``): numbers widen, bytes and strings turn into one
 another, fields go by name or alias, a field the writer lacks takes its default, an enum's unknown symbol its enum's.
@@ -26,7 +26,7 @@ Convert = Callable[[Any], Any]
 
 
 class AvroResolution:
-    """Whether data of a writer's schema can be read with a reader's, and how.
+    """Rules by which data of a writer's schema is read with a reader's.
 
     Parameters
     ----------
@@ -40,11 +40,11 @@ class AvroResolution:
         self._checking: set[tuple[str, str]] = set()
 
     def problem(self) -> str:
-        """Why not, in words that name the place; empty if it can."""
+        """Return why data can't be read, in words that name the place; empty if it can."""
         return self._problem(self._writer.content, self._reader.content, "")
 
     def convert(self, value: Any) -> Any:
-        """A value of the writer's schema in the terms of the reader's.
+        """Return a value of the writer's schema in the terms of the reader's.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class AvroResolution:
 
 
 def default_value(schema: AvroSchema, node: Any, default: Any) -> Any:
-    """A field's default, which a schema has as JSON, as a value of its type."""
+    """Return a field's default, which a schema has as JSON, as a value of its type."""
     definition = _definition(schema, node)
     match _kind(definition):
         case "union":
@@ -187,7 +187,7 @@ def default_value(schema: AvroSchema, node: Any, default: Any) -> Any:
 
 
 def _takes_default(kind: str, default: Any) -> bool:
-    """Whether a JSON value can be the default of a type: the branch that a union's default is of."""
+    """Check if a JSON value can be the default of a type: the branch that a union's default is of."""
     match kind:
         case "null":
             return default is None
@@ -222,7 +222,7 @@ def _title(definition: Any) -> str:
 
 
 def _is_nullable(branches: list[Any]) -> bool:
-    """Whether values of a union need not say which branch they are of."""
+    """Check if values of a union need not name the branch that they are of."""
     return sum(_kind(b) != "null" for b in branches) <= 1
 
 
@@ -245,7 +245,7 @@ def _same_type(writer: Any, reader: Any) -> bool:
 
 
 def _field(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The written field of a wanted one's name or alias."""
+    """Return the written field with the name or an alias of a field of the reader."""
     for name in (wanted["name"], *wanted.get("aliases", ())):
         for field in record["fields"]:
             if field["name"] == name:

@@ -37,7 +37,7 @@ class AvroType(TypeSerializer):
         return self.name
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer and has no snapshot of its own")
+        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer and has no snapshot")
 
 
 class AvroNull(VoidSerializer):
@@ -162,7 +162,7 @@ class AvroEnum(AvroType):
 
     def write(self, value: str, target: DataOutput) -> None:
         if value not in self.symbols:
-            raise ValueError(f"{value!r} is no symbol of {self.name}: it has {', '.join(self.symbols)}")
+            raise ValueError(f"expected a symbol of {self.name} ({', '.join(self.symbols)}), found {value!r}")
         target.write_int(self.symbols.index(value))
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:

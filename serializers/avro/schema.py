@@ -1,4 +1,4 @@
-"""From Avro's schemas to types."""
+"""Conversion of Avro's schemas to types."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class AvroSchema:
             self.content: Any = parse_schema(plain, self.named, expand=False, _write_hint=False)
 
     def resolve(self, node: Any) -> Any:
-        """A type's definition where ``node`` is its name."""
+        """Return a type's definition if ``node`` is its name."""
         return self.named.get(node, node) if isinstance(node, str) else node
 
     def type(self) -> TypeSerializer:
-        """Build the type that the schema describes.
+        """Return the type that the schema describes.
 
         Raises
         ------
@@ -171,7 +171,7 @@ def _symbols(definition: Mapping[str, Any]) -> list[str]:
 
 
 def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSerializer:
-    """The type with its logical type, where Avro knows it and it fits; else the base alone, as Avro does."""
+    """Return the type with its logical type, if Avro knows it and it fits; else the base alone, as Avro does."""
     kind = definition.get("logicalType")
     if isinstance(kind, str) and kind in _LOGICAL and str(base) == _LOGICAL[kind]:
         return AvroLogical(base, kind)
@@ -181,7 +181,7 @@ def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSe
 
 
 def _without_invalid_decimals(node: Any) -> Any:
-    """A schema as Avro's Java takes it: a decimal whose numbers make no sense is bytes."""
+    """Return a schema as Avro's Java takes it: a decimal whose numbers make no sense is bytes."""
     if isinstance(node, list):
         return [_without_invalid_decimals(n) for n in node]
     if not isinstance(node, dict):

@@ -102,7 +102,7 @@ class SimpleArraySerializer(SimpleSerializer):
         raise _no_key(self)
 
     def content_hash(self, value: Any) -> int:
-        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
+        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
         return self._list.hash_code(value)
 
 
@@ -154,7 +154,7 @@ class BytesSerializer(SimpleSerializer):
         raise _no_key(self)
 
     def content_hash(self, value: bytes) -> int:
-        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and is no key."""
+        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
         return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
 
 
@@ -230,7 +230,9 @@ class GenericArraySerializer(TypeSerializer):
 
 
 class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`GenericArraySerializer`, under its present name and the one of Flink 1.7 (``…ConfigSnapshot``, version 2)."""
+    """Snapshot of :class:`GenericArraySerializer`, under its present name and the one of Flink 1.7
+    (``…ConfigSnapshot``, version 2).
+    """
 
     nested_names = ("element",)
 
@@ -279,7 +281,7 @@ def _primitive_snapshot_class(name: str) -> str:
 
 
 def string_array() -> SimpleArraySerializer:
-    """``String[]``, with null elements (Flink: ``StringArraySerializer``)."""
+    """Return the serializer of ``String[]``, with null elements (Flink: ``StringArraySerializer``)."""
     return SimpleArraySerializer(StringSerializer(), f"{ARRAY}StringArraySerializer$StringArraySerializerSnapshot")
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """What tells one fixed-width type from another."""
+    """Properties of a fixed-width type."""
 
     name: str
     layout: struct.Struct
@@ -51,7 +51,7 @@ def _truth(value: Any) -> bool:
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"expected a number, found {value!r}")
     return index(value)
 
 
@@ -60,7 +60,7 @@ def _floating(layout: str) -> Callable[[Any], float]:
 
     def accept(value: Any) -> float:
         if isinstance(value, str | bool):
-            raise TypeError(f"{value!r} is no number")
+            raise TypeError(f"expected a number, found {value!r}")
         try:
             (number,) = struct.unpack(layout, struct.pack(layout, value))
         except OverflowError:
@@ -187,7 +187,7 @@ class StringSerializer(SimpleSerializer):
         start = source.position
         unit = source.read_unsigned_varint()
         if unit > 0xFFFF:
-            raise source.corrupt(f"{unit} is no UTF-16 unit", start)
+            raise source.corrupt(f"expected a UTF-16 unit, found {unit}", start)
         return unit
 
     def write(self, value: str | None, target: DataOutput) -> None:
@@ -216,7 +216,7 @@ class StringSerializer(SimpleSerializer):
 
 
 class StringValueSerializer(StringSerializer):
-    """``StringValue``: as a string, but the length is the length, and there is no null."""
+    """``StringValue``: as a string, but with the plain length, and without null."""
 
     snapshot_class = f"{BASE}StringValueSerializer$StringValueSerializerSnapshot"
     _lengths_start_at = 0
@@ -259,7 +259,7 @@ class BigIntegerSerializer(SimpleSerializer):
         if head in _BIG_CONSTANTS:
             return _BIG_CONSTANTS[head]
         if head <= 4:
-            raise source.corrupt(f"{head} is no size of a big integer", start)
+            raise source.corrupt(f"expected the size of a big integer, found {head}", start)
         value = int.from_bytes(source.read_bytes(head - 4, "big integer"), "big", signed=True)
         return SpelledOut(value) if value in _BIG_CONSTANTS.values() else value
 
@@ -380,16 +380,16 @@ class NullValueSerializer(VoidSerializer):
 
 
 def unscaled_and_scale(value: Decimal) -> tuple[int, int]:
-    """The two numbers that make a ``BigDecimal``."""
+    """Return the two numbers that make a ``BigDecimal``."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} is no BigDecimal: Java knows neither infinity nor NaN there")
+        raise ValueError(f"{value} can't be a BigDecimal: Java has neither infinity nor NaN there")
     unscaled = big_numbers.to_int(Decimal((sign, digits, 0)))
     return SpelledOut(unscaled) if isinstance(value, SpelledOutDecimal) else unscaled, -exponent
 
 
 def without_lone_surrogates(text: str) -> str:
-    """The text with every surrogate that has no partner replaced by U+FFFD: UTF-8, and so Arrow, can't hold it."""
+    """Replace every surrogate that has no partner by U+FFFD: UTF-8, and so Arrow, can't hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:

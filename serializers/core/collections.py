@@ -90,7 +90,7 @@ class ListSerializer(TypeSerializer):
 
 
 class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`ListSerializer`."""
+    """Snapshot of :class:`ListSerializer`."""
 
     nested_names = ("element",)
 
@@ -172,7 +172,7 @@ class MapSerializer(TypeSerializer):
 
 
 class MapSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`MapSerializer`."""
+    """Snapshot of :class:`MapSerializer`."""
 
     nested_names = ("key", "value")
 
@@ -211,7 +211,7 @@ class SetSerializer(ListSerializer):
 
 
 class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`SetSerializer`."""
+    """Snapshot of :class:`SetSerializer`."""
 
     nested_names = ("element",)
 
@@ -286,9 +286,9 @@ class NullFlagged(TypeSerializer):
 class MapStateValue(NullFlagged):
     """The value of a map state's entry outside the heap: a null flag and the value, up to the end of the part.
 
-    Behind the flag of a null, RocksDB writes nothing and the heap's savepoints what the serializer makes of null
+    Behind the flag of a null, RocksDB writes nothing and the heap's savepoints what the serializer writes for null
     (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both are read; as RocksDB does is written. Where the serializer
-    makes nothing of null, a job on the heap could not take a savepoint with it, so that null is refused.
+    can't write null, a job on the heap could not take a savepoint with it, so that null is refused.
     """
 
     def read(self, source: DataInput) -> Any:

@@ -124,7 +124,7 @@ class EitherSerializer(TypeSerializer):
 
 
 class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`EitherSerializer`, under its present name and the one of Flink 1.7 (version 2)."""
+    """Snapshot of :class:`EitherSerializer`, under its present name and the one of Flink 1.7 (version 2)."""
 
     nested_names = ("left", "right")
 

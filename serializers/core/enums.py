@@ -55,7 +55,7 @@ class EnumSerializer(TypeSerializer):
     def write(self, value: str, target: DataOutput) -> None:
         index = self._indices.get(value)
         if index is None:
-            raise ValueError(f"{value!r} is no constant of {self.enum_class}: it has {', '.join(self.names)}")
+            raise ValueError(f"expected a constant of {self.enum_class} ({', '.join(self.names)}), found {value!r}")
         target.write_int(index)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -77,7 +77,7 @@ class EnumSerializer(TypeSerializer):
 
 
 class EnumSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`EnumSerializer`: class and names."""
+    """Snapshot of :class:`EnumSerializer`: class and names."""
 
     def __init__(self, enum_class: str, names: Sequence[str], version: int | None = None) -> None:
         super().__init__(ENUM_SNAPSHOT, version)
@@ -104,7 +104,7 @@ class EnumSerializerSnapshot(TypeSerializerSnapshot):
             return SchemaCompatibility.incompatible(f"the enum {self.enum_class} was written, {new.enum_class} is required")
         removed = [name for name in self.names if name not in new.names]
         if removed:
-            return SchemaCompatibility.incompatible(f"{self.enum_class} has lost {', '.join(removed)}")
+            return SchemaCompatibility.incompatible(f"{self.enum_class} no longer has {', '.join(removed)}")
         if self.names == new.names:
             return SchemaCompatibility.compatible_as_is()
         return SchemaCompatibility.compatible_with_reconfigured_serializer()

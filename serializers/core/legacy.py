@@ -3,7 +3,7 @@
 Savepoints that Flink 1.7 to 1.16 took over from older ones hold them: the serializer in Java serialization, in a frame with a
 length, then what the snapshot's class adds, without one. Flink removed them in 1.17 and can't restore such savepoints since.
 
-The serializer is told by its class, for Flink's own: one without configuration has the class of its later snapshot in its name,
+The serializer is known by its class, for Flink's own: one without configuration has the class of its later snapshot in its name,
 others have their nested serializers as fields. Nothing is executed to find out.
 """
 
@@ -20,7 +20,7 @@ from state_processor.serializers.java.object_input import JavaEnum, JavaInstance
 from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
 
 ADAPTER_VERSION: Final = 0x7A53C4F0
-"""The version that stands for "a serializer in Java serialization follows" (``TypeSerializerConfigSnapshot.ADAPTER_VERSION``)."""
+"""The version that means "a serializer in Java serialization follows" (``TypeSerializerConfigSnapshot.ADAPTER_VERSION``)."""
 
 _TYPEUTILS: Final = "org.apache.flink.api.common.typeutils."
 _SERIALIZER_VERSION: Final = 1
@@ -74,7 +74,9 @@ def _skip_text(source: DataInput) -> None:
 
 
 def _skip_nested(source: DataInput) -> None:
-    """Serializers with their snapshots: a count, two offsets each, and a frame (``writeSerializersAndConfigsWithResilience``)."""
+    """Read serializers with their snapshots: a count, two offsets each, and a frame (Flink:
+    ``writeSerializersAndConfigsWithResilience``).
+    """
     source.skip(8 * source.read_count("serializers", 8))
     source.skip(source.read_int(), "serializers and their snapshots")
 
@@ -87,7 +89,7 @@ _PAYLOADS: Final[dict[str, Callable[[DataInput], None]]] = {
 
 
 def serializer_of(content: Any) -> TypeSerializer:
-    """The serializer that a Java object of one of Flink's serializer classes is.
+    """Return the serializer that a Java object of one of Flink's serializer classes stands for.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def serializer_of(content: Any) -> TypeSerializer:
 def _unknown(class_name: str) -> UnknownSerializerError:
     return UnknownSerializerError(
         f"a serializer of class {class_name} in Java serialization, from before Flink 1.7, can't be restored without its class; "
-        "restore the savepoint with Flink 1.7 to 1.16 and take another one, so that it gets a snapshot of its own"
+        "restore the savepoint with Flink 1.7 to 1.16 and take another one, so that it gets a serializer snapshot"
     )
 
 

@@ -94,7 +94,7 @@ class NullableSerializer(TypeSerializer):
 
 
 class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`NullableSerializer`."""
+    """Snapshot of :class:`NullableSerializer`."""
 
     current_outer_version = 2
 

@@ -1,4 +1,4 @@
-"""Values that are not decoded: their raw bytes, where something else tells where they end."""
+"""Values that are not decoded: their raw bytes, where their end is known from elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class OpaqueSerializer(TypeSerializer):
     Parameters
     ----------
     name
-        The type as the serializer in whose place this stands names it.
+        The name of the type, as the replaced serializer has it.
     snapshot
         That serializer's snapshot.
     reason

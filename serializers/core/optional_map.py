@@ -33,12 +33,12 @@ class OptionalEntry:
 
 
 def read_optional_map(source: DataInput) -> tuple[OptionalEntry, ...]:
-    """All entries in the order of the bytes, frames not yet parsed."""
+    """Read all entries in the order of the bytes, frames not yet parsed."""
     return tuple(OptionalEntry(name, _bytes_of(key), _bytes_of(value)) for name, key, value in iterate_optional_map(source))
 
 
 def iterate_optional_map(source: DataInput) -> Iterator[tuple[str, DataInput | None, DataInput | None]]:
-    """All entries in the order of the bytes, each frame as an input of its own whose errors name the place in the whole."""
+    """Yield all entries in the order of the bytes, each frame as a separate input whose errors name the place in the whole."""
     start = source.position
     header = source.read_long()
     if header != OPTIONAL_MAP_HEADER:
@@ -48,7 +48,7 @@ def iterate_optional_map(source: DataInput) -> Iterator[tuple[str, DataInput | N
 
 
 def write_optional_map(entries: Sequence[OptionalEntry], target: DataOutput) -> None:
-    """The inverse of :func:`read_optional_map`."""
+    """Write entries as :func:`read_optional_map` reads them."""
     target.write_long(OPTIONAL_MAP_HEADER)
     target.write_int(len(entries))
     for entry in entries:
@@ -61,7 +61,7 @@ def write_optional_map(entries: Sequence[OptionalEntry], target: DataOutput) -> 
 
 
 def read_framed_snapshot(frame: DataInput) -> TypeSerializerSnapshot:
-    """The serializer snapshot that fills ``frame``; an :class:`UnknownSnapshot` where its class is not known."""
+    """Read the serializer snapshot that fills ``frame``; an :class:`UnknownSnapshot` if its class is not known."""
     start = frame.position
     try:
         snapshot = read_versioned_snapshot(frame)
@@ -95,7 +95,7 @@ class UnknownSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read_after(cls, problem: str, frame: DataInput) -> UnknownSnapshot:
-        """The frame's snapshot that could not be read because of ``problem``."""
+        """Return the frame's snapshot that could not be read because of ``problem``."""
         class_name, version = frame.read_utf(), frame.read_int()
         return cls(class_name, version, frame.read_bytes(frame.remaining), problem)
 
@@ -107,7 +107,7 @@ class UnknownSnapshot(TypeSerializerSnapshot):
 
 
 def snapshot_frame(snapshot: TypeSerializerSnapshot | None) -> bytes | None:
-    """A snapshot as the frame that holds it."""
+    """Return the frame that holds a snapshot."""
     if snapshot is None:
         return None
     target = DataOutput()

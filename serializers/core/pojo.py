@@ -101,9 +101,9 @@ class PojoValue(dict[str, Any]):
 
 @dataclass(frozen=True)
 class PojoField:
-    """A field: its name, the serializer of its values, and the class that declares it.
+    """Field: its name, the serializer of its values, and the class that declares it.
 
-    ``declaring_class`` is ``None`` where the class had no such field any more when the snapshot was written.
+    ``declaring_class`` is ``None`` where the class no longer had such a field when the snapshot was written.
     """
 
     name: str
@@ -116,7 +116,7 @@ class PojoField:
         return NullFlagged(self.serializer)
 
     def is_primitive(self, class_name: str) -> bool | None:
-        """Whether it is of a primitive type, in values of a class; ``None`` where nobody told."""
+        """Return if it is of a primitive type, in values of a class; ``None`` if that was not registered."""
         registered = current_registrations().primitive_fields
         known = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
         return next((self.name in fields for fields in known if fields is not None), None)
@@ -129,7 +129,7 @@ class PojoSerializer(TypeSerializer):
     class was registered) or its name, and then the subclass's own encoding, flags included.
 
     A column of a POJO without subclasses is a struct of its fields. With subclasses, it is a struct of ``_class`` and of
-    the fields of all classes; a field whose name stands for several types gets the simple class name as suffix.
+    the fields of all classes; a field whose name has several types gets the simple class name as suffix.
 
     Parameters
     ----------
@@ -231,13 +231,13 @@ class PojoSerializer(TypeSerializer):
             field.skip(source)
 
     def _emit_fields(self, builder: DecodeBuilder, column_of: Callable[[str], Column]) -> None:
-        """The instructions for the fields; ``column_of`` finds a field's column."""
+        """Append the instructions for the fields; ``column_of`` finds a field's column."""
         for field in self.fields:
             with builder.field(field.name):
                 field.flagged.emit(builder, column_of(field.name))
 
     def _subclass(self, flags: int, source: DataInput, start: int) -> PojoSerializer:
-        """The serializer of the subclass that the bytes name."""
+        """Return the serializer of the subclass that the bytes name."""
         if flags == _BY_TAG:
             tag = source.read_unsigned_byte()
             if tag >= len(self.registered):
@@ -249,21 +249,21 @@ class PojoSerializer(TypeSerializer):
             name = source.read_utf()
             found = self.unregistered.get(name)
         else:
-            raise source.corrupt(f"{flags} are no flags of a POJO ({self.class_name})", start)
+            raise source.corrupt(f"expected flags of a POJO ({self.class_name}), found {flags}", start)
         if not isinstance(found, PojoSerializer):
             how = f"describes it as {found}" if found else "does not describe it"
             error = UndescribedClassError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
                 f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
                 "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take "
-                "another savepoint; undescribed='bytes' reads such values as bytes where the format tells where they end"
+                "another savepoint; undescribed='bytes' reads such values as bytes where the format has their length"
             )
             error.class_name, error.start = name, start
             raise error
         return found
 
     def write(self, value: Mapping[str, Any] | None, target: DataOutput) -> None:
-        """The inverse of :meth:`read`; a mapping that is no :class:`PojoValue` is taken as of the class itself."""
+        """Write a value; a mapping that is not a :class:`PojoValue` is taken as of the class itself."""
         if value is None:
             target.write_byte(_NULL)
             return
@@ -301,7 +301,7 @@ class PojoSerializer(TypeSerializer):
         return bool(self.registered or self.unregistered)
 
     def _layout(self, options: DecodeOptions) -> tuple[dict[str, pa.DataType], dict[tuple[int, str], str]]:
-        """The columns' types by name, and the column of each field: by number of the class (0: the class itself) and name."""
+        """Return the columns' types by name, and the column of each field by number of the class (0: itself) and name."""
         types: dict[str, pa.DataType] = {CLASS_FIELD: pa.string()}
         kinds: dict[str, str] = {CLASS_FIELD: CLASS_FIELD}
         places: dict[tuple[int, str], str] = {}
@@ -384,7 +384,7 @@ class PojoSerializer(TypeSerializer):
             self._encode_variants(builder, column)
 
     def _encode_fields(self, builder: EncodeBuilder, column_of: Callable[[str], Column]) -> None:
-        """The instructions that write the fields; ``column_of`` finds a field's column."""
+        """Append the instructions that write the fields; ``column_of`` finds a field's column."""
         for field in self.fields:
             with builder.field(field.name):
                 if field.is_primitive(self.class_name):
@@ -432,7 +432,7 @@ class PojoSerializer(TypeSerializer):
         types: Mapping[str, pa.DataType],
         places: Mapping[tuple[int, str], str],
     ) -> None:
-        """One class's values: its fields, and nulls for those of the others."""
+        """Append the instructions for one class's values: its fields, and nulls for those of the others."""
         builder.op(Op.VALID, column)
         builder.text(column.named(CLASS_FIELD), pojo.class_name)
         taken = {CLASS_FIELD, *(places[number, field.name] for field in pojo.fields)}
@@ -452,7 +452,7 @@ class PojoSerializer(TypeSerializer):
 def _subclass_of(
     parent: str, inherited: Sequence[PojoField], class_name: str, added: Mapping[str, TypeSerializer]
 ) -> PojoSerializer:
-    """The serializer of a subclass, from the fields of the class and those that it adds."""
+    """Return the serializer of a subclass, from the fields of the class and those that it adds."""
     if class_name == parent:
         raise OptionError(f"{class_name} is described as a subclass of itself: leave it out of the subclasses")
     both = [f.name for f in inherited if f.name in added]
@@ -480,7 +480,7 @@ def _snapshots_of(serializers: Mapping[str, TypeSerializer | None]) -> list[Subc
 
 
 class PojoSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`PojoSerializer`: class, fields and subclasses, each with its snapshot (Flink: ``PojoSerializerSnapshot``)."""
+    """Snapshot of :class:`PojoSerializer`: class, fields and subclasses, each with its snapshot."""
 
     current_version: ClassVar[int] = 2
 
@@ -542,7 +542,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:
-    """The serializer of a subclass; ``None`` where it has none: that matters only where such a value occurs."""
+    """Return the serializer of a subclass; ``None`` if it has none: that matters only where such a value occurs."""
     if subclass.snapshot is None:
         return None
     try:

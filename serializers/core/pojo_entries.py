@@ -27,7 +27,7 @@ class PojoFieldSnapshot:
     declared_name: str | None = None
 
     def to_entry(self) -> OptionalEntry:
-        """The entry of the optional map."""
+        """Return the entry of the optional map."""
         key = None
         if self.declaring_class is not None:
             target = DataOutput()
@@ -47,11 +47,11 @@ class SubclassSnapshot:
 
     @property
     def is_absent(self) -> bool:
-        """Whether Flink could not load class or serializer when it wrote the snapshot."""
+        """True if Flink could not load class or serializer when it wrote the snapshot."""
         return not self.present or self.snapshot is None
 
     def to_entry(self) -> OptionalEntry:
-        """The entry of the optional map."""
+        """Return the entry of the optional map."""
         return OptionalEntry(self.class_name, b"" if self.present else None, snapshot_frame(self.snapshot))
 
 

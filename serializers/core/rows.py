@@ -185,7 +185,7 @@ class RowSerializer(TypeSerializer):
 
 
 def _row_field_hash(serializer: TypeSerializer, value: Any) -> int:
-    """The hash of a field of a row: that of Java's deep array hash, which lists and maps follow as well."""
+    """Return the hash of a field of a row: that of Java's deep array hash, which lists and maps follow as well."""
     if value is None:
         return 0
     match serializer:
@@ -204,7 +204,7 @@ def _row_field_hash(serializer: TypeSerializer, value: Any) -> int:
 
 
 class RowSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`RowSerializer`; its outer version says, or says where it stands, whether rows have kinds."""
+    """Snapshot of :class:`RowSerializer`; rows have kinds by the outer version, or since version 4 by a flag."""
 
     current_outer_version = 4
 

@@ -1,4 +1,4 @@
-"""What many of Flink's own serializers share: they are nothing but their nested serializers, or fields in a fixed order."""
+"""Templates of serializers: of nothing but nested serializers, of fields in a fixed order, of a choice."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NestedSerializer(TypeSerializer):
 
 
 class NestedSnapshot(CompositeTypeSerializerSnapshot):
-    """Of a :class:`NestedSerializer`."""
+    """Snapshot of a :class:`NestedSerializer`."""
 
     serializer_class: type[NestedSerializer]
 
@@ -159,7 +159,7 @@ class FieldsSerializer(TypeSerializer):
                 field.emit_encode(builder, column.child(number))
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"{self} is a part of a serializer and has no snapshot of its own")
+        raise UnsupportedFormatError(f"{self} is a part of a serializer and has no snapshot")
 
 
 class DelegatingSerializer(TypeSerializer):
@@ -308,13 +308,13 @@ class ChoiceSerializer(NestedSerializer):
 
 
 def total_length(*parts: TypeSerializer) -> int:
-    """The sum of the lengths, where all are fixed (zero counts as fixed)."""
+    """Return the sum of the lengths, if all are fixed (zero counts as fixed)."""
     lengths = [p.length for p in parts]
     return VARIABLE if VARIABLE in lengths else sum(lengths)
 
 
 def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Callable[[], None] | None]) -> None:
-    """A byte that selects what follows; ``None`` where it must not occur."""
+    """Append instructions for a byte that selects what follows; ``None`` where it must not occur."""
     targets = [None if branch is None else builder.label() for branch in branches]
     end = builder.label()
     builder.op(Op.CHOOSE_BYTE, column, branches=builder.aux([(target,) for target in targets]), count=len(targets))

@@ -55,7 +55,7 @@ _LOCAL_TYPE: Final = pa.timestamp("us")
 
 
 def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo | None) -> datetime:
-    """A point in time for a timestamp column.
+    """Return a point in time for a timestamp column.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
 
 
 def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
-    """A day for a date column, or its text.
+    """Return a day for a date column, or its text.
 
     Raises
     ------
@@ -105,13 +105,13 @@ def _of_millis(millis: int) -> Instant:
 
 
 def _clock(millis: int) -> str:
-    """``java.sql.Time`` as text: seconds always, milliseconds where there are any."""
+    """Return ``java.sql.Time`` as text: seconds always, milliseconds if there are any."""
     text = str(_of_millis(millis % MILLIS_OF_DAY))
     return text[text.index("T") + 1 : -1]
 
 
 class TemporalSerializer(SimpleSerializer):
-    """What all dates and times have in common: a fixed number of bytes, a null of their own, one kernel instruction."""
+    """Base of all dates and times: a fixed number of bytes, one value of which means null, one kernel instruction."""
 
     name: str
     operation: Op
@@ -129,7 +129,7 @@ class TemporalSerializer(SimpleSerializer):
 
 @dataclass(frozen=True, slots=True)
 class _Millis:
-    """What tells one type of milliseconds from another."""
+    """Properties of a type of milliseconds."""
 
     name: str
     java_name: str
@@ -237,7 +237,7 @@ class SqlTimestampSerializer(TemporalSerializer):
         if value.millis == _NULL_LONG:
             return None
         if not 0 <= value.nano < NANOS_OF_SECOND:
-            raise source.corrupt(f"{value.nano} are no nanoseconds of a second", start)
+            raise source.corrupt(f"expected nanoseconds of a second, found {value.nano}", start)
         return value
 
     def write(self, value: SqlTimestamp | None, target: DataOutput) -> None:
@@ -281,7 +281,7 @@ class InstantSerializer(TemporalSerializer):
         if value == (_NULL_LONG, _NULL_INT):
             return None
         if not (0 <= value.nano < NANOS_OF_SECOND and INSTANT_MIN <= value.seconds <= INSTANT_MAX):
-            raise source.corrupt(f"{value.seconds} seconds and {value.nano} nanoseconds are no instant", start)
+            raise source.corrupt(f"expected an instant, found {value.seconds} seconds and {value.nano} nanoseconds", start)
         return value
 
     def write(self, value: Instant | None, target: DataOutput) -> None:
@@ -320,7 +320,7 @@ class LocalDateSerializer(TemporalSerializer):
         if value.year == _NULL_INT:
             return None
         if not value.is_valid:
-            raise source.corrupt(f"year {value.year}, month {value.month}, day {value.day} are no date", start)
+            raise source.corrupt(f"expected a date, found year {value.year}, month {value.month}, day {value.day}", start)
         return value
 
     def write(self, value: LocalDate | None, target: DataOutput) -> None:
@@ -367,7 +367,7 @@ class LocalTimeSerializer(TemporalSerializer):
         if value.hour == _NULL_BYTE:
             return None
         if not value.is_valid:
-            raise source.corrupt("hour {}, minute {}, second {}, nanosecond {} are no time".format(*value), start)
+            raise source.corrupt("expected a time of day, found hour {}, minute {}, second {}, nano {}".format(*value), start)
         return value
 
     def write(self, value: LocalTime | None, target: DataOutput) -> None:

@@ -40,14 +40,14 @@ class LocalDate(NamedTuple):
 
     @classmethod
     def of_epoch_day(cls, day: int) -> LocalDate:
-        """The inverse of :attr:`epoch_day`."""
+        """Return the day of a number of days since 1970-01-01."""
         cycles, of_cycle = divmod(day + _EPOCH_DAY - 1, 146_097)
         found = date.fromordinal(of_cycle + 1)
         return cls(found.year + 400 * cycles, found.month, found.day)
 
     @property
     def is_valid(self) -> bool:
-        """Whether Java would accept the fields."""
+        """True if Java accepts the fields."""
         return (
             -999_999_999 <= self.year <= 999_999_999
             and 1 <= self.month <= 12
@@ -74,7 +74,7 @@ class LocalTime(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether Java would accept the fields."""
+        """True if Java accepts the fields."""
         return 0 <= self.hour < 24 and 0 <= self.minute < 60 and 0 <= self.second < 60 and 0 <= self.nano < NANOS_OF_SECOND
 
 
@@ -116,7 +116,7 @@ class SqlTimestamp(NamedTuple):
 
 
 def _fraction(nano: int) -> str:
-    """Three, six or nine digits, or none."""
+    """Return three, six or nine digits, or none."""
     if not nano:
         return ""
     digits = f"{nano:09}"
@@ -129,12 +129,12 @@ def _fraction(nano: int) -> str:
 def _date_of(text: Any) -> LocalDate:
     match = text_grammar.DATE.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise ValueError(f"{text!r} is no date like 2024-02-29")
+        raise ValueError(f"expected a date like 2024-02-29, found {text!r}")
     return LocalDate(*map(int, match.groups()))
 
 
 def to_local_date(value: Any) -> LocalDate:
-    """A day from what a column, JSON or a user may hold it as: a date, or its ISO text.
+    """Return a day from a date or its ISO text: what a column, JSON or a user may hold.
 
     Raises
     ------
@@ -148,12 +148,12 @@ def to_local_date(value: Any) -> LocalDate:
     else:
         found = _date_of(value)
     if not found.is_valid:
-        raise ValueError(f"there is no day {found}")
+        raise ValueError(f"expected a day of the calendar, found {found}")
     return found
 
 
 def to_local_time(value: Any) -> LocalTime:
-    """A time of day from a time or its ISO text.
+    """Return a time of day from a time or its ISO text.
 
     Raises
     ------
@@ -167,16 +167,16 @@ def to_local_time(value: Any) -> LocalTime:
     else:
         match = text_grammar.CLOCK.fullmatch(value) if isinstance(value, str) else None
         if match is None:
-            raise ValueError(f"{value!r} is no time of day like 08:30:00.5")
+            raise ValueError(f"expected a time of day like 08:30:00.5, found {value!r}")
         hour, minute, second, fraction = match.groups("0")
         found = LocalTime(int(hour), int(minute), int(second), int(fraction.ljust(9, "0")))
     if not found.is_valid:
-        raise ValueError(f"there is no time of day {found}")
+        raise ValueError(f"expected a time of day, found {found}")
     return found
 
 
 def to_local_date_time(value: Any) -> LocalDateTime:
-    """A date and time without zone from a ``datetime`` without one, or from ISO text.
+    """Return a date and time without zone from a ``datetime`` without one, or from ISO text.
 
     Raises
     ------
@@ -189,12 +189,12 @@ def to_local_date_time(value: Any) -> LocalDateTime:
         return LocalDateTime(to_local_date(value.date()), to_local_time(value.time()))
     match = text_grammar.LOCAL.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise ValueError(f"{value!r} is no date and time without a zone, like 2024-02-29T08:30:00.5")
+        raise ValueError(f"expected a date and time without a zone, like 2024-02-29T08:30:00.5, found {value!r}")
     return LocalDateTime(to_local_date(match["date"]), to_local_time(match["clock"] or "00:00"))
 
 
 def to_instant(value: Any) -> Instant:
-    """A point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
+    """Return a point in time from a ``datetime`` with a zone, or from ISO text that ends in ``Z``.
 
     Raises
     ------
@@ -210,18 +210,18 @@ def to_instant(value: Any) -> Instant:
         day, clock = match["date"], match["clock"]
         date_of = _date_of(day)  # an instant may be in years that a local date does not reach
         if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
-            raise ValueError(f"there is no day {day}")
+            raise ValueError(f"expected a day of the calendar, found {day}")
         second, nano = divmod(to_local_time(clock).nano_of_day, NANOS_OF_SECOND)
         found = Instant(date_of.epoch_day * SECONDS_OF_DAY + second, nano)
     else:
-        raise ValueError(f"{value!r} is no point in time like 2024-02-29T08:30:00Z")
+        raise ValueError(f"expected a point in time like 2024-02-29T08:30:00Z, found {value!r}")
     if not (INSTANT_MIN <= found.seconds <= INSTANT_MAX and 0 <= found.nano < NANOS_OF_SECOND):
-        raise ValueError(f"there is no instant {tuple(found)}")
+        raise ValueError(f"expected seconds and nanoseconds of an instant, found {tuple(found)}")
     return found
 
 
 def exact_millis(value: Instant) -> int:
-    """Milliseconds since 1970.
+    """Return milliseconds since 1970.
 
     Raises
     ------

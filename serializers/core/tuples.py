@@ -34,14 +34,14 @@ TUPLE0_SNAPSHOT: Final = f"{RUNTIME}Tuple0SerializerSnapshot"
 
 
 def fields_text(serializers: Sequence[TypeSerializer], names: Sequence[str] | None = None) -> str:
-    """``STRING,INT``, or ``a:STRING,b:INT`` with names."""
+    """Return ``STRING,INT``, or ``a:STRING,b:INT`` with names."""
     if names is None:
         return ",".join(map(str, serializers))
     return ",".join(f"{n}:{s}" for n, s in zip(names, serializers, strict=True))
 
 
 class TupleSerializer(TypeSerializer):
-    """``Tuple1`` to ``Tuple25``: the fields one after the other, without nulls of its own.
+    """``Tuple1`` to ``Tuple25``: the fields one after the other, without null flags.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class TupleSerializer(TypeSerializer):
 
 
 class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`TupleSerializer`. The tuple class takes no part in compatibility, as in Flink."""
+    """Snapshot of :class:`TupleSerializer`. The tuple class takes no part in compatibility, as in Flink."""
 
     current_outer_version = 2
 

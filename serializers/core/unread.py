@@ -1,4 +1,4 @@
-"""Serializers whose snapshot can't be read: their values are bytes, where something else tells where they end."""
+"""Serializers whose snapshot can't be read: their values are bytes, where their end is known from elsewhere."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from state_processor.serializers.io import DataInput, DataOutput
 
 
 class UnreadSnapshot(TypeSerializerSnapshot):
-    """A snapshot of which only the class is known, and the bytes where what follows it tells their end.
+    """Snapshot of which only the class is known, and the bytes where their end is known.
 
     Parameters
     ----------
     class_name, version
-        As they stand in the file.
+        As in the file.
     payload
         The bytes behind them; ``None`` where their end is not known.
     reason

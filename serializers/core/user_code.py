@@ -16,7 +16,7 @@ from state_processor.serializers.registry import provide_snapshots
 
 
 class _UserCode(NamedTuple):
-    """What tells one serializer of values that write themselves from another."""
+    """Name of a serializer of values that write themselves, and the method that writes them."""
 
     name: str
     method: str
@@ -30,10 +30,10 @@ _USER_CODE: Final = {
 
 
 class UserCodeSerializer(TypeSerializer):
-    """Of a class that writes itself (Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``).
+    """Serializer of a class that writes itself (Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``).
 
-    What the bytes mean stands in the user's class alone, so that a value can neither be decoded nor stepped over. Users who
-    know it register a reader for the snapshot class that restores a serializer of their own.
+    Only the user's class knows the layout of its bytes, so that a value can neither be decoded nor stepped over. Users who
+    know it register a reader for the snapshot class, which restores a serializer that they wrote.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class UserCodeSerializer(TypeSerializer):
     @property
     def reason(self) -> str:
         return (
-            f"how {self.type_class} is written stands in its own method {_USER_CODE[self._snapshot_class].method}; "
+            f"the layout of {self.type_class} is defined by its method {_USER_CODE[self._snapshot_class].method}; "
             f"register_snapshot({self._snapshot_class!r}, …) with a reader whose serializer knows it"
         )
 
@@ -80,7 +80,7 @@ class UserCodeSerializer(TypeSerializer):
 
 
 class GenericTypeSerializerSnapshot(TypeSerializerSnapshot):
-    """Of a serializer that is configured by one class (Flink: ``GenericTypeSerializerSnapshot``)."""
+    """Snapshot of a serializer that is configured by one class (Flink: ``GenericTypeSerializerSnapshot``)."""
 
     current_version = 2
 

@@ -1,7 +1,7 @@
 """Values that Kryo 2 wrote as those of the serializers that Flink 2.x has for them.
 
 :func:`converting` makes the serializer that reads such a value as one of a new serializer; :class:`Observations` collects what
-classes the elements of collections are, for snapshots do not tell.
+classes the elements of collections are, which snapshots do not hold.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class ReadingSerializer(TypeSerializer):
         return self.written.reason
 
     def read_node(self, source: DataInput) -> Node | None:
-        """The value as the tree of objects that Kryo 2 wrote."""
+        """Read the value as the tree of objects that Kryo 2 wrote."""
         value = self.written.read(source)
         return None if value is None else value.node
 
 
 class ConvertingSerializer(ReadingSerializer):
-    """Reads a value of Kryo's as one of a new serializer.
+    """Reader of a value of Kryo's as one of a new serializer.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ConvertingSerializer(ReadingSerializer):
 
 
 class TryingSerializer(ConvertingSerializer):
-    """Reads a value, and writes it to no avail, to see whether that can be done."""
+    """Reader that also writes each value, and drops the bytes, to check that it can be written."""
 
     def read(self, source: DataInput) -> Any:
         value = super().read(source)
@@ -99,12 +99,12 @@ class TryingSerializer(ConvertingSerializer):
 
 
 def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-    """The serializer that reads a value of Kryo's as one of ``wanted``; what is not decided yet can't be read."""
+    """Return the serializer that reads a value of Kryo's as one of ``wanted``; what is not decided yet can't be read."""
     return UndecidedSerializer(path, written) if wanted is None else ConvertingSerializer(written, wanted)
 
 
 class UndecidedSerializer(ReadingSerializer):
-    """In the place of a collection whose elements are of a type that nothing tells."""
+    """Stand-in for a collection whose type of elements is not known."""
 
     def __init__(self, path: str, written: KryoSerializer) -> None:
         super().__init__(written)
@@ -118,7 +118,7 @@ class UndecidedSerializer(ReadingSerializer):
 
 
 def value_of(wanted: TypeSerializer, node: Any) -> Any:
-    """An object, or the bare value of a primitive, as a value of a serializer.
+    """Return an object, or the bare value of a primitive, as a value of a serializer.
 
     Raises
     ------
@@ -202,7 +202,7 @@ def _of_array(wanted: arrays.SimpleArraySerializer | arrays.BytesSerializer, nod
 
 
 def _of_kryo(wanted: KryoSerializer, node: Any) -> Any:
-    """A tree without bytes of its own: the serializer writes it in its own way."""
+    """Return a tree without bytes, which the serializer writes in its own encoding."""
     return None if node is None else KryoValue(b"", node, _UNWRITTEN)
 
 
@@ -224,7 +224,7 @@ _CONVERSIONS: Final[tuple[tuple[type[TypeSerializer], Callable[[Any, Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Scalar:
-    """What Flink makes of a class of the JDK: its serializer, and the content of a node as a value of it."""
+    """Flink's serializer of a class of the JDK, and the content of a node as a value of it."""
 
     type: TypeSerializer
     take: Callable[[Any], Any] = lambda content: content
@@ -284,7 +284,7 @@ _ARRAYS: Final[dict[str, TypeSerializer]] = {
 
 
 def inferred_type(class_name: str) -> TypeSerializer | None:
-    """What Flink 2.x makes of a type argument that is a plain class; ``None`` where the class does not tell.
+    """Return the type that Flink 2.x infers for a type argument that is a plain class; ``None`` if the class does not decide it.
 
     A class of the user's may be a POJO or one for Kryo; elements of a class that has subclasses may be declared with another.
     """
@@ -302,30 +302,30 @@ def inferred_type(class_name: str) -> TypeSerializer | None:
 
 
 def holds_others(class_name: str) -> bool:
-    """Whether a class has type arguments: elements of such a class leave the whole collection to Kryo."""
+    """Check if a class has type arguments: elements of such a class leave the whole collection to Kryo."""
     every = (containers.COLLECTIONS, containers.MAPS, {containers.OPTIONAL})
     return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in every)
 
 
 @dataclass
 class Found:
-    """What was found in the collections at one path: the classes of elements (of a map, of keys and of values)."""
+    """Classes of elements in the collections at one path (of a map, of keys and of values)."""
 
     declared: str
     classes: tuple[set[str], ...]
 
     @classmethod
     def nothing(cls, declared: str) -> Found:
-        """Of a declared class, before any value was seen."""
+        """Return what is found of a declared class before any value was seen."""
         return cls(declared, (set(), set()) if COLLECTIONS[declared] == "MAP" else (set(),))
 
     def add(self, other: Found) -> None:
-        """Take over what was found elsewhere."""
+        """Add what was found elsewhere."""
         for mine, others in zip(self.classes, other.classes, strict=True):
             mine |= others
 
     def see(self, node: Node | None) -> None:
-        """A collection."""
+        """Add the classes in a collection."""
         if node is None:
             return
         if isinstance(node.content, KryoMap):
@@ -336,14 +336,14 @@ class Found:
             seen.update(element.class_name for element in elements if isinstance(element, Node))
 
     def decide(self) -> TypeSerializer | str:
-        """The type that the new job has for it, or why that can't be told."""
+        """Return the type that the new job has for it, or why it is not known."""
         parts = [("elements",), ("keys", "values")][len(self.classes) - 1]
         if any(map(holds_others, set().union(*self.classes))):
             return KryoSerializer(self.declared)
         types = []
         for what, classes in zip(parts, self.classes, strict=True):
             if not classes:
-                return f"no value has {what} that are not null, so that nothing tells of which type they are"
+                return f"no value has {what} that are not null, so that their type is not known"
             if len(classes) > 1:
                 return f"its {what} are of several classes: {', '.join(sorted(classes))}"
             (name,) = classes
@@ -355,20 +355,20 @@ class Found:
 
 
 class Observations:
-    """What is found in collections whose new type is not known, by path; gives the serializers that look."""
+    """Classes in collections whose new type is not known, by path, and the serializers that collect them."""
 
     def __init__(self) -> None:
         self.found: dict[str, Found] = {}
 
     def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-        """See :func:`converting`; what is not decided yet is looked at instead."""
+        """Return the serializer of :func:`converting`, or one that looks at collections whose type is not decided yet."""
         if wanted is not None:
             return TryingSerializer(written, wanted)
         return ObservingSerializer(written, self.found.setdefault(path, Found.nothing(written.type_class)))
 
 
 class ObservingSerializer(ReadingSerializer):
-    """Reads a collection to see what its elements are; the value is null.
+    """Reader of a collection that notes the classes of its elements; the value is null.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""What Flink 2.x makes of the types of a Flink 1.x job: rules over serializer snapshots.
+"""Rules over serializer snapshots: the types of a Flink 1.x job as Flink 2.x has them.
 
-:class:`TypeMigration` walks through a snapshot and gives two: ``new``, which Flink 2.x writes for the same type, and
+:class:`TypeMigration` walks through a snapshot and returns two: ``new``, which Flink 2.x writes for the same type, and
 ``reading``, whose serializer reads what Flink 1.x wrote as values of ``new``. What changes, and why something can't, it notes by
 path: the names of fields joined with dots (``address.tags``), ``f0`` and so on in tuples and rows, ``element`` in lists, sets and
 arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and times of last access add nothing.
@@ -61,12 +61,12 @@ _SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: 
 
 
 class AdaptedSnapshot(TypeSerializerSnapshot):
-    """Stands in a tree of snapshots for another whose values are read as those of a new serializer.
+    """Stand-in in a tree of snapshots for another, whose values are read as those of a new serializer.
 
     Parameters
     ----------
     written
-        The snapshot in whose place it stands.
+        The snapshot that it replaces.
     serializer
         What it restores.
     """
@@ -78,7 +78,7 @@ class AdaptedSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> AdaptedSnapshot:
-        raise source.corrupt(f"{cls.__name__} stands in no file")
+        raise source.corrupt(f"{cls.__name__} is never a part of a file")
 
     def write(self, target: DataOutput) -> None:
         self._written.write(target)
@@ -89,7 +89,7 @@ class AdaptedSnapshot(TypeSerializerSnapshot):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What is to be said of a part of a type; ``advice`` is what to do about it."""
+    """Remark on a part of a type; ``advice`` is what to do about it."""
 
     path: str
     text: str
@@ -101,19 +101,19 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """A type as Flink 2.x has it: its snapshot, and the one that reads what Flink 1.x wrote as values of it."""
+    """Type as Flink 2.x has it: its snapshot, and the one that reads what Flink 1.x wrote as values of it."""
 
     reading: TypeSerializerSnapshot
     new: TypeSerializerSnapshot
 
     @classmethod
     def unchanged(cls, snapshot: TypeSerializerSnapshot) -> Migrated:
-        """A type that stays as it is."""
+        """Return a type that stays as it is."""
         return cls(snapshot, snapshot)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the snapshot is another."""
+        """True if the snapshot is another."""
         return self.new is not self.reading
 
 
@@ -123,14 +123,15 @@ Adapt = Callable[[str, KryoSerializer, TypeSerializer | None], TypeSerializer]
 
 @dataclass
 class TypeMigration:
-    """Walks through the snapshots of one state.
+    """Migration of the snapshots of one state.
 
     Parameters
     ----------
     types
-        The new types of parts that Kryo had, by path: those of collections, whose elements snapshots don't tell, and any others
-        that the new job declares in another way. A ``LIST``, ``SET`` or ``MAP`` is what Flink infers for such a field, with null
-        allowed everywhere; a ``NULLABLE``, and a date or time, is taken word for word; ``KRYO`` leaves the part with Kryo.
+        The new types of parts that Kryo had, by path: those of collections, whose elements snapshots do not hold, and any
+        others that the new job declares in another way. A ``LIST``, ``SET`` or ``MAP`` is what Flink infers for such a field,
+        with null allowed everywhere; a ``NULLABLE``, and a date or time, is taken word for word; ``KRYO`` leaves the part with
+        Kryo.
     adapt
         Makes the serializers that read Kryo's values.
 
@@ -152,7 +153,7 @@ class TypeMigration:
     used: set[str] = field(default_factory=set)
 
     def migrate(self, snapshot: TypeSerializerSnapshot, path: str = "") -> Migrated:
-        """The new snapshot of a type, and the one to read old values with."""
+        """Return the new snapshot of a type, and the one to read old values with."""
         reason = removed(snapshot.class_name)
         if reason is not None:
             self.problems.append(Note(path, f"{snapshot.class_name}: {reason[0]}", reason[1]))
@@ -195,7 +196,7 @@ class TypeMigration:
     # Types that are made of others
 
     def migrate_nested(self, snapshot: CompositeTypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
-        """The same for a type of which only the nested types, at ``paths``, may be Kryo's."""
+        """Return the same for a type of which only the nested types, at ``paths``, may be Kryo's."""
         parts = [self.migrate(nested, inner) for nested, inner in zip(snapshot.nested, paths, strict=True)]
         renamed = RENAMED.get(snapshot.class_name)
         if renamed is not None:
@@ -213,7 +214,7 @@ class TypeMigration:
 
     def _pojo(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
         if snapshot.pojo_class in current_registrations().pojo_subclasses:
-            described = snapshot.restore_serializer().snapshot()  # with the subclasses that only the user has told of
+            described = snapshot.restore_serializer().snapshot()  # with the subclasses that only the user has described
             assert isinstance(described, PojoSerializerSnapshot)
             changed = self._fields_and_subclasses(described, path)
             return changed if changed.is_changed else Migrated.unchanged(snapshot)
@@ -236,7 +237,7 @@ class TypeMigration:
     def _subclass(
         self, subclass: SubclassSnapshot, path: str, inherited: Mapping[tuple[str | None, str], Migrated | None]
     ) -> Migrated | None:
-        """A subclass's own snapshot: fields that it inherits are those of the class, its own have its simple name in the path."""
+        """Migrate a subclass's own snapshot: inherited fields are those of the class, others have its simple name in the path."""
         snapshot = subclass.snapshot
         if not isinstance(snapshot, PojoSerializerSnapshot):
             return None if snapshot is None else self.migrate(snapshot, _join(path, _simple(subclass.class_name)))
@@ -253,7 +254,7 @@ class TypeMigration:
         return Migrated(reading, new)
 
     def _legacy(self, snapshot: LegacyConfigSnapshot, path: str) -> Migrated:
-        """A snapshot around a Java object, which no Flink since 1.17 reads: values stay, the snapshot is the one of today."""
+        """Migrate a snapshot around a Java object, which no Flink since 1.17 reads, to a current one; values stay."""
         present = snapshot.restore_serializer().snapshot()
         self.changes.append(Note(path, f"{snapshot.class_name}, from before Flink 1.7, becomes {present.class_name}"))
         inner = self.migrate(present, path)
@@ -272,7 +273,7 @@ class TypeMigration:
 
 
 def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
-    """The snapshot that Flink 2.x has of a type under Kryo: the same registrations, without serializers that it lost.
+    """Return the snapshot that Flink 2.x has of a type under Kryo: the same registrations, without serializers that it lost.
 
     The one of Avro's arrays, which Flink 1.x registers itself where there is Avro, becomes the stand-in where there is none, in
     whose place a job with Avro puts its own.
@@ -286,27 +287,27 @@ def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
 
 
 def _is_lost(entry: OptionalEntry) -> bool:
-    """Whether a class is registered with a Kryo serializer of Flink 1.x that Flink 2.x has not got."""
+    """Check if a class is registered with a Kryo serializer of Flink 1.x that Flink 2.x does not have."""
     return entry.value is not None and any(name.encode() in entry.value for name in LOST_KRYO_SERIALIZERS)
 
 
 def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
-    """A type's snapshot as Flink 2.x writes it: what is Kryo's in it is Kryo 5's."""
+    """Return a type's snapshot as Flink 2.x writes it: Kryo's parts are Kryo 5's."""
     return read_versioned_snapshot(DataInput(type_.snapshot().to_bytes(), str(type_), flink_major=FLINK_2))
 
 
 def collection_of(declared: str, arguments: Sequence[TypeSerializer]) -> TypeSerializer:
-    """The type of a collection that was declared with a class of :data:`COLLECTIONS`."""
+    """Return the type of a collection that was declared with a class of :data:`COLLECTIONS`."""
     return _SHAPES[COLLECTIONS[declared]](*arguments)
 
 
 def _with_snapshots(parts: Sequence[Any], migrated: Sequence[Migrated | None], role: str) -> tuple[Any, ...]:
-    """Fields or subclasses with other snapshots."""
+    """Return fields or subclasses with other snapshots."""
     return tuple(part if m is None else replace(part, snapshot=getattr(m, role)) for part, m in zip(parts, migrated, strict=True))
 
 
 def _all(snapshot: TypeSerializerSnapshot) -> Sequence[TypeSerializerSnapshot]:
-    """A snapshot and all that it nests."""
+    """Return a snapshot and all that it nests."""
     nested = getattr(snapshot, "nested", ())
     return [snapshot, *(inner for n in nested for inner in _all(n))]
 

@@ -41,5 +41,5 @@ LOST_KRYO_SERIALIZERS: Final = (
 
 
 def removed(class_name: str) -> tuple[str, str] | None:
-    """Why Flink 2.x can't restore a snapshot of a class, and what to do about it; ``None`` where it can."""
+    """Return why Flink 2.x can't restore a snapshot of a class, and what to do about it; ``None`` if it can."""
     return next((found for prefix, found in _REMOVED.items() if class_name.startswith(prefix)), None)

@@ -1,6 +1,6 @@
-"""Reading values that one serializer wrote as those of another, by Flink's rules for state that evolves.
+"""Resolution of schemas: values that one serializer wrote as those of another, by Flink's rules for state that evolves.
 
-:func:`resolve` knows both and gives a third, which reads the bytes of the written one and has the columns of the wanted one:
+:func:`resolve` takes both and returns a third, which reads the bytes of the written one and has the columns of the wanted one:
 fields of POJOs that are gone are stepped over, new ones have Java's default values, Avro records take their reader's schema. The
 kernel runs it as any other.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
-    """The serializer that reads what ``written`` wrote as values of ``wanted``.
+    """Return the serializer that reads what ``written`` wrote as values of ``wanted``.
 
     Time-to-live takes no part: the result has it where ``written`` has, since the bytes do.
 
@@ -49,9 +49,9 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
     written
         The serializer that a snapshot restored.
     wanted
-        The serializer that a new job would declare. Its fields of primitive types and of their boxes can't be told apart; new
-        ones get the value of the primitive (0, false), all others null. Where
-        :func:`~state_processor.serializers.register_primitive_fields` tells them apart, boxes are null too.
+        The serializer that a new job would declare. Snapshots do not distinguish fields of primitive
+        types from those of their boxes; new ones get the value of the primitive (0, false), all others null. With
+        :func:`~state_processor.serializers.register_primitive_fields` boxes are null too.
 
     Raises
     ------
@@ -67,14 +67,14 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
 
 
 def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
-    """The serializer of the value where there is a time of last access beside it."""
+    """Return the serializer of the value if there is a time of last access beside it; else the serializer itself."""
     while isinstance(serializer, WrappingSerializer):
         serializer = serializer.content
     return serializer.value if isinstance(serializer, TtlSerializer) else serializer
 
 
 def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
-    """The reading serializer of a pair that Flink allows."""
+    """Return the reading serializer of a pair that Flink allows."""
     if isinstance(written, WrappingSerializer):
         return _resolve(written.content, wanted)
     if isinstance(wanted, WrappingSerializer):
@@ -117,7 +117,7 @@ def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerial
 
 
 def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSerializer:
-    """One class without its subclasses."""
+    """Return the reading serializer of one class without its subclasses."""
     there = {f.name: f for f in written.fields if f.declaring_class is not None}
     shown = [
         PojoField(f.name, _resolve(there[f.name].serializer, f.serializer) if f.name in there else _default_of(f, wanted))
@@ -130,7 +130,7 @@ def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSeri
 
 
 def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoSerializer) -> PojoSerializer:
-    """A subclass that the wanted type says nothing of: its own fields stay, those that it inherits are the wanted ones."""
+    """Return a subclass that the new type does not have: its own fields stay, those that it inherits are the new ones."""
     inherited = {f.name for f in written.fields}
     own = [f for f in subclass.fields if f.name not in inherited]
     fields = sorted([*wanted.fields, *own], key=lambda f: f.name)
@@ -207,7 +207,7 @@ class EvolvedPojoSerializer(PojoSerializer):
 
 
 def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
-    """The serializer of a field that no bytes have: what Java makes of it, which nothing sets.
+    """Return the serializer of a field that no bytes have: of Java's default value.
 
     Flink reads old bytes by the old fields, which it sets all; a field that is new is as the class's constructor leaves it.
     """
@@ -345,16 +345,16 @@ class PortableType:
 
     @classmethod
     def of(cls, serializer: TypeSerializer) -> PortableType:
-        """That of a serializer."""
+        """Return the bytes of a serializer's type."""
         return cls(serializer.snapshot().to_bytes(), row_names(serializer))
 
     def restore(self) -> TypeSerializer:
-        """The serializer.
+        """Return the serializer.
 
         Raises
         ------
         CorruptSnapshotError
-            If the bytes are no snapshot.
+            If the bytes are not a snapshot.
         UnknownSerializerError
             If its class is not registered here.
         """

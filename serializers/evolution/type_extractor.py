@@ -48,7 +48,7 @@ def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
     Raises
     ------
     OptionError
-        If type arguments have arguments of their own, which Flink 2.x leaves to Kryo; or, for Flink 1.x, if an argument stands
+        If type arguments have type arguments, which Flink 2.x leaves to Kryo; or, for Flink 1.x, if an argument stands
         for no class that Kryo knows.
     """
     match type_:
@@ -74,7 +74,7 @@ def _pojo(type_: PojoSerializer, major: int) -> TypeSerializer:
 
 
 def _collection(type_: TypeSerializer) -> TypeSerializer:
-    """What Flink 2.x infers for a collection."""
+    """Return the type that Flink 2.x infers for a collection."""
     match type_:
         case SetSerializer():
             given = [type_.element.inner]  # type: ignore[attr-defined]

@@ -1,1 +1,1 @@
-"""What Java itself does with bytes: hash codes, murmur, object streams."""
+"""Java's own encodings: hash codes, murmur, object streams."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def wrap(value: int) -> int:
-    """A number cut to Java's ``int``."""
+    """Return a number cut to Java's ``int``."""
     return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 
@@ -36,7 +36,7 @@ def of_double(value: float) -> int:
 
 
 def of_units(units: Iterable[int], start: int = 0) -> int:
-    """The polynomial of base 31 that strings, lists and arrays share."""
+    """Return the polynomial of base 31 that strings, lists and arrays share."""
     code = start
     for unit in units:
         code = (31 * code + unit) & 0xFFFFFFFF

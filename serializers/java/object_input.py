@@ -2,7 +2,7 @@
 
 A stream is read into a plain tree of names and values. No class is loaded and nothing is executed: what an object means
 is decided by whoever knows its class, through :func:`elements` and the fields of :class:`JavaInstance`. The bytes are
-kept, so that writing gives them back.
+kept, so that they can be written again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class JavaInstance:
     annotations: list[Any] = field(default_factory=list)
 
     def get(self, name: str) -> Any:
-        """A field.
+        """Return a field.
 
         Raises
         ------
@@ -78,12 +78,12 @@ class JavaObject:
 
 
 def read_java_object(source: DataInput) -> JavaObject:
-    """The object whose stream starts here, up to its last byte.
+    """Read the object whose stream starts here, up to its last byte.
 
     Raises
     ------
     CorruptSnapshotError
-        If there is no such stream, or it is damaged.
+        If the bytes are not such a stream, or it is damaged.
     """
     start = source.position
     stream = _FirstObject(source.data[start : source.end])
@@ -98,7 +98,7 @@ def read_java_object(source: DataInput) -> JavaObject:
 
 
 def class_name(content: Any) -> str:
-    """The Java class of a value, for messages."""
+    """Return the Java class of a value, for messages."""
     if isinstance(content, JavaInstance | JavaEnum):
         return content.class_name
     if isinstance(content, list):
@@ -107,7 +107,7 @@ def class_name(content: Any) -> str:
 
 
 def elements(content: Any) -> list[Any]:
-    """The elements of a Java array or list.
+    """Return the elements of a Java array or list.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def elements(content: Any) -> list[Any]:
         return content
     reader = _LISTS.get(content.class_name) if isinstance(content, JavaInstance) else None
     if reader is None:
-        raise UnsupportedFormatError(f"Java class {class_name(content)} is no list that is known")
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is not a known class of lists")
     return reader(content)
 
 

@@ -67,7 +67,7 @@ _BASE: Final = {d.name: d for d in (JavaClassDescription("java.lang.Enum", 0, fl
 
 
 def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription]) -> bytes:
-    """The stream of one object.
+    """Return the stream of one object.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class _Writer:
         self._kept: list[Any] = []  # ids of objects stay theirs as long as the objects live
 
     def value(self, content: Any) -> None:
-        """An object, or a reference to it where it was written before."""
+        """Write an object, or a reference to it if it was written before."""
         if content is None:
             self.out += _NULL
         elif isinstance(content, JavaEnum):

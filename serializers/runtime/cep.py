@@ -1,4 +1,4 @@
-"""What pattern matching keeps: partial matches and the buffer of events that they share (Flink: ``org.apache.flink.cep``)."""
+"""State of pattern matching: partial matches and the buffer of events that they share (Flink: CEP)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DeweyNumberSerializer(SimpleDelegatingSerializer):
 
 
 class EventId(NamedTuple):
-    """An event of the shared buffer: its time in milliseconds, and a number that tells events of one time apart."""
+    """An event of the shared buffer: its time in milliseconds, and a number that distinguishes events of one time apart."""
 
     id: int
     timestamp: int
@@ -152,7 +152,7 @@ class OldSharedBufferNodeSerializer(NestedDelegatingSerializer):
 
 
 class ComputationState(NamedTuple):
-    """A match that has begun: where in the pattern it stands, its last event, and when it began (milliseconds)."""
+    """A match that has begun: its state of the pattern, its last event, and when it began (milliseconds)."""
 
     current_state: str | None
     previous_node: NodeId | None
@@ -240,7 +240,7 @@ class NFAStateSerializer(DelegatingSerializer):
 
 
 class NFAStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`NFAStateSerializer`; since outer version 2 a flag says whether times of last events are stored."""
+    """Snapshot of :class:`NFAStateSerializer`; since outer version 2 a flag says whether times of last events are stored."""
 
     current_outer_version = 2
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class VoidNamespaceSerializer(VoidSerializer):
-    """``VoidNamespace``: one byte, although Flink says that it has none.
+    """``VoidNamespace``: one byte, although its length in Flink is 0.
 
-    The length of 0 decides that no length is appended to a key before it, so that it has to stay.
+    The length of 0 decides that no length is appended to a key before it.
     """
 
     snapshot_class = f"{STATE}VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"

@@ -50,7 +50,7 @@ _PRODUCT_SEED: Final = 0xCAFEBABE
 
 
 def product_hash(fields: Sequence[int]) -> int:
-    """The ``hashCode`` of a case class from the ``##`` of its fields, as Scala 2.11 and 2.12 compute it (MurmurHash3)."""
+    """Return the ``hashCode`` of a case class from the ``##`` of its fields, as Scala 2.11 and 2.12 compute it."""
     code = _PRODUCT_SEED
     for field in fields:
         k = (field & 0xFFFFFFFF) * 0xCC9E2D51 & 0xFFFFFFFF
@@ -67,7 +67,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def _number_hash(value: float) -> int | None:
-    """The ``##`` of a whole number, which is the same for all types; ``None`` where it is none."""
+    """Return the ``##`` of a whole number, which is the same for all types; ``None`` for other numbers."""
     if value != value or value in (float("inf"), float("-inf")) or value != int(value):
         return None
     whole = int(value)
@@ -109,7 +109,7 @@ _HASHES: Final[Mapping[str, Callable[[Any], int]]] = {"LONG": _long_hash, "FLOAT
 
 
 def scala_hash(serializer: TypeSerializer, value: Any) -> int:
-    """``##``: as ``hashCode``, but numbers that are equal have the same whatever their type, and null has 0."""
+    """Return ``##``: as ``hashCode``, but numbers that are equal have the same whatever their type, and null has 0."""
     if value is None and not isinstance(serializer, OptionSerializer):
         return 0
     by_number = _HASHES.get(str(serializer)) if isinstance(serializer, NumberSerializer) else None
@@ -185,14 +185,14 @@ class CaseClassSerializer(DelegatingSerializer):
         return CaseClassSerializerSnapshot(self._snapshot_class, [f.snapshot() for f in self.fields], self.case_class)
 
     def hash_code(self, value: Sequence[Any]) -> int:
-        """The hash that Scala 2.11 and 2.12 generate; a class may have one of its own."""
+        """Return the hash that Scala 2.11 and 2.12 generate; a class that defines another is not known."""
         if not self.fields:
             return hashing.of_string(self.case_class.replace("$", ".").rsplit(".", 1)[-1])
         return product_hash([scala_hash(f, v) for f, v in zip(self.fields, value, strict=True)])
 
 
 class CaseClassSerializerSnapshot(TextOuterSnapshot):
-    """Of :class:`CaseClassSerializer`."""
+    """Snapshot of :class:`CaseClassSerializer`."""
 
     what = "case class"
 
@@ -201,7 +201,7 @@ class CaseClassSerializerSnapshot(TextOuterSnapshot):
 
 
 class Some(NamedTuple):
-    """A value that is there; ``None`` stands for the one that is not."""
+    """A value that is present; ``None`` is an absent one."""
 
     value: Any
 
@@ -300,7 +300,7 @@ class TraversableSerializer(DelegatingSerializer):
     element
         The serializer of an element.
     builder_code
-        Scala code that makes such a collection; it tells a list from a set.
+        Scala code that makes such a collection; it distinguishes lists from sets.
     """
 
     def __init__(self, element: TypeSerializer, builder_code: str, snapshot_class: str = TRAVERSABLE_SNAPSHOT) -> None:
@@ -325,7 +325,7 @@ class TraversableSerializer(DelegatingSerializer):
 
 
 class TraversableSerializerSnapshot(TextOuterSnapshot):
-    """Of :class:`TraversableSerializer`."""
+    """Snapshot of :class:`TraversableSerializer`."""
 
     what = "a collection built by"
 
@@ -401,7 +401,7 @@ class EnumerationSerializer(TypeSerializer):
 
 
 class EnumerationSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`EnumerationSerializer`: the values that were written must keep their ids."""
+    """Snapshot of :class:`EnumerationSerializer`: the values that were written must keep their ids."""
 
     def __init__(self, class_name: str, enumeration: str, values: Sequence[tuple[str, int]], version: int | None = None) -> None:
         super().__init__(class_name, version)
@@ -449,7 +449,7 @@ class UnitSerializer(VoidSerializer):
 
 
 class NothingSerializer(SimpleSerializer):
-    """``Nothing``: stands where no value can be, as in an ``Option`` that is always ``None``."""
+    """``Nothing``: the type of a value that can't exist, as in an ``Option`` that is always ``None``."""
 
     snapshot_class = f"{SCALA}NothingSerializerSnapshot"
     smallest = 0

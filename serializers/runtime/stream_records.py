@@ -137,7 +137,7 @@ class StreamElementSerializer(NestedSerializer):
         tag = source.read_unsigned_byte()
         kind = STREAM_ELEMENTS.get(tag)
         if kind is None:
-            raise source.corrupt(f"{tag} is no known tag of a stream element", source.position - 1)
+            raise source.corrupt(f"expected the tag of a stream element, found {tag}", source.position - 1)
         return tag, kind
 
     def read(self, source: DataInput) -> StreamElement:

@@ -71,7 +71,7 @@ class TtlSerializer(NestedSerializer):
 
     @classmethod
     def of(cls, value: TypeSerializer) -> TtlSerializer:
-        """The serializer that Flink makes for a state with such values."""
+        """Return the serializer that Flink makes for a state with such values."""
         return cls(NumberSerializer("LONG"), value)
 
     def __str__(self) -> str:
@@ -143,7 +143,7 @@ TTL_AWARE_SNAPSHOT: Final = f"{STATE}ttl.TtlAwareSerializerSnapshot"
 
 
 class TtlAwareSerializerSnapshot(TypeSerializerSnapshot):
-    """Of a serializer that may or may not be of a state with time-to-live (Flink: ``TtlAwareSerializerSnapshot``, since 2.0).
+    """Snapshot of a serializer that may or may not be of a state with time-to-live (Flink 2.0 and later).
 
     It makes turning time-to-live on or off a migration, where the wrapped snapshots alone would be incompatible.
     """
@@ -157,7 +157,7 @@ class TtlAwareSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def of(cls, inner: TypeSerializerSnapshot) -> TtlAwareSerializerSnapshot:
-        """Around a snapshot as it stands in a savepoint."""
+        """Return the snapshot around one of a savepoint."""
         return cls(TTL_AWARE_SNAPSHOT, inner, is_ttl_snapshot(inner))
 
     @classmethod
@@ -183,12 +183,12 @@ class TtlAwareSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def is_ttl_snapshot(snapshot: TypeSerializerSnapshot) -> bool:
-    """Whether it describes values with time-to-live."""
+    """Check if a snapshot describes values with time-to-live."""
     return snapshot.class_name in TTL_SNAPSHOTS
 
 
 def _value_snapshot(snapshot: TtlAwareSerializerSnapshot) -> TypeSerializerSnapshot:
-    """That of the values without their times."""
+    """Return the snapshot of the values without their times."""
     inner = snapshot.inner
     return inner.nested[1] if snapshot.ttl and isinstance(inner, CompositeTypeSerializerSnapshot) else inner
 

@@ -26,7 +26,7 @@ def _transaction(handle: TypeSerializer) -> TypeSerializer:
 
 
 class TwoPhaseCommitState(NamedTuple):
-    """What a two-phase commit sink keeps: the open transaction, those that wait for a commit, and the user's context."""
+    """State of a two-phase commit sink: the open transaction, those that wait for a commit, and the user's context."""
 
     pending_transaction: Transaction
     pending_commit_transactions: list[Transaction]
@@ -47,7 +47,7 @@ class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
     context
         The serializer of the user's context.
     supports_null_transaction
-        Whether a flag says that there is an open transaction (Flink 1.14 and later, where the sink wants it).
+        True if a flag marks whether there is an open transaction (Flink 1.14 and later, for sinks that ask for it).
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
 
 
 class TwoPhaseCommitStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`TwoPhaseCommitStateSerializer`; the flag is stored since outer version 4, and implied before."""
+    """Snapshot of :class:`TwoPhaseCommitStateSerializer`; the flag is stored since outer version 4, and implied before."""
 
     current_outer_version = 4
 

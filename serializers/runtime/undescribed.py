@@ -1,4 +1,4 @@
-"""Values of a POJO's subclasses that nothing describes, as bytes: where something tells where they end, they are not lost."""
+"""Values of a POJO's subclasses that nothing describes, as bytes: if their end is known, they are not lost."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class _TimedSerializer(TtlSerializer):
 
 
 def with_undescribed_classes(type_: TypeSerializer) -> TypeSerializer:
-    """Return the type of a value that fills its part of an entry with bytes for undescribed classes; itself if it is no POJO."""
+    """Return the type of a value that fills its part of an entry, with bytes for undescribed classes if it is a POJO."""
     if isinstance(type_, TtlSerializer) and isinstance(type_.value, PojoSerializer):
         return _TimedSerializer(type_.nested[0], UndescribedClassesSerializer(type_.value))
     return UndescribedClassesSerializer(type_) if isinstance(type_, PojoSerializer) else type_

@@ -44,7 +44,7 @@ class WrappingSerializer(DelegatingSerializer):
 
 
 class SingleThreadAccessCheckingSnapshot(CompositeTypeSerializerSnapshot):
-    """Of a wrapper with which Flink's tests find out that a serializer is shared between threads."""
+    """Snapshot of a wrapper with which Flink's tests find out that a serializer is shared between threads."""
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return WrappingSerializer(nested[0], lambda inner: SingleThreadAccessCheckingSnapshot(self.class_name, [inner]))

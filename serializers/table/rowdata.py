@@ -208,7 +208,8 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
         assert isinstance(new, RowDataSerializerSnapshot)
         old_types, new_types = self.logical_types, new.logical_types
         if len(old_types) != len(new_types):
-            return SchemaCompatibility.incompatible(f"a row of {len(old_types)} fields was written, {len(new_types)} are required")
+            counts = f"a row of {len(old_types)} fields was written, one of {len(new_types)} is required"
+            return SchemaCompatibility.incompatible(counts)
         for i, (old, other) in enumerate(zip(old_types, new_types, strict=True)):
             if old != other:
                 return SchemaCompatibility.incompatible(f"field {i} was written as {old}, {other} is required")
@@ -279,7 +280,8 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
                 return SchemaCompatibility.incompatible(f"{old} was written, {other} is required")
         for old_object, new_object in zip(self.objects, new.objects, strict=True):
             if old_object.class_name != new_object.class_name:
-                return SchemaCompatibility.incompatible(f"{old_object.class_name} was written, {new_object.class_name} is required")
+                names = f"{old_object.class_name} was written, {new_object.class_name} is required"
+                return SchemaCompatibility.incompatible(names)
         return SchemaCompatibility.compatible_as_is()
 
 

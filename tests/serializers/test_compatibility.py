@@ -101,8 +101,12 @@ def test_enough_rows_of_every_family() -> None:
     [
         ("LONG", "INT", "LongSerializer$LongSerializerSnapshot was written"),
         ("POJO<a.P{x:INT,y:STRING}>", "POJO<a.P{x:LONG,y:STRING}>", "field 'x' of a.P: INT was written, LONG is required"),
-        ("POJO<a.P{q:POJO<a.Q{x:INT}>}>", "POJO<a.P{q:POJO<a.Q{x:LONG}>}>", "field 'x' of a.Q: INT was written, LONG is required"),
-        ("ENUM<a.E{A,B}>", "ENUM<a.E{A}>", "a.E has lost B"),
+        (
+            "POJO<a.P{q:POJO<a.Q{x:INT}>}>",
+            "POJO<a.P{q:POJO<a.Q{x:LONG}>}>",
+            "field 'x' of a.Q: INT was written, LONG is required",
+        ),
+        ("ENUM<a.E{A,B}>", "ENUM<a.E{A}>", "a.E no longer has B"),
         ("NULLABLE<LONG>", "NULLABLE_PADDED<LONG>", "nulls were padded to 0 bytes, 8 are required"),
         ("ROW_DATA<INT,STRING>", "ROW_DATA<BIGINT,STRING>", "field 0 was written as INT, BIGINT is required"),
         ("TUPLE<STRING,INT>", "TUPLE<STRING>", "2 nested serializers were written, 1 are required"),

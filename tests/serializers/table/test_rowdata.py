@@ -461,8 +461,13 @@ def test_no_snapshot_of_user_classes() -> None:
     ("old", "new", "verdict", "reason"),
     [
         (_row_snapshot(INT_TYPE), _row_snapshot(INT_TYPE), Verdict.COMPATIBLE_AS_IS, ""),
-        (_row_snapshot(INT_TYPE), _row_snapshot(TEXT_TYPE), Verdict.INCOMPATIBLE, "field 0 was written as INT, STRING is required"),
-        (_row_snapshot(INT_TYPE), _row_snapshot(), Verdict.INCOMPATIBLE, "a row of 1 fields was written, 0 are required"),
+        (
+            _row_snapshot(INT_TYPE),
+            _row_snapshot(TEXT_TYPE),
+            Verdict.INCOMPATIBLE,
+            "field 0 was written as INT, STRING is required",
+        ),
+        (_row_snapshot(INT_TYPE), _row_snapshot(), Verdict.INCOMPATIBLE, "a row of 1 fields was written, one of 0 is required"),
         (
             _row_snapshot(INT_TYPE),
             _row_snapshot(js.logical("IntType", nullable=False)),
