@@ -16,7 +16,7 @@ P = TypeVar("P")
 
 
 MOST_LEVELS: Final = MAX_NESTING - 10
-"""Levels of types that are built: fewer than are read, since states add some of their own."""
+"""Levels of types that are built: fewer than are read, since states add some."""
 
 
 def walk(serializer: TypeSerializer) -> Iterator[TypeSerializer]:

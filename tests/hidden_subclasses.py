@@ -12,7 +12,8 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.base import TypeSerializerSnapshot
-from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.decode_options import DecodeOptions
 from tests.interop.rewriting import write_keyed
 

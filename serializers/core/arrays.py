@@ -230,8 +230,9 @@ class GenericArraySerializer(TypeSerializer):
 
 
 class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of :class:`GenericArraySerializer`, under its present name and the one of Flink 1.7
-    (``…ConfigSnapshot``, version 2).
+    """Snapshot of :class:`GenericArraySerializer`.
+
+    It has its present name or the one of Flink 1.7 (``…ConfigSnapshot``, version 2).
     """
 
     nested_names = ("element",)

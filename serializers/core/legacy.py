@@ -74,8 +74,9 @@ def _skip_text(source: DataInput) -> None:
 
 
 def _skip_nested(source: DataInput) -> None:
-    """Read serializers with their snapshots: a count, two offsets each, and a frame (Flink:
-    ``writeSerializersAndConfigsWithResilience``).
+    """Step over serializers with their snapshots: a count, two offsets each, and a frame.
+
+    Flink: ``writeSerializersAndConfigsWithResilience``.
     """
     source.skip(8 * source.read_count("serializers", 8))
     source.skip(source.read_int(), "serializers and their snapshots")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.collections import NullFlagged
 from state_processor.serializers.core.optional_map import write_optional_map
 from state_processor.serializers.core.pojo_entries import (
     PojoFieldSnapshot,
@@ -20,6 +19,7 @@ from state_processor.serializers.core.pojo_entries import (
     read_subclasses,
     subclass_verdicts,
 )
+from state_processor.serializers.core.pojo_fields import CLASS_FIELD, PojoField, PojoValue, field_columns
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
 POJO_SNAPSHOT: Final = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
-CLASS_FIELD: Final = "_class"
-"""The field that names the class of a value where a POJO has subclasses."""
 _NULL: Final = 1
 _EXACT: Final = 2
 _BY_NAME: Final = 4
@@ -59,67 +57,6 @@ def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], p
         The class that the state was declared with.
     """
     register(lambda registered: registered.with_pojo_subclass(parent, class_name, fields))
-
-
-def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
-    """Tell which fields of a POJO are of Java's primitive types: neither bytes nor snapshots tell an ``int`` from an ``Integer``.
-
-    A null in such a field is refused when it is written; Flink would fail to restore it. Numbers that are not named are known
-    to be boxes then: as fields that are new in an evolved state they are null, as Flink leaves them, and not 0.
-
-    Parameters
-    ----------
-    class_name
-        The Java class, of the values or the one that declares the fields.
-    fields
-        The names of all its primitive fields.
-    """
-    names = frozenset(fields)
-    register(lambda registered: registered.with_primitive_fields(class_name, names))
-
-
-class PojoValue(dict[str, Any]):
-    """A POJO: its fields by name, in the order of its serializer, and the Java class that it is an instance of."""
-
-    __slots__ = ("class_name",)
-
-    def __init__(self, class_name: str, fields: Mapping[str, Any]) -> None:
-        super().__init__(fields)
-        self.class_name = class_name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PojoValue) and other.class_name == self.class_name and dict.__eq__(self, other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"PojoValue({self.class_name!r}, {dict(self)!r})"
-
-
-@dataclass(frozen=True)
-class PojoField:
-    """Field: its name, the serializer of its values, and the class that declares it.
-
-    ``declaring_class`` is ``None`` where the class no longer had such a field when the snapshot was written.
-    """
-
-    name: str
-    serializer: TypeSerializer
-    declaring_class: str | None = None
-
-    @property
-    def flagged(self) -> NullFlagged:
-        """The serializer of the field's bytes: each begins with a null flag."""
-        return NullFlagged(self.serializer)
-
-    def is_primitive(self, class_name: str) -> bool | None:
-        """Return if it is of a primitive type, in values of a class; ``None`` if that was not registered."""
-        registered = current_registrations().primitive_fields
-        known = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
-        return next((self.name in fields for fields in known if fields is not None), None)
 
 
 class PojoSerializer(TypeSerializer):
@@ -297,28 +234,21 @@ class PojoSerializer(TypeSerializer):
         return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoSerializer)]
 
     @property
+    def _classes(self) -> list[PojoSerializer]:
+        """The class itself and every subclass that can be decoded."""
+        return [self, *(s for _, _, s in self._variants)]
+
+    @property
     def _has_subclasses(self) -> bool:
         return bool(self.registered or self.unregistered)
 
     def _layout(self, options: DecodeOptions) -> tuple[dict[str, pa.DataType], dict[tuple[int, str], str]]:
-        """Return the columns' types by name, and the column of each field by number of the class (0: itself) and name."""
-        types: dict[str, pa.DataType] = {CLASS_FIELD: pa.string()}
-        kinds: dict[str, str] = {CLASS_FIELD: CLASS_FIELD}
-        places: dict[tuple[int, str], str] = {}
-        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
-            for field in pojo.fields:
-                kind, type_ = str(field.serializer), field.serializer.arrow_type(options)
-                column = next(
-                    c for c in _names(field.name, pojo.class_name) if c not in types or (kinds[c] == kind and types[c] == type_)
-                )
-                types[column], kinds[column], places[number, field.name] = type_, kind, column
-        return types, places
+        return field_columns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
 
     def columns(self) -> list[tuple[str, TypeSerializer]]:
         """Return the column of each field and its serializer; a field that subclasses inherit comes once for each class."""
         places = self._layout(DecodeOptions())[1] if self._has_subclasses else {}
-        classes = (self, *(s for _, _, s in self._variants))
-        return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(classes) for f in pojo.fields]
+        return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(self._classes) for f in pojo.fields]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if self._has_subclasses:
@@ -333,7 +263,7 @@ class PojoSerializer(TypeSerializer):
         types, places = self._layout(options)
         shown: dict[str, Any] = dict.fromkeys(types)
         shown[CLASS_FIELD] = value.class_name
-        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
+        for number, pojo in enumerate(self._classes):
             if pojo.class_name == value.class_name:
                 for field in pojo.fields:
                     shown[places[number, field.name]] = field.flagged.present(value[field.name], options)
@@ -345,7 +275,7 @@ class PojoSerializer(TypeSerializer):
             return None
         class_name = value.class_name if isinstance(value, PojoValue) else value.get(CLASS_FIELD) or self.class_name
         places = self._layout(DecodeOptions())[1] if self._has_subclasses and not isinstance(value, PojoValue) else {}
-        for number, pojo in enumerate((self, *(s for _, _, s in self._variants))):
+        for number, pojo in enumerate(self._classes):
             if pojo.class_name == class_name:
                 fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
                 return PojoValue(class_name, {name: f.accept(value[place]) for name, (place, f) in fields.items()})
@@ -405,7 +335,7 @@ class PojoSerializer(TypeSerializer):
                 target.write_utf(pojo.class_name)
             target.write_byte(_EXACT)
             marks.append(target.to_bytes())
-        classes = [self, *(s for _, _, s in self._variants)]
+        classes = self._classes
         targets, end = [builder.label() for _ in classes], builder.label()
         names = [pojo.class_name.encode() for pojo in classes]
         of_class = column.find(CLASS_FIELD)
@@ -463,16 +393,6 @@ def _subclass_of(
         )
     every = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
     return PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
-
-
-def _names(field: str, class_name: str) -> Iterator[str]:
-    """Names for a field's column, best first."""
-    yield field
-    simple = class_name.replace("$", ".").rsplit(".", 1)[-1]
-    name = f"{field}_{simple}"
-    while True:
-        yield name
-        name += "_"
 
 
 def _snapshots_of(serializers: Mapping[str, TypeSerializer | None]) -> list[SubclassSnapshot]:

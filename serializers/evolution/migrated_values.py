@@ -17,7 +17,8 @@ from state_processor.serializers.core import arrays, basic, temporal
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.core.pojo import PojoSerializer, PojoValue
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError

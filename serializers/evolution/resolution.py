@@ -22,7 +22,8 @@ from state_processor.serializers.base import (
 )
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import CharSerializer, NumberSerializer
-from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import StateMigrationError, UnsupportedFormatError

@@ -8,7 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core.pojo import CLASS_FIELD, PojoSerializer, PojoValue
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import CLASS_FIELD, PojoValue
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
 from state_processor.serializers.io import DataInput, DataOutput

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.joined import joined
 from state_processor.types import Types
 

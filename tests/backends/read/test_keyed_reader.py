@@ -24,7 +24,8 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import (

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.serializers.core.pojo import PojoField, PojoSerializer
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.runtime.java_objects import JavaSerializer

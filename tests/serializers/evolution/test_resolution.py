@@ -20,7 +20,8 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
-from state_processor.serializers.core.pojo import PojoSerializer, PojoValue
+from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.temporal import InstantSerializer
 from state_processor.serializers.core.tuples import TupleSerializer

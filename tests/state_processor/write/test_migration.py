@@ -24,7 +24,7 @@ from state_processor.backends.write.assembly import NewOperator, SubtaskHandles,
 from state_processor.backends.write.staging import Staging
 from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UNCHANGED
 from state_processor.serializers import register_kryo_class
-from state_processor.serializers.core.pojo import PojoValue
+from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kryo.serializer import KryoValue
