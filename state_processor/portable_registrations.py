@@ -13,7 +13,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError
@@ -22,6 +22,7 @@ from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.types import JavaType, KryoClass
 from state_processor.serializers.user_registrations import (
     Registrations,
+    SnapshotReader,
     begin_task,
     for_process,
     register,
@@ -134,7 +135,7 @@ def from_json(text: str, code: Registrations) -> Registrations:
     try:
         forms = json.loads(text)
         found = Registrations(
-            {class_name: _imported(name) for class_name, name in forms.get("snapshots", {}).items()},
+            {class_name: _imported_reader(name) for class_name, name in forms.get("snapshots", {}).items()},
             {form["name"]: _kryo_class_from_json(form) for form in forms.get("kryo_classes", ())},
         ).updated(code)
         with registrations():
@@ -227,6 +228,13 @@ def _imported(text: str) -> Any:
             f"{text} can't be imported ({error}): code of serializers has to be in a module that every worker can import, "
             "for instance by spark.sparkContext.addPyFile()"
         ) from error
+
+
+def _imported_reader(text: str) -> SnapshotReader:
+    reader = _imported(text)
+    if not callable(getattr(reader, "read", None)):
+        raise OptionError(f"option registrations: expected a snapshot class, found {text}")
+    return cast("SnapshotReader", reader)
 
 
 def _named(module: Any, name: str) -> Any:

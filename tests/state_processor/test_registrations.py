@@ -193,6 +193,8 @@ def test_modules_about_options_do_not_load_pickles() -> None:
 def test_names_that_can_not_be_imported_are_refused() -> None:
     with pytest.raises(sp.OptionError, match=r"no\.such:Thing can't be imported .*addPyFile"):
         from_json('{"snapshots": {"com.acme.X": "no.such:Thing"}}', NOTHING)
+    with pytest.raises(sp.OptionError, match="expected a snapshot class, found os:system"):
+        from_json('{"snapshots": {"com.acme.X": "os:system"}}', NOTHING)
 
 
 @pytest.mark.usefixtures("nothing_registered")
