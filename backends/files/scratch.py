@@ -17,7 +17,9 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import shutil
+import stat
 import tempfile
 import threading
 import time
@@ -40,6 +42,11 @@ _SHARE_OF_DISK: Final = 0.8
 _STALE_SECONDS: Final = 24 * 3600.0
 """Copies that nobody has used for so long are removed."""
 _COPY_CHUNK: Final = 8 << 20
+_LOCK: Final = "lock"
+"""It marks the directory as one of this library, too."""
+_ALIVE: Final = "alive"
+_RUN: Final = re.compile(r"run-[a-z0-9_]+")
+_COPY: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class Scratch:
@@ -63,13 +70,15 @@ class Scratch:
         self._locks: dict[str, threading.Lock] = {}
         self._files = self.root / "files"
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._check_owner()
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                self.root.mkdir(mode=0o700)
+            self._check_root()
             with self._locked():
                 self._files.mkdir(exist_ok=True)
                 self._remove_stale()
                 self._run = Path(tempfile.mkdtemp(prefix="run-", dir=self.root))
-                self._alive = _take_lock(self._run / "alive")
+                self._alive = _take_lock(self._run / _ALIVE)
         except OSError as e:
             raise self._failure(e) from e
         atexit.register(self.close)
@@ -140,7 +149,9 @@ class Scratch:
             self._alive = None
             shutil.rmtree(self._run, ignore_errors=True)
             if not any(self.root.glob("run-*")):
-                shutil.rmtree(self._files, ignore_errors=True)
+                for copy in self._copies():
+                    copy.unlink()
+                self._files.rmdir()
 
     def _link(self, copy: Path, target: Path) -> bool:
         with self._locked():  # nobody may remove the copy in between
@@ -165,17 +176,17 @@ class Scratch:
 
     def _make_room(self, size: int) -> None:
         """Remove the copies that were used longest ago until ``size`` more bytes fit."""
-        copies = sorted(((p, p.stat()) for p in self._files.iterdir()), key=lambda c: c[1].st_mtime)
-        used = sum(stat.st_size for _, stat in copies)
+        copies = sorted(((p, p.stat()) for p in self._copies()), key=lambda c: c[1].st_mtime)
+        used = sum(found.st_size for _, found in copies)
         free = shutil.disk_usage(self.root).free
         limit = self._limit if self._limit is not None else int(_SHARE_OF_DISK * (free + used))
-        for path, stat in copies:
+        for path, found in copies:
             if used + size <= limit and size <= free:
                 return
-            if stat.st_nlink == 1:
+            if found.st_nlink == 1:
                 path.unlink()
-                used -= stat.st_size
-                free += stat.st_size
+                used -= found.st_size
+                free += found.st_size
         if used + size > limit or size > free:
             raise ScratchSpaceError(
                 f"scratch space {self.root}: {size} bytes more are needed, {used} of {limit} bytes are in use and {free} "
@@ -184,25 +195,50 @@ class Scratch:
 
     def _remove_stale(self) -> None:
         """Remove what processes that are gone left behind, and copies nobody uses any more."""
-        for run in self.root.glob("run-*"):
-            lock = _take_lock(run / "alive", wait=False)
+        for run in self.root.iterdir():
+            if not _RUN.fullmatch(run.name) or run.is_symlink() or not (run / _ALIVE).is_file():
+                continue  # not of this library
+            lock = _take_lock(run / _ALIVE, wait=False)
             if lock is not None:
                 shutil.rmtree(run, ignore_errors=True)
                 lock.close()
         oldest = time.time() - _STALE_SECONDS
-        for copy in self._files.iterdir():
-            stat = copy.stat()
-            if stat.st_nlink == 1 and stat.st_mtime < oldest:
+        for copy in self._copies():
+            found = copy.stat()
+            if found.st_nlink == 1 and found.st_mtime < oldest:
                 copy.unlink()
 
-    def _check_owner(self) -> None:
-        if hasattr(os, "getuid") and self.root.stat().st_uid != os.getuid():
-            raise OptionError(f"{self.root} belongs to another user; set {DIRECTORY_VARIABLE} to a directory of your own")
+    def _copies(self) -> list[Path]:
+        """Return the copies, by their names: whatever else is in the directory is not of this library."""
+        return [path for path in self._files.iterdir() if _COPY.fullmatch(path.name) and not path.is_symlink()]
+
+    def _check_root(self) -> None:
+        """Refuse a directory that is a link, that others can use, or that holds other things."""
+        if not hasattr(os, "getuid"):
+            return
+        try:
+            descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            raise OptionError(f"{self.root} is a link or a file, not a directory. {_OWN_DIRECTORY}") from None
+        try:
+            found = os.fstat(descriptor)
+            names = os.listdir(descriptor)
+        finally:
+            os.close(descriptor)
+        if found.st_uid != os.getuid():
+            raise OptionError(f"{self.root} belongs to another user. {_OWN_DIRECTORY}")
+        mode = stat.S_IMODE(found.st_mode)
+        if mode & 0o077:
+            raise OptionError(f"{self.root} has mode {mode:04o}, so that other users can use it; expected 0700. {_OWN_DIRECTORY}")
+        if names and _LOCK not in names:
+            raise OptionError(f"{self.root} holds files of something else, such as {min(names)}. {_OWN_DIRECTORY}")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         with self._mutex:
-            lock = _take_lock(self.root / "lock")
+            lock = _take_lock(self.root / _LOCK)
             try:
                 yield
             finally:
@@ -233,13 +269,26 @@ class Scratch:
 
 _WHAT_TO_DO: Final = f"Set {DIRECTORY_VARIABLE} to a directory on a disk with more room, or {LIMIT_VARIABLE} to a higher limit"
 
-_spaces: dict[tuple[int, str], Scratch] = {}
+_OWN_DIRECTORY: Final = f"Remove it, or set {DIRECTORY_VARIABLE} to a directory of your own"
+
+_spaces: dict[str, Scratch] = {}
 _spaces_mutex = threading.Lock()
+
+
+def _reset_in_fork() -> None:
+    """Leave the parent's directories to the parent, and the lock that one of its threads may have held."""
+    global _spaces_mutex
+    _spaces_mutex = threading.Lock()
+    _spaces.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_in_fork)
 
 
 def scratch_space(directory: str | None = None) -> Scratch:
     """The scratch space of this process in a directory, by default that of the environment."""
-    key = (os.getpid(), directory or os.environ.get(DIRECTORY_VARIABLE) or "")
+    key = directory or os.environ.get(DIRECTORY_VARIABLE) or ""
     with _spaces_mutex:
         if key not in _spaces:
             _spaces[key] = Scratch(directory)

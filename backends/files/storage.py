@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -242,6 +243,11 @@ class Storage:
         self.options = dict(options or {})
         self._queries: dict[str, str] = {}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
+        _storages.add(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _storages.add(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"options": self.options, "_queries": self._queries, "_filesystems": {}}
@@ -394,6 +400,19 @@ class Storage:
         )
 
 
+_storages: weakref.WeakSet[Storage] = weakref.WeakSet()
+
+
+def _connect_again_in_fork() -> None:
+    """Forget connections of the parent: the threads that serve them are not in this process."""
+    for storage in list(_storages):
+        storage._filesystems = {}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_connect_again_in_fork)
+
+
 class StoredFile:
     """A file of a snapshot, opened at the first read.
 
@@ -410,7 +429,7 @@ class StoredFile:
         self.path = path
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_file"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_file", "_opened_by")}
 
     @cached_property
     def _file(self) -> _OpenFile:
@@ -420,12 +439,19 @@ class StoredFile:
                 f"{_of(self._context)}{self.path} has {file.size} bytes, the snapshot says {self._recorded_size}; "
                 "it was copied incompletely or is another file"
             )
+        self._opened_by = os.getpid()
         return file
+
+    def _opened(self) -> _OpenFile:
+        """Return the open file, which is opened again in a fork."""
+        if self.__dict__.get("_opened_by", os.getpid()) != os.getpid():
+            del self._file
+        return self._file
 
     @property
     def size(self) -> int:
         """Actual length of the file in bytes."""
-        return self._file.size
+        return self._opened().size
 
     def read(self, offset: int, length: int) -> memoryview:
         """``length`` bytes from ``offset`` on.
@@ -435,7 +461,7 @@ class StoredFile:
         MissingFileError
             The file is not there, or ends before the range does.
         """
-        file = self._file
+        file = self._opened()
         if offset < 0 or length < 0 or offset + length > file.size:
             raise MissingFileError(
                 f"{_of(self._context)}{self.path} has {file.size} bytes, {offset} to {offset + length} are wanted"

@@ -19,10 +19,10 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.serializers.errors import MissingFileError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
 
 _FIRST_WITH_FORST: Final = 2
-_FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S*_attempt_\d+/db")
+_FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")
 """Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
 _MOST_SEEKS: Final = 10_000
 """Looked-up keys times key groups up to which each is sought; beyond, reading all entries is faster."""
@@ -100,7 +100,13 @@ class RocksDbSource(KeyedStateSource):
         return open_store(self._snapshot, self._handle, self.context)
 
     def _group(self, key_group: int) -> bytes:
-        return key_group.to_bytes(self._prefix, "big")
+        try:
+            return key_group.to_bytes(self._prefix, "big")
+        except OverflowError:
+            raise CorruptSnapshotError(
+                f"{self.context}: key group {key_group} does not fit the {self._prefix} bytes that keys begin with for the "
+                "operator's max parallelism"
+            ) from None
 
 
 def _successor(key: bytes) -> bytes:

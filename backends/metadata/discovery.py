@@ -14,6 +14,7 @@ from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.serializers.errors import NotASnapshotError, StateProcessorError
+from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
 
 _DEPTH: Final = 4
@@ -106,7 +107,8 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
     metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
     if metadata_file is not None:
         try:
-            metadata = read_metadata(storage.read_all(metadata_file.path), metadata_file.path)
+            with foreign_errors(metadata_file.path):
+                metadata = read_metadata(storage.read_all(metadata_file.path), metadata_file.path)
         except StateProcessorError:
             pass
         else:

@@ -15,6 +15,7 @@ from javaobj.v2.main import load as load_java_stream
 
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError
 from state_processor.serializers.io import DataOutput
+from state_processor.serializers.java.object_input import STREAM_HEADER
 
 SAVEPOINT: Final = "savepoint"
 CHECKPOINT: Final = "checkpoint"
@@ -23,6 +24,9 @@ NATIVE: Final = "NATIVE"
 
 NULL_STREAM: Final = bytes.fromhex("aced000570")
 """A Java null; every Flink that knows the properties accepts it."""
+
+_MOST_BYTES: Final = 1 << 16
+"""Flink writes about 1200."""
 
 _PACKAGE: Final = "org.apache.flink.runtime.checkpoint."
 _KINDS: Final = {_PACKAGE + "SavepointType": SAVEPOINT, _PACKAGE + "CheckpointType": CHECKPOINT}
@@ -120,6 +124,9 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
     CorruptSnapshotError
         It is not exactly one ``CheckpointProperties`` or null.
     """
+    if not raw.startswith(STREAM_HEADER) or len(raw) > _MOST_BYTES:
+        # javaobj would take other streams too, compressed ones among them
+        raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in {len(raw)} bytes")
     try:
         return CheckpointProperties(raw, **_decode(raw))
     except Exception as e:  # the parser has no error class of its own: whatever it stumbles over is damage

@@ -11,6 +11,7 @@ from state_processor.backends.files.storage import Location, Storage
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.serializers.errors import NotASnapshotError
+from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:
@@ -137,5 +138,6 @@ def open_snapshot(
     storage = storage or Storage()
     file = locate_metadata(path, storage)
     directory = str(Location.parse(file).parent)
-    metadata = read_metadata(storage.read_all(file), file)
+    with foreign_errors(file):
+        metadata = read_metadata(storage.read_all(file), file)
     return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping, allow_paths), scratch)

@@ -27,6 +27,7 @@ from state_processor.serializers.errors import (
     ScratchSpaceError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.io import DataInput
 
 
@@ -75,11 +76,16 @@ def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str
 
 @contextmanager
 def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
-    """Adds state and operator to errors about files, as far as they don't name them: a file may hold several states."""
+    """Add state and operator to errors about files, as far as they don't name them: a file may hold several states.
+
+    Whatever else damaged bytes lead to becomes an error of this library.
+    """
+    label = operator_label(operator)
     try:
-        yield
+        with foreign_errors(label if name is None else f"state {name!r} of {label}"):
+            yield
     except (CorruptSnapshotError, MissingFileError, ScratchSpaceError) as error:
-        message, label = str(error), operator_label(operator)
+        message = str(error)
         if name is None or f"state {name!r}" in message:
             raise
         link = "of" if message.startswith(label) else f"of {label}:"
@@ -94,11 +100,12 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> tuple[dict[str, list[
     found: dict[str, list[StateDescription]] = {}
     unread: dict[tuple[str | None, str | None], UnreadState] = {}
     for subtask in operator.subtasks:
-        for state in _subtask_states(snapshot, operator, subtask):
-            if isinstance(state, UnreadState):
-                unread.setdefault((state.name, state.kind), state)
-            else:
-                found.setdefault(state.name, []).append(state)
+        with foreign_errors(subtask_label(operator, subtask)):
+            for state in _subtask_states(snapshot, operator, subtask):
+                if isinstance(state, UnreadState):
+                    unread.setdefault((state.name, state.kind), state)
+                else:
+                    found.setdefault(state.name, []).append(state)
     return found, list(unread.values())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -115,3 +116,72 @@ def test_limits_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv(module.LIMIT_VARIABLE, "much")
     with pytest.raises(OptionError, match="STATE_PROCESSOR_SCRATCH_BYTES='much'"):
         Scratch(tmp_path)
+
+
+def root_of(base: Path) -> Path:
+    return base / f"state-processor-{os.getuid()}"
+
+
+def test_a_root_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "victim").mkdir(mode=0o700)
+    (tmp_path / "victim" / "run-precious").mkdir()
+    root_of(tmp_path).symlink_to(tmp_path / "victim")
+    with pytest.raises(OptionError, match="is a link or a file, not a directory"):
+        Scratch(tmp_path)
+    assert [p.name for p in (tmp_path / "victim").iterdir()] == ["run-precious"]
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o777, 0o1777])
+def test_a_root_that_others_can_use_is_refused(tmp_path: Path, mode: int) -> None:
+    root_of(tmp_path).mkdir()
+    root_of(tmp_path).chmod(mode)
+    with pytest.raises(OptionError, match=f"has mode {mode:04o}, so that other users can use it; expected 0700"):
+        Scratch(tmp_path)
+    assert list(root_of(tmp_path).iterdir()) == []
+
+
+def test_a_root_with_other_things_is_refused(tmp_path: Path) -> None:
+    (root_of(tmp_path) / "run-2024").mkdir(parents=True)
+    root_of(tmp_path).chmod(0o700)
+    with pytest.raises(OptionError, match="holds files of something else, such as run-2024"):
+        Scratch(tmp_path)
+    assert (root_of(tmp_path) / "run-2024").is_dir()
+
+
+def test_a_root_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: own + 1)
+    (tmp_path / f"state-processor-{own + 1}").mkdir(mode=0o700)
+    with pytest.raises(OptionError, match="belongs to another user"):
+        Scratch(tmp_path)
+
+
+def test_nothing_is_deleted_that_is_not_marked(tmp_path: Path) -> None:
+    Scratch(tmp_path).close()
+    root = root_of(tmp_path)
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "alive").write_bytes(b"")
+    (root / "run-linked").symlink_to(tmp_path / "victim")
+    (root / "run-unmarked").mkdir()
+    (root / "run-unmarked" / "precious").write_bytes(b"x")
+    (root / "files").mkdir()
+    (root / "files" / "precious").write_bytes(b"x")
+    (root / "files" / ("a" * 64)).symlink_to(tmp_path / "victim" / "alive")
+    for path in (root / "files" / "precious", tmp_path / "victim" / "alive"):
+        os.utime(path, (0, 0))
+    space = Scratch(tmp_path, limit=10)
+    space.link_copy("file", 10, Reads(b"a", 10), space.directory() / "f")
+    space.close()
+    for path in ("run-unmarked/precious", "files/precious"):
+        assert (root / path).read_bytes() == b"x"
+    assert (tmp_path / "victim" / "alive").exists()
+
+
+def test_a_fork_while_a_thread_opens_scratch_space_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(module.DIRECTORY_VARIABLE, str(tmp_path))
+    with module._spaces_mutex:
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            os._exit(0 if module.scratch_space().directory().is_dir() else 1)
+        assert os.waitpid(child, 0)[1] == 0

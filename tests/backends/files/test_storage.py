@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 import pickle
 
 import boto3
 import fsspec
 import numpy as np
+import pyarrow.fs as pafs
 import pytest
 from moto.server import ThreadedMotoServer
 
@@ -210,3 +212,24 @@ def test_s3_with_options(bucket, s3_endpoint, monkeypatch):
 def test_an_unknown_setting_of_s3():
     with pytest.raises(OptionError, match="unknown setting of S3"):
         Storage({"endpoint": "x", "region": "eu"}).exists("s3://states/snap")
+
+
+def test_a_fork_connects_again(monkeypatch, files):
+    made = []
+
+    def connect(_, location):
+        made.append(os.getpid())
+        return pafs.SubTreeFileSystem(str(files), pafs.LocalFileSystem())
+
+    monkeypatch.setattr(Storage, "_connect", connect)
+    storage = Storage()
+    file = storage.open("gs://x")
+    monkeypatch.setattr(Storage, "_path_in", staticmethod(lambda _: "small"))
+    assert file.read(0, 4) == SMALL[:4]
+    child = os.fork()
+    if not child:
+        same = file.read(0, 4) == SMALL[:4] and made[-1] == os.getpid()
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert file.read(4, 4) == SMALL[4:8]
+    assert len(made) == 1
