@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE, NotCompilableError, UnsupportedFormatError
+from state_processor.serializers.errors import UNWRITABLE, NotCompilableError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
 
@@ -49,19 +49,25 @@ class TypeSerializer(ABC):
     def children(self) -> Sequence[TypeSerializer]:
         """Nested serializers in the order of the snapshot; empty for a type that contains no others.
 
-        A serializer that is made with others overrides this and :meth:`with_children`. Serializers are immutable, so that
-        none contains itself: a type that does refers to itself by name (:class:`~.avro.containers.AvroReference`), and such a
+        By default those that a composite snapshot restores. A serializer that is made with others overrides this and
+        :meth:`with_children`, so that nothing is lost that snapshots do not hold. Serializers are immutable, so that none
+        contains itself: a type that does refers to itself by name (:class:`~.avro.containers.AvroReference`), and such a
         reference has no children.
         """
-        return ()
+        composite = self._composite_snapshot()
+        return () if composite is None else tuple(nested.restore_serializer() for nested in composite.nested)
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         """Return the same serializer with other children, as many as :attr:`children` has."""
-        if len(children) != len(self.children):
-            raise ValueError(f"{self} has {len(self.children)} nested serializers, not {len(children)}")
-        if children:
-            raise NotImplementedError(f"{type(self).__name__} has children, but does not override with_children")
-        return self
+        composite = self._composite_snapshot()
+        return self if composite is None else composite.create_serializer(children)
+
+    def _composite_snapshot(self) -> CompositeTypeSerializerSnapshot | None:
+        try:
+            snapshot = self.snapshot()
+        except StateProcessorError:
+            return None  # a part of a serializer, or one that only reads
+        return snapshot if isinstance(snapshot, CompositeTypeSerializerSnapshot) else None
 
     def _copy_with(self, **attributes: Any) -> Self:
         """Return a copy with other values of some attributes; all that is derived from these has to be among them."""
@@ -194,6 +200,13 @@ class SimpleSerializer(TypeSerializer):
     def __init__(self, snapshot_class: str = "") -> None:
         if snapshot_class:
             self.snapshot_class = snapshot_class
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return ()
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return SimpleTypeSerializerSnapshot(self.snapshot_class, serializer=self)

@@ -89,6 +89,13 @@ class BinaryDataSerializer(TypeSerializer):
         self.smallest = 4 + slot.smallest
         self._written = written
 
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return ()
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return self
+
     def __str__(self) -> str:
         return self.slot.type.summary
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def check_payloads(serializer: TypeSerializer, payloads: Sequence[bytes], option
     return values
 
 
+@cache
 def check_children(serializer: TypeSerializer) -> None:
     """Check that ``children`` are all that the serializer is made of, and that ``with_children`` makes the same of them again."""
     for part in _all_inside(serializer):

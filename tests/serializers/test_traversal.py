@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from harness import check_children
 
-from state_processor.serializers import read_serializer_snapshot
+from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot
 from state_processor.serializers.avro.containers import AvroReference
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.avro.scalars import AvroBytes, AvroString
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -21,7 +23,7 @@ from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.traversal import nested, transform
+from state_processor.serializers.traversal import nested, transform, walk
 
 LONGS = "java.util.List<java.lang.Long>"
 COUNTS = "java.util.Map<java.lang.String,java.lang.Long>"
@@ -79,6 +81,42 @@ def test_what_stays_is_not_copied() -> None:
     assert str(changed) == "TUPLE<LIST<STRING>,MAP<STRING,STRING>>"
     assert changed.fields[0] is type_.fields[0]
     assert str(type_) == f"TUPLE<LIST<STRING>,MAP<STRING,KRYO<{LONGS}>>>"
+
+
+class BoxSerializer(TypeSerializer):
+    """A serializer of a user: it has a composite snapshot, and says nothing of its children."""
+
+    def __init__(self, content: TypeSerializer) -> None:
+        self.content = content
+
+    def __str__(self) -> str:
+        return f"BOX<{self.content}>"
+
+    def read(self, source: DataInput) -> Any:
+        return self.content.read(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.content.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.content.arrow_type(options)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return BoxSnapshot("com.acme.BoxSnapshot", [self.content.snapshot()])
+
+
+class BoxSnapshot(CompositeTypeSerializerSnapshot):
+    """Snapshot of :class:`BoxSerializer`."""
+
+    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
+        return BoxSerializer(nested[0])
+
+
+def test_a_composite_snapshot_has_the_children_by_default() -> None:
+    box = BoxSerializer(TupleSerializer([KryoSerializer("java.util.List"), StringSerializer()]))
+    assert [str(part) for part in walk(box)] == [str(box), str(box.content), "KRYO<java.util.List>", "STRING"]
+    assert str(declare([JavaType.parse(LONGS)], box)) == f"BOX<TUPLE<KRYO<{LONGS}>,STRING>>"
+    check_children(BoxSerializer(TupleSerializer([StringSerializer()])))
 
 
 class Forgetful(ListSerializer):
