@@ -1,4 +1,4 @@
-"""What a migration does to each state, for people to read."""
+"""Reports of migrations to Flink 2.x."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ OUTCOMES: Final = (UNCHANGED, CONVERTED, LEFT_OUT, IMPOSSIBLE)
 
 @dataclass(frozen=True, slots=True)
 class StateReport:
-    """What becomes of one state.
+    """Outcome of a migration for one state.
 
     Parameters
     ----------
     uid, uid_hash
         Its operator.
     state, kind
-        Its name (empty where the operator's states can't be told) and kind.
+        Its name (empty if the operator's states can't be determined) and kind.
     outcome
-        ``"unchanged"``: carried byte for byte; ``"converted"``; ``"left out"``: Flink 2.x has not got its serializer, but there
+        ``"unchanged"``: copied byte for byte; ``"converted"``; ``"left out"``: Flink 2.x does not have its serializer, but there
         are no entries; or ``"impossible"``.
     changes
-        What is converted: paths inside the type, and what they become.
+        The converted parts: paths inside the type, and their new types.
     problems
-        Why it can't be migrated, and what to do about it.
+        The reasons why it can't be migrated, and what to do about them.
     """
 
     uid: str | None
@@ -48,12 +48,12 @@ class StateReport:
 
 @dataclass(frozen=True, slots=True)
 class MigrationReport:
-    """What a migration does to each state of a savepoint, in the order of operators and states there.
+    """Outcome of a migration for each state of a savepoint, in the order of its operators and states.
 
     Parameters
     ----------
     flink_version
-        The Flink that is to restore it.
+        The Flink version that has to restore it.
     states
         The states.
     """
@@ -68,7 +68,7 @@ class MigrationReport:
         return len(self.states)
 
     def having(self, outcome: str) -> tuple[StateReport, ...]:
-        """The states with an outcome, see :class:`StateReport`."""
+        """Return the states with an outcome, see :class:`StateReport`."""
         return tuple(s for s in self.states if s.outcome == outcome)
 
     @property

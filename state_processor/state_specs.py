@@ -1,4 +1,4 @@
-"""What a state to write is: its kind and its types, under the names of Flink's state descriptors."""
+"""Kinds and types of states to write, under the names of Flink's state descriptors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Ttl = bool | timedelta | str | None
 
 @dataclass(frozen=True, slots=True)
 class _ValueLike:
-    """A state of one value per key.
+    """State of one value per key.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class _ValueLike:
         Of the value (``Types.…``).
     ttl
         Whether the job's state descriptor has time-to-live: then values carry the time of their last access, from the column
-        ``_last_access`` or else the time of writing. The duration itself is no part of a savepoint, so that any will do.
+        ``_last_access`` or else the time of writing. Savepoints do not contain the duration itself, so that any value will do.
     namespace
         Of window state: ``Types.TIME_WINDOW()`` or ``Types.GLOBAL_WINDOW()``; rows then have a column ``window``.
     """
@@ -57,7 +57,7 @@ class _ValueLike:
     kind: ClassVar[str]
 
     def describe(self, name: str, key: TypeSerializer) -> KeyedDescription:
-        """The state of an operator with such keys."""
+        """Describe the state of an operator with such keys."""
         return KeyedDescription.of(name, self.kind, key, _namespace(self.namespace), value=_with_ttl(self.type, self.ttl))
 
 
@@ -109,7 +109,7 @@ class MapState:
     kind: ClassVar[str] = kinds.MAP
 
     def describe(self, name: str, key: TypeSerializer) -> KeyedDescription:
-        """The state of an operator with such keys."""
+        """Describe the state of an operator with such keys."""
         return MapDescription(name, self.kind, _with_ttl(self.value, self.ttl), key, _namespace(self.namespace), self.key)
 
 
@@ -117,7 +117,7 @@ StateSpec = ValueState | ReducingState | AggregatingState | ListState | MapState
 
 
 def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
-    """A state as it is, or value state of a type.
+    """Return a state as it is, or value state of a type.
 
     Raises
     ------
@@ -127,19 +127,19 @@ def as_spec(name: str, given: StateSpec | TypeSerializer) -> StateSpec:
     if isinstance(given, TypeSerializer):
         return ValueState(given)
     if not isinstance(given, StateSpec):
-        raise OptionError(f"state {name!r}: ValueState(Types.LONG()) or the like is wanted, not {given!r}")
+        raise OptionError(f"state {name!r}: expected a state such as ValueState(Types.LONG()) or a type, found {given!r}")
     return given
 
 
 def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
-    """A state with values of another type: for lists and maps the type of the whole or, for lists, of an element.
+    """Return a state with values of another type: for lists and maps the type of the whole or, for lists, of an element.
 
-    Time-to-live stays as it is.
+    Time-to-live stays unchanged.
 
     Raises
     ------
     OptionError
-        If the type does not go with the kind of state.
+        If the type does not fit the kind of state.
     """
     changed = {}
     if isinstance(state, MapDescription):
@@ -153,12 +153,12 @@ def with_type(state: KeyedDescription, new: TypeSerializer) -> KeyedDescription:
 
 
 def whole_type(state: StateDescription) -> TypeSerializer:
-    """The type of a state's column where a row holds all that a key has, without time-to-live."""
+    """Return the type of a state's column, without time-to-live, where a row has the whole list or map of a key."""
     return (state.with_serializers(value=state.value.value) if isinstance(state.value, TtlSerializer) else state).whole
 
 
 def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeSerializer | None) -> KeyedDescription:
-    """The queue of a timer service.
+    """Describe the queue of a timer service.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def timer_queue(service: str, domain: str, key: TypeSerializer, namespace: TypeS
         If the domain is neither ``event_time`` nor ``processing_time``.
     """
     if domain not in TIMER_NAMES:
-        raise OptionError(f"timers of domain {domain!r}: {' or '.join(TIMER_NAMES)} is wanted")
+        raise OptionError(f"timers: domain {domain!r}, expected {' or '.join(TIMER_NAMES)}")
     prefix, kind = TIMER_NAMES[domain]
     return TimerDescription.of(prefix + service, kind, key, _namespace(namespace))
 

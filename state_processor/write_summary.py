@@ -1,21 +1,21 @@
-"""What a write did."""
+"""Summaries of writes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.display import render_records
 from state_processor.migration_report import MigrationReport
 from state_processor.serializers.redaction import redacted_repr
-from state_processor.write.operator_job import WrittenOperator
 
 _SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
-    """What was written of one operator: ``entries`` counts what was written entry by entry, ``carried`` operators are copies."""
+    """Summary of one operator: ``entries`` counts those that were written one by one, ``carried`` operators are copies."""
 
     uid: str | None
     uid_hash: str
@@ -27,18 +27,17 @@ class OperatorSummary:
     carried: bool
 
     @classmethod
-    def of(cls, written: WrittenOperator) -> OperatorSummary:
-        """The summary of an operator."""
-        o = written.operator
-        sizes = (o.parallelism, o.max_parallelism)
-        return cls(o.uid, o.operator_id, *sizes, written.states, written.entries, o.state_size, written.carried)
+    def of(cls, operator: OperatorState, *, states: tuple[str, ...], entries: int, carried: bool) -> OperatorSummary:
+        """Summarize an operator of the new savepoint."""
+        o = operator
+        return cls(o.uid, o.operator_id, o.parallelism, o.max_parallelism, states, entries, o.state_size, carried)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What was written, and where; as text, a table of the operators that have state.
+    """Summary of a write; as text, a table of the operators that have state.
 
-    ``migration`` tells what became of each state where :meth:`~state_processor.SavepointWriter.migrate` was called.
+    ``migration`` is the outcome for each state if :meth:`~state_processor.SavepointWriter.migrate` was called.
     """
 
     path: str

@@ -1,11 +1,11 @@
-"""What columns of rows have to be, checked when a method of the writer is called: types tell, no row is looked at."""
+"""Checks of names and types of columns, when a method of the writer is called and before rows are read."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,9 +17,7 @@ from state_processor.serializers.errors import InvalidRowError, OptionError, Uns
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.kryo.nested_kryo import for_flink
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from state_processor.write.rows import Rows
 
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
 """Columns that reading adds on request; the first two follow from the key, and are left alone."""
@@ -29,7 +27,7 @@ _CASE: Final = "spark.sql.caseSensitive"
 
 @contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Put the operator, or operator and state, in front of errors that do not name it."""
+    """Put the operator, or operator and state, in front of messages of errors that lack it."""
     try:
         yield
     except (InvalidRowError, OptionError, UnsupportedFormatError) as problem:
@@ -38,30 +36,23 @@ def naming(where: str) -> Iterator[None]:
         raise type(problem)(f"{where}: {problem}") from problem
 
 
-def check_distinct(df: DataFrame, names: Collection[str]) -> None:
-    """Refuse columns that can't be told apart.
-
-    Parameters
-    ----------
-    df
-        The rows; their session says whether names differ that differ in case only.
-    names
-        Their columns.
+def check_distinct(rows: Rows) -> None:
+    """Refuse columns with the same name.
 
     Raises
     ------
     InvalidRowError
-        If two columns have the same name.
+        If columns have the same name, or names that differ in case only where case does not count.
     """
-    exact = df.sparkSession is None or df.sparkSession.conf.get(_CASE, "false") == "true"
+    names = rows.schema.names
     seen: dict[str, str] = {}
     for name in names:
-        other = seen.setdefault(name if exact else name.lower(), name)
+        other = seen.setdefault(name if rows.case_sensitive else name.lower(), name)
         if sum(n == name for n in names) > 1:
             raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
         if other != name:
             raise InvalidRowError(
-                f"the columns {other!r} and {name!r} differ in case only, and Spark can't tell them apart ({_CASE} is false); "
+                f"the columns {other!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); "
                 "rename one"
             )
 
@@ -81,7 +72,7 @@ def require(names: Collection[str], columns: Iterable[str]) -> None:
 
 
 def refuse_others(names: Collection[str], known: Collection[str], hint: str = "") -> None:
-    """Refuse rows with columns that nothing would be done with, but for those of :data:`METADATA`.
+    """Refuse rows with columns that would be ignored, except those of :data:`METADATA`.
 
     Parameters
     ----------
@@ -100,9 +91,9 @@ def refuse_others(names: Collection[str], known: Collection[str], hint: str = ""
     others = [n for n in names if n not in known and n not in METADATA]
     if others:
         listed = " and ".join(map(repr, others))
-        told = hint or "drop or rename it"
+        advice = hint or "drop or rename it"
         raise InvalidRowError(
-            f"column {listed} would be ignored; expected are {', '.join(known)}: {told}.{_nearest(others[0], known)}"
+            f"column {listed} would be ignored; expected are {', '.join(known)}: {advice}.{_nearest(others[0], known)}"
         )
 
 
@@ -115,7 +106,7 @@ def _nearest(name: str, names: Collection[str]) -> str:
 def check_types(
     state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str], max_parallelism: int, flink_major: int
 ) -> None:
-    """Refuse columns whose types can't hold what a keyed state needs.
+    """Refuse columns whose types do not fit a keyed state.
 
     Parameters
     ----------
@@ -128,7 +119,7 @@ def check_types(
     max_parallelism
         Of the operator.
     flink_major
-        The Flink that the serializers are of.
+        The major version of Flink that the serializers are for.
 
     Raises
     ------
@@ -142,7 +133,7 @@ def check_types(
 
 
 def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping[str, str]) -> None:
-    """The same for rows that say what is deleted: only keys, namespaces and keys of maps.
+    """Refuse columns whose types do not fit, of rows that identify entries: keys, namespaces and keys of maps.
 
     Raises
     ------

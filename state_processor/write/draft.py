@@ -1,15 +1,15 @@
-"""What is to become of one operator: the changes that a user asked for, and the plan that they amount to."""
+"""Drafts of operators: the changes to an operator, and the state that results from them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.row_field_names import DeclaredNames
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.entry_encoder import KeyHash
@@ -21,118 +21,199 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.table.row_names import row_names, with_row_names
+from state_processor.write.operator_migration import OperatorMigration
+from state_processor.write.rows import Columns, Rows
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.task_data import Replaced
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from state_processor.write.migration_plan import OperatorMigration
-
 
 @dataclass(frozen=True)
-class RowSource:
-    """Rows for keyed states: for each state by name, which columns become what (the encoder's names to those of the rows).
+class StateRows:
+    """Rows of keyed states.
 
-    ``marks`` tells which entries of the base give way, and ``names`` how the fields of rows are called by state, see
-    :class:`~state_processor.write.keyed_tasks.StateColumns`.
+    Attributes
+    ----------
+    rows
+        The rows.
+    columns
+        By state: the columns that it is written from.
+    replaces
+        What a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map.
+    names
+        By state: names of the fields of rows, which headers do not contain.
     """
 
-    frame: DataFrame
-    columns: Mapping[str, Mapping[str, str]]
-    marks: Replaced = ""
+    rows: Rows
+    columns: Mapping[str, Columns]
+    replaces: Replaced = ""
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
-    def without(self, states: Collection[str]) -> tuple[RowSource, ...]:
-        """What is left of the rows where some states are not written from them: nothing, or rows for the others."""
+    def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
+        """Return the rows for other states: none if there are no others."""
         columns = {name: given for name, given in self.columns.items() if name not in states}
         return (replace(self, columns=columns),) if columns else ()
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """Keys to remove from one state or from all, or entries of a map; ``columns`` as for :class:`RowSource`, without a value."""
+    """Keys, or entries of a map, to delete from one keyed state of the source savepoint or (``None``) from all."""
 
-    frame: DataFrame
-    columns: Mapping[str, str]
+    rows: Rows
+    columns: Columns
     state: str | None
-    marks: Replaced = "keys"
+    scope: Replaced = "keys"
     names: DeclaredNames = field(default_factory=dict)
 
 
 @dataclass
 class OperatorDraft:
-    """Changes to one operator, as they add up.
+    """Draft of an operator: its state in the source savepoint, and the changes to it.
 
     Attributes
     ----------
     identifier
         The operator.
-    base
-        It as the base has it, if it does.
+    flink_major
+        The major version of Flink that its new state is written for.
+    source
+        The operator in the source savepoint, if it is there.
     parallelism, max_parallelism
-        What was asked for; ``None`` keeps that of the base or takes the default.
+        New values; ``None`` keeps that of the source savepoint, or takes the default.
     key
-        The type of keys that was named or inferred.
+        The type of keys that was given or inferred.
     added
-        Keyed states that are written from rows, in place of those of the same name in the base.
+        Keyed states that are written from rows only. They replace those of the same names in the source savepoint.
     removed
         Names of states, keyed or not, that are left out.
-    sources
+    state_rows
         Rows of keyed states.
     forms
-        Of each state of the base that rows change, the types of what Kryo wrote, and whether rows have bytes for values of
-        undescribed classes.
+        By state of the source savepoint that rows change: the types of the parts that Kryo wrote, and whether rows have bytes
+        for values of undescribed classes.
     deletions
-        Keys to remove from what the base has.
+        Keys and entries to delete.
     operator_states
         List, union and broadcast states that are written from rows.
     hashing
         ``hashCode`` of keys, where their serializer does not know it.
     renamed
-        The identifier that it gets.
+        The new identifier.
     coordinator
-        The state of its coordinator, in place of that of the base.
+        New state of the coordinator.
     migration
-        What becomes of the states of the base for another Flink.
+        The migration of the states of the source savepoint to Flink 2.x.
     """
 
     identifier: OperatorIdentifier
-    base: SourceOperator | None = None
+    flink_major: int
+    source: SourceOperator | None = None
     parallelism: int | None = None
     max_parallelism: int | None = None
     key: TypeSerializer | None = None
     added: dict[str, KeyedDescription] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
-    sources: list[RowSource] = field(default_factory=list)
+    state_rows: list[StateRows] = field(default_factory=list)
     forms: dict[str, tuple[tuple[JavaType, ...], bool]] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
-    operator_states: dict[str, tuple[OperatorDescription, DataFrame]] = field(default_factory=dict)
+    operator_states: dict[str, tuple[OperatorDescription, Rows]] = field(default_factory=dict)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
     migration: OperatorMigration | None = None
 
     def copy(self) -> OperatorDraft:
-        """The draft as it is now, to be changed on trial."""
-        kept = {"added": dict(self.added), "removed": set(self.removed), "sources": list(self.sources)}
-        more = {"deletions": list(self.deletions), "operator_states": dict(self.operator_states), "forms": dict(self.forms)}
-        return replace(self, **kept, **more)  # type: ignore[arg-type]
+        """Return a copy, to be changed on trial."""
+        return replace(
+            self,
+            added=dict(self.added),
+            removed=set(self.removed),
+            state_rows=list(self.state_rows),
+            forms=dict(self.forms),
+            deletions=list(self.deletions),
+            operator_states=dict(self.operator_states),
+        )
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """Name for messages."""
         return f"operator {self.identifier}"
 
-    def take_key(self, given: TypeSerializer | None, inferred: TypeSerializer | None) -> TypeSerializer:
-        """The key type: the one that is known, else the one given, else the one inferred. Rows have the names given last.
+    # State of the source savepoint
+
+    @property
+    def source_key(self) -> TypeSerializer | None:
+        """Type of keys in the source savepoint; ``None`` without keyed state."""
+        return self.source.key if self.source is not None else None
+
+    @property
+    def source_keyed(self) -> Mapping[str, KeyedDescription]:
+        """Keyed states and timers of the source savepoint."""
+        return self.source.keyed_states if self.source is not None else {}
+
+    @property
+    def source_metas(self) -> Mapping[str, mi.StateMetaInfo]:
+        """List, union and broadcast states of the source savepoint."""
+        return self.source.operator_metas if self.source is not None else {}
+
+    @property
+    def source_states(self) -> tuple[str, ...]:
+        """Names of all states of the source savepoint."""
+        return (*self.source_keyed, *self.source_metas)
+
+    def keeps(self, name: str) -> bool:
+        """Return whether a state of the source savepoint is in the new one, possibly with changes."""
+        left_out = self.migration.left_out if self.migration is not None else frozenset()
+        return not any(name in replaced for replaced in (self.removed, left_out, self.added, self.operator_states))
+
+    def converts(self, name: str) -> bool:
+        """Return whether a migration converts the entries of a state of the source savepoint."""
+        return self.migration is not None and self.migration.converts(name) and self.keeps(name)
+
+    def keyed(self, name: str) -> KeyedDescription:
+        """Return a keyed state of the source savepoint, as a migration converts it.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none of that name, or it is left out or replaced.
+        """
+        left = {n: s for n, s in self.source_keyed.items() if self.keeps(n)}
+        if name not in left:
+            raise NotFoundError.naming_nearest("keyed state", name, left, self.label)
+        if self.migration is not None and self.migration.keyed is not None and self.converts(name):
+            return self.migration.keyed.roles(name)[1]
+        return left[name]
+
+    def kept_keyed(self) -> tuple[str, ...]:
+        """Return the keyed states of the source savepoint whose entries pass through."""
+        return tuple(name for name in self.source_keyed if self.keeps(name))
+
+    # Changes
+
+    def set_parallelism(self, parallelism: int | None) -> None:
+        """Set the parallelism, if one is given.
 
         Raises
         ------
         OptionError
-            If the operator has keys of another type.
+            If it is not between 1 and the max parallelism, or another one was given before.
         """
-        known = self.key or (self.base.key if self.base is not None else None)
+        if parallelism is None:
+            return
+        check_parallelism(parallelism, self.final_max_parallelism)
+        if self.parallelism not in (None, parallelism):
+            raise OptionError(f"{self.label}: parallelism {self.parallelism} before, {parallelism} now")
+        self.parallelism = parallelism
+
+    def take_key(self, given: TypeSerializer | None, inferred: TypeSerializer | None) -> TypeSerializer:
+        """Set and return the key type: the known one, else the given one, else the inferred one; its rows have the given names.
+
+        Raises
+        ------
+        OptionError
+            If the operator has keys of another type, or there is no type.
+        """
+        known = self.key or self.source_key
         if known is not None and given is not None and not _is_same(known, given):
             if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
                 raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
@@ -142,20 +223,20 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: name the key's type by key_type")
         return self.key
 
-    def updates(self, state: KeyedDescription, *, with_bytes: bool) -> KeyedDescription:
-        """Return a state of the base as rows that change it have it, and keep that for their encoding.
+    def update(self, state: KeyedDescription, *, with_bytes: bool) -> KeyedDescription:
+        """Note that rows change a state of the source savepoint; return the state as these rows are encoded.
 
         Parameters
         ----------
         state
-            The state, with the types that the user declared for what Kryo wrote.
+            The state, with the types that the user declared for parts that Kryo wrote.
         with_bytes
             Whether rows have bytes for values of undescribed classes.
 
         Raises
         ------
         OptionError
-            If rows that were given before have it in another form: all of a state are encoded alike.
+            If rows that were given before have another form: all rows of a state are encoded alike.
         """
         form = (java_types(state), with_bytes)
         if self.forms.setdefault(state.name, form) != form:
@@ -166,31 +247,48 @@ class OperatorDraft:
         return undescribed_as_bytes(state) if with_bytes else state
 
     def add(self, state: KeyedDescription) -> None:
-        """A state that rows will fill. Rows that were to change the one of the base have nothing to change any more.
+        """Add a keyed state, which replaces the one of the source savepoint together with rows that were to change it.
 
         Raises
         ------
         OptionError
-            If it was added before, or the base has operator state of this name.
+            If it was added before, or the source savepoint has operator state of this name.
         """
         self._check_new(state.name)
-        if self.base is not None and state.name in self.base.operator_metas and self.keeps(state.name):
+        if state.name in self.source_metas and self.keeps(state.name):
             raise self._other_kind(state.name, "operator")
-        self._forget(state.name)
+        self._drop_changes(state.name)
         self.added[state.name] = state
 
-    def add_operator_state(self, state: OperatorDescription, frame: DataFrame) -> None:
-        """A list, union or broadcast state that rows will fill.
+    def add_operator_state(self, state: OperatorDescription, rows: Rows) -> None:
+        """Add a list, union or broadcast state, which replaces the one of the source savepoint.
 
         Raises
         ------
         OptionError
-            If it was added before, or the base has keyed state of this name.
+            If it was added before, or the source savepoint has keyed state of this name.
         """
         self._check_new(state.name)
-        if self.base is not None and state.name in self.base.keyed_states and self.keeps(state.name):
+        if state.name in self.source_keyed and self.keeps(state.name):
             raise self._other_kind(state.name, "keyed")
-        self.operator_states[state.name] = (state, frame)
+        self.operator_states[state.name] = (state, rows)
+
+    def remove(self, name: str) -> None:
+        """Leave out a state, keyed or not, together with changes to it.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none of that name.
+        """
+        left = [*(n for n in self.source_states if n not in self.removed), *self.added, *self.operator_states]
+        if name not in left:
+            raise NotFoundError.naming_nearest("state", name, left, self.label)
+        self._drop_changes(name)
+        self.added.pop(name, None)
+        self.operator_states.pop(name, None)
+        if name in self.source_states:
+            self.removed.add(name)
 
     def _check_new(self, name: str) -> None:
         if not isinstance(name, str) or not name:
@@ -200,174 +298,126 @@ class OperatorDraft:
 
     def _other_kind(self, name: str, kind: str) -> OptionError:
         return OptionError(
-            f"{self.label}: {name!r} is {kind} state of the base, which would be lost; call remove_state for it first, or name "
-            "the new one differently"
+            f"{self.label}: {name!r} is {kind} state of the source savepoint, which would be lost; call remove_state for it "
+            "first, or name the new one differently"
         )
 
-    def _forget(self, name: str) -> None:
+    def _drop_changes(self, name: str) -> None:
         """Drop the rows and deletions that were given for a state, and for no other."""
-        self.sources = [left for source in self.sources for left in source.without({name})]
+        self.state_rows = [left for given in self.state_rows for left in given.without_states({name})]
         self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
         self.forms.pop(name, None)
 
-    def keeps(self, name: str) -> bool:
-        """Whether a state of the base is taken over."""
-        gone = self.removed | (self.migration.left_out if self.migration is not None else set())
-        return name not in gone and name not in self.added and name not in self.operator_states
-
     @property
     def updated(self) -> frozenset[str]:
-        """The states of the base that rows change."""
-        return frozenset(name for source in self.sources if source.marks for name in source.columns)
+        """The states of the source savepoint that rows change."""
+        return frozenset(name for given in self.state_rows if given.replaces for name in given.columns)
 
-    @property
-    def final_identifier(self) -> OperatorIdentifier:
-        """The identifier that the operator has in the new savepoint."""
-        return self.renamed or self.identifier
-
-    @property
-    def final_names(self) -> tuple[str, ...]:
-        """The states that the operator has in the new savepoint."""
-        kept = tuple(n for n in self.base.state_names if self.keeps(n)) if self.base is not None else ()
-        return (*kept, *self.added, *self.operator_states)
-
-    def keyed(self, name: str) -> KeyedDescription:
-        """A keyed state of the base, to be patched.
-
-        Raises
-        ------
-        NotFoundError
-            If the base has none of that name.
-        """
-        states = self.base.keyed_states if self.base is not None else {}
-        left = {n: s for n, s in states.items() if self.keeps(n)}
-        if name not in left:
-            raise NotFoundError.naming_nearest("keyed state", name, left, self.label)
-        if self.migration is not None and self.migration.keyed is not None and self.converts(name):
-            return self.migration.keyed.roles(name)[1]
-        return left[name]
-
-    def remove(self, name: str) -> None:
-        """Leave out a state, keyed or not, with what was to be written to it.
-
-        Raises
-        ------
-        NotFoundError
-            If there is none of that name.
-        """
-        states = self.base.state_names if self.base is not None else ()
-        left = [*(n for n in states if n not in self.removed), *self.added, *self.operator_states]
-        if name not in left:
-            raise NotFoundError.naming_nearest("state", name, left, self.label)
-        self._forget(name)
-        self.added.pop(name, None)
-        self.operator_states.pop(name, None)
-        if name in states:
-            self.removed.add(name)
-
-    def changed_before(self, name: str) -> bool:
-        """Whether rows were to change a state of the base, or keys to be deleted from it."""
+    def has_changes(self, name: str) -> bool:
+        """Return whether rows change a state of the source savepoint, or keys are deleted from it."""
         return name in self.updated or any(deletion.state in (None, name) for deletion in self.deletions)
-
-    def converts(self, name: str) -> bool:
-        """Whether a state of the base is taken over in other bytes, for another Flink."""
-        return self.migration is not None and self.migration.converts(name) and self.keeps(name)
-
-    @property
-    def not_migrated(self) -> tuple[StateReport, ...]:
-        """The states that are to be taken over for another Flink, and can't be."""
-        return tuple(r for r in self.migration_reports if r.outcome == IMPOSSIBLE and self.keeps(r.state))
-
-    @property
-    def migration_reports(self) -> tuple[StateReport, ...]:
-        """What becomes of each state for another Flink; nothing where none is wanted."""
-        reports = self.migration.reports if self.migration is not None else ()
-        return tuple(replace(r, uid=self.identifier.uid) for r in reports)
 
     @property
     def summary(self) -> str:
-        """What was asked for, in a few words; nothing where the operator is to stay as it is."""
-        written = dict.fromkeys([*(name for source in self.sources for name in source.columns), *self.operator_states])
+        """The changes in a few words; empty if there are none."""
+        written = dict.fromkeys([*(name for given in self.state_rows for name in given.columns), *self.operator_states])
         parts = [
             f"write {', '.join(written)}" if written else "",
             f"remove {', '.join(sorted(self.removed))}" if self.removed else "",
-            "delete keys" if any(d.marks == "keys" for d in self.deletions) else "",
-            "delete map entries" if any(d.marks == "entries" for d in self.deletions) else "",
+            "delete keys" if any(d.scope == "keys" for d in self.deletions) else "",
+            "delete map entries" if any(d.scope == "entries" for d in self.deletions) else "",
             f"become {self.renamed}" if self.renamed else "",
             f"parallelism {self.parallelism}" if self.parallelism else "",
         ]
         return "; ".join(filter(None, parts))
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether it can't be taken over file by file."""
-        return self.base is None or self.changes_keyed or self.changes_operator_state
+    # Migration
 
     @property
-    def changes_parallelism(self) -> bool:
-        """Whether key groups or subtasks are others than in the base."""
-        return self.base is not None and (
-            self.base.operator.parallelism != self.final_parallelism
-            or self.base.operator.max_parallelism != self.final_max_parallelism
-        )
+    def migration_reports(self) -> tuple[StateReport, ...]:
+        """Outcome of the migration for each state; empty without a migration."""
+        reports = self.migration.reports if self.migration is not None else ()
+        return tuple(replace(r, uid=self.identifier.uid) for r in reports)
 
     @property
-    def changes_keyed(self) -> bool:
-        """Whether keyed state has to be written."""
-        removed = self.base is not None and bool(self.removed & set(self.base.keyed_states))
-        rewritten = self.base is not None and bool(self.base.keyed_states) and not self.base.is_canonical
-        other = self.base is not None and any(map(self._is_other, self.base.keyed_states))
-        return bool(self.added or self.sources or self.deletions) or removed or rewritten or other or self.changes_parallelism
+    def not_migrated(self) -> tuple[StateReport, ...]:
+        """The states that can't be migrated, and are not left out or replaced."""
+        return tuple(r for r in self.migration_reports if r.outcome == IMPOSSIBLE and self.keeps(r.state))
+
+    # The operator in the new savepoint
 
     @property
-    def changes_operator_state(self) -> bool:
-        """Whether operator state has to be written."""
-        removed = self.base is not None and bool(self.removed - set(self.base.keyed_states))
-        other = self.base is not None and any(map(self._is_other, self.base.operator_metas))
-        return bool(self.operator_states) or removed or other or self.changes_parallelism
+    def final_identifier(self) -> OperatorIdentifier:
+        """The identifier in the new savepoint."""
+        return self.renamed or self.identifier
 
-    def _is_other(self, name: str) -> bool:
-        """Whether a state of the base has other bytes, or is left out, for another Flink."""
-        return self.migration is not None and (name in self.migration.left_out or self.converts(name))
+    @property
+    def final_names(self) -> tuple[str, ...]:
+        """The states in the new savepoint."""
+        return (*(name for name in self.source_states if self.keeps(name)), *self.added, *self.operator_states)
 
     @property
     def final_parallelism(self) -> int:
-        """The parallelism of the operator that is written."""
+        """The parallelism in the new savepoint."""
         if self.parallelism is not None:
             return self.parallelism
-        return self.base.operator.parallelism if self.base is not None else 1
+        return self.source.operator.parallelism if self.source is not None else 1
 
     @property
     def final_max_parallelism(self) -> int:
-        """The max parallelism of the operator that is written."""
+        """The max parallelism in the new savepoint."""
         if self.max_parallelism is not None:
             return self.max_parallelism
-        return self.base.operator.max_parallelism if self.base is not None else 128
+        return self.source.operator.max_parallelism if self.source is not None else 128
 
-    def carried_names(self) -> tuple[str, ...]:
-        """Keyed states of the base whose entries are carried over."""
-        if self.base is None:
-            return ()
-        return tuple(n for n in self.base.keyed_states if self.keeps(n))
+    @property
+    def is_changed(self) -> bool:
+        """True if its files can't be copied as they are."""
+        return self.source is None or self.changes_keyed or self.changes_operator_state
+
+    @property
+    def changes_parallelism(self) -> bool:
+        """True if key groups or subtasks differ from those in the source savepoint."""
+        if self.source is None:
+            return False
+        old = self.source.operator
+        return (old.parallelism, old.max_parallelism) != (self.final_parallelism, self.final_max_parallelism)
+
+    @property
+    def changes_keyed(self) -> bool:
+        """True if keyed state has to be written."""
+        written = bool(self.added or self.state_rows or self.deletions)
+        removed = bool(self.removed & set(self.source_keyed))
+        reframed = self.source is not None and bool(self.source_keyed) and not self.source.is_canonical
+        migrated = any(map(self._is_migrated, self.source_keyed))
+        return written or removed or reframed or migrated or self.changes_parallelism
+
+    @property
+    def changes_operator_state(self) -> bool:
+        """True if operator state has to be written."""
+        removed = bool(self.removed - set(self.source_keyed))
+        migrated = any(map(self._is_migrated, self.source_metas))
+        return bool(self.operator_states) or removed or migrated or self.changes_parallelism
+
+    def _is_migrated(self, name: str) -> bool:
+        """Return whether a migration converts a state of the source savepoint, or leaves it out."""
+        return self.migration is not None and (name in self.migration.left_out or self.converts(name))
 
     def header(self) -> mi.KeyedHeader | None:
-        """The header of the keyed state files to write; ``None`` without keyed states."""
-        carried: list[mi.StateMetaInfo] = []
-        base_header = self.base.header if self.base is not None else None
+        """Return the header of the keyed state files to write; ``None`` without keyed states."""
+        old = self.source.header if self.source is not None else None
         if self.migration is not None and self.migration.keyed is not None:
-            base_header = self.migration.keyed.new
-        if base_header is not None:
-            names = set(self.carried_names())
-            carried = [m for m in base_header.states if m.name in names]
-        metas = [*carried, *map(register, self.added.values())]
+            old = self.migration.keyed.new
+        kept = set(self.kept_keyed())
+        metas = [*(m for m in (old.states if old is not None else ()) if m.name in kept), *map(register, self.added.values())]
         if not metas:
             return None
-        if base_header is not None:
-            return mi.KeyedHeader(mi.KEYED_VERSION, False, base_header.key, tuple(metas))
+        if old is not None:
+            return mi.KeyedHeader(mi.KEYED_VERSION, False, old.key, tuple(metas))
         assert self.key is not None
         return keyed_header(self.key, metas)
 
 
 def _is_same(one: TypeSerializer, other: TypeSerializer) -> bool:
-    """Whether types are the same to the last byte of their snapshots: what is printed leaves out the fields of a POJO."""
+    """Return whether types have the same snapshots: their text lacks the fields of a POJO."""
     return str(one) == str(other) and one.snapshot().to_bytes() == other.snapshot().to_bytes()

@@ -6,11 +6,10 @@ reader of the header will read.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -30,6 +29,7 @@ from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
 from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.serializers.kryo.types import JavaType
@@ -46,13 +46,10 @@ from state_processor.write.task_data import (
     with_phase,
 )
 
-if TYPE_CHECKING:
-    from state_processor.serializers.core.pojo import PojoSerializer
-
 
 @dataclass(frozen=True)
 class KeyedTarget:
-    """The keyed state of one operator of the new savepoint; it can be pickled.
+    """Keyed state of one operator of the new savepoint; it can be pickled.
 
     Parameters
     ----------
@@ -61,17 +58,17 @@ class KeyedTarget:
     header
         The header of its files, as bytes.
     flink_major
-        The Flink that the header's serializers are of, which tells one Kryo from another.
+        The major version of Flink of the header's serializers, which decides the version of Kryo.
     parallelism, max_parallelism
         Of the operator.
     serializers
         Serializers that users register.
     hashing
-        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or rules that were learned.
+        ``hashCode`` of keys, where the serializer does not know it: a function of a column, or inferred rules.
     java_types
-        By name of a state, the types of what Kryo writes in it: headers do not hold their type arguments.
+        By state, the types of the parts that Kryo writes: headers do not contain their type arguments.
     drafted
-        The states of the base that rows change: what Kryo wrote of them is compared with what it wrote before.
+        The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
     with_bytes
         Those of them whose rows have bytes for values of undescribed classes.
     """
@@ -89,7 +86,7 @@ class KeyedTarget:
     with_bytes: frozenset[str] = frozenset()
 
     def open_header(self) -> mi.KeyedHeader:
-        """The header with its serializers."""
+        """Read the header with its serializers."""
         self.serializers.enter()
         return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
 
@@ -108,18 +105,18 @@ class KeyedTarget:
 
     @property
     def key_hash(self) -> KeyHash | None:
-        """The function that gives ``hashCode`` of a column of keys, if the serializer does not."""
+        """Function from a column of keys to their ``hashCode``; ``None`` if the serializer has it."""
         if not isinstance(self.hashing, tuple):
             return self.hashing
         key = self.open_header().key.restore_serializer()
-        return LearnedHash(cast("PojoSerializer", key), self.hashing, self.max_parallelism)
+        return LearnedHash(cast(PojoSerializer, key), self.hashing, self.max_parallelism)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "states"}
 
 
 def header_bytes(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
-    """A header as it stands in files."""
+    """Return the bytes of a header."""
     target = DataOutput()
     header.write(target)
     return target.to_bytes()
@@ -127,16 +124,16 @@ def header_bytes(header: mi.KeyedHeader | mi.OperatorHeader) -> bytes:
 
 @dataclass(frozen=True)
 class StateColumns:
-    """From which columns of the rows a state is written.
+    """Columns of rows that a state is written from.
 
-    ``columns`` maps the names that :mod:`~state_processor.backends.write.entry_encoder` knows to columns. ``marks`` tells which
-    entries of the base give way: none, those of the same ``keys`` (also where the value is null), or the same ``entries`` of a
-    map. ``names`` are those of the fields of rows, which headers do not hold.
+    ``columns`` maps the names that :mod:`~state_processor.backends.write.entry_encoder` has for them to columns. ``replaces`` is
+    what a row replaces of the source savepoint: nothing, all entries of its key (``keys``, also where the value is null), or one
+    entry of a map (``entries``). ``names`` are those of the fields of rows, which headers do not contain.
     """
 
     state_id: int
     columns: Mapping[str, str]
-    marks: Replaced = ""
+    replaces: Replaced = ""
     names: DeclaredNames = field(default_factory=dict)
 
 
@@ -149,7 +146,7 @@ class EncodeRows:
     last_access: int = 0
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """The blobs of a task's rows."""
+        """Yield the blobs of a task's rows."""
         encoders: dict[int, Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]] = {}
         for batch in merge_batches(batches):
             for number, state in enumerate(self.states):
@@ -169,18 +166,18 @@ class EncodeRows:
         description = with_names(t.states[state.state_id], state.names)
         if description.name in t.drafted:
             description = with_drafts(description)
-        entries = markers = None
+        entries = tombstones = None
         if set(schema.names) - {KEY, MAP_KEY, *NAMESPACES}:
             entries = KeyedStateEncoder(description, state.state_id, schema, last_access=self.last_access, **options)
-        if state.marks == "keys" or entries is None:
-            markers = TombstoneEncoder(description, state.state_id, schema, **options)
+        if state.replaces == "keys" or entries is None:
+            tombstones = TombstoneEncoder(description, state.state_id, schema, **options)
 
         def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            if markers is not None:
-                yield from (with_phase(blobs, TOMBSTONES) for blobs in markers.encode(rows))
+            if tombstones is not None:
+                yield from (with_phase(blobs, TOMBSTONES) for blobs in tombstones.encode(rows))
             if entries is not None:
                 for blobs in entries.encode(rows):
-                    if state.marks == "entries":
+                    if state.replaces == "entries":
                         yield with_phase(blobs, TOMBSTONES)
                     yield with_phase(blobs, NEW)
 
@@ -189,20 +186,20 @@ class EncodeRows:
 
 @dataclass(frozen=True)
 class PassThroughEntries:
-    """Pass 1 over the base: entries of keyed states as they are. Rows are the numbers of ``parts``.
+    """Pass 1 over the source savepoint: unchanged entries of keyed states. Input rows are the numbers of ``parts``.
 
     Parameters
     ----------
     target
         The operator to write.
     snapshot
-        The base, as it travels to tasks.
+        The source savepoint, as it travels to tasks.
     parts
         Key groups of handles.
     states
-        The states to take over: name in the base, and id in the target.
+        The states: name in the source savepoint, and id in the target.
     old_max_parallelism
-        Of the operator in the base.
+        Of the operator in the source savepoint.
     """
 
     target: KeyedTarget
@@ -212,55 +209,50 @@ class PassThroughEntries:
     old_max_parallelism: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """The blobs of the parts that are named."""
+        """Yield the blobs of parts."""
         self.target.serializers.enter()
-        carrier = self.carrier()
+        pass_through = self.pass_through()
         for number in part_numbers(batches):
             part = self.parts[number]
             source = part.handle.open(self.snapshot)
             for name, state_id in self.states:
-                for blobs in carrier.blobs(source, name, state_id, part.key_groups):
+                for blobs in pass_through.blobs(source, name, state_id, part.key_groups):
                     yield with_phase(blobs, PASSED_THROUGH)
 
-    def carrier(self) -> KeyedPassThrough:
-        """What takes the entries over."""
+    def pass_through(self) -> KeyedPassThrough:
+        """Return the object that copies or converts the entries."""
         t = self.target
         return KeyedPassThrough(t.parallelism, t.max_parallelism, self.old_max_parallelism, t.key_hash)
 
 
 @dataclass(frozen=True)
 class WriteKeyedState:
-    """Pass 2: writes the keyed state file of one subtask from its blobs."""
+    """Pass 2: a task that writes the keyed state file of one subtask from its blobs."""
 
     target: KeyedTarget
     staging: Staging
 
     def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyGroupsStateHandle, int]:
-        """The handle of the file, and the number of its entries."""
+        """Write the file; return its handle and the number of its entries."""
         t = self.target
         key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
         header = t.open_header()
         with staged_file(self.staging, t.operator_id, "keyed", subtask) as sink:
             writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
-            marked = Tombstones(t.states, t.max_parallelism)
+            tombstones = Tombstones(t.states, t.max_parallelism)
             drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
             for b in fetch_blobs(blobs, self.staging):
                 place = (b.key_group, b.state)
                 entries = b.data
                 if b.phase == TOMBSTONES:
-                    marked.add(*place, entries)
+                    tombstones.add(*place, entries)
                     continue
                 if b.phase == PASSED_THROUGH:
                     if drafts.has(b.state):
-                        drafts.keep(*place, marked.only(*place, entries))
-                    entries = marked.without(*place, entries)
+                        drafts.keep(*place, tombstones.only(*place, entries))
+                    entries = tombstones.without(*place, entries)
                 elif drafts.has(b.state):
                     entries = drafts.settled(*place, entries)
                 writer.add(*place, entries)
             handle = writer.close()
         return handle, writer.entries
-
-
-def now_millis() -> int:
-    """The time, as values with TTL keep it."""
-    return time.time_ns() // 1_000_000

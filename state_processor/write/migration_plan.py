@@ -1,11 +1,9 @@
-"""Planning a migration to Flink 2.x: what becomes of each state of a base, found out from its headers and its values."""
+"""Plan of a migration to Flink 2.x: the outcome for each state, from its header and its values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.operator_state import OperatorSplit
@@ -14,8 +12,6 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import describe_keyed, describe_operator_state
 from state_processor.backends.write.state_migration import (
-    KeyedMigration,
-    StateMigration,
     Types,
     migrate_keyed,
     migrate_operator_state,
@@ -25,101 +21,64 @@ from state_processor.migration_report import CONVERTED, IMPOSSIBLE, LEFT_OUT, UN
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
 from state_processor.write.migration_tasks import Scanned, ScanPart, ScanValues, portable
+from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.source_operator import SourceOperator
-
-if TYPE_CHECKING:
-    from state_processor.write.draft import OperatorDraft
 
 TypesOfStates = Mapping[str, Mapping[str, TypeSerializer] | TypeSerializer]
 """New types as users give them: by state, and by path in it, or of the whole value."""
 
 
 def types_by_path(states: TypesOfStates) -> Types:
-    """New types by state and path."""
+    """Return new types by state and path."""
     return {name: {"": paths} if isinstance(paths, TypeSerializer) else dict(paths) for name, paths in states.items()}
 
 
-@dataclass(frozen=True)
-class OperatorMigration:
-    """What becomes of one operator's states.
-
-    Parameters
-    ----------
-    keyed
-        Its keyed states; ``None`` without any.
-    operator
-        Its list, union and broadcast states, by name.
-    types
-        The new types that were named or found, by state and path.
-    reports
-        What is to be said of each state.
-    """
-
-    keyed: KeyedMigration | None = None
-    operator: Mapping[str, StateMigration] = field(default_factory=dict)
-    types: Types = field(default_factory=dict)
-    reports: tuple[StateReport, ...] = ()
-
-    @cached_property
-    def states(self) -> dict[str, StateMigration]:
-        """What becomes of each state, keyed ones first."""
-        return {**(self.keyed.states if self.keyed is not None else {}), **self.operator}
-
-    @cached_property
-    def left_out(self) -> frozenset[str]:
-        """States without entries that can't be taken over."""
-        return frozenset(r.state for r in self.reports if r.outcome == LEFT_OUT)
-
-    def converts(self, name: str) -> bool:
-        """Whether a state's entries have to be written in other bytes."""
-        return name in self.states and self.states[name].is_changed
-
-
 def plan_migrations(
-    engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, Types], serializers: Sequence[str]
+    engine: Engine, drafts: Sequence[OperatorDraft], types: Mapping[str, Types], serializers: TaskSerializers
 ) -> dict[str, OperatorMigration]:
-    """What becomes of the states that operators have in a base, by operator id.
+    """Return the migration of the states of operators, by operator id.
 
     Parameters
     ----------
     engine
         Runs the tasks that read the values of states that change.
     drafts
-        The operators; those that the base has not got are passed over.
+        The operators; those without state in the source savepoint are skipped.
     types
         New types that the user names, by operator id, state and path.
     serializers
-        Modules that tasks import.
+        Serializers that users register.
 
     Raises
     ------
     OptionError
-        If a path is of no use.
+        If a type is given for a path without a value that Kryo wrote.
     NotFoundError
         If there is no state of a name.
     """
     plans = {
-        draft.base.operator.operator_id: _Plan(draft.base, draft.identifier, types.get(draft.base.operator.operator_id, {}))
+        draft.source.operator.operator_id: _Plan(draft.source, draft.identifier, types.get(draft.source.operator.operator_id, {}))
         for draft in drafts
-        if draft.base is not None
+        if draft.source is not None
     }
     parts = [part for plan in plans.values() for part in plan.parts()]
     if parts:
-        snapshot = next(plan.base.snapshot for plan in plans.values())
+        snapshot = next(plan.source.snapshot for plan in plans.values())
         named = {operator: portable(plan.types) for operator, plan in plans.items()}
-        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, TaskSerializers.of_driver(serializers))
+        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, serializers)
         for number, found in engine.run_parts(len(parts), scan).items():
             plans[parts[number].operator].take(found)
     return {operator: plan.settled() for operator, plan in plans.items()}
 
 
 class _Plan:
-    """The plan of one operator, before and after its values were looked at."""
+    """Plan for one operator, before and after its values are read."""
 
-    def __init__(self, base: SourceOperator, identifier: OperatorIdentifier, types: Types) -> None:
-        self.base = base
+    def __init__(self, source: SourceOperator, identifier: OperatorIdentifier, types: Types) -> None:
+        self.source = source
         self.identifier = identifier
         self.types = types
         self.problem = ""
@@ -127,7 +86,7 @@ class _Plan:
         self.header: mi.KeyedHeader | None = None
         self.metas: Mapping[str, mi.StateMetaInfo] = {}
         try:
-            self.header, self.metas = base.header, base.operator_metas
+            self.header, self.metas = source.header, source.operator_metas
             self.first = self._migrate(types)
         except StateProcessorError as problem:
             self.problem = str(problem)
@@ -156,11 +115,11 @@ class _Plan:
         return self.first.keyed.states if self.first.keyed is not None else ()
 
     def parts(self) -> Iterator[ScanPart]:
-        """What has to be read to know whether, and how, values can be converted."""
-        operator = self.base.operator
+        """Yield the parts of the snapshot that have to be read to decide whether, and how, values can be converted."""
+        operator = self.source.operator
         wanted = self._to_be_read(self._keyed_states())
         if any(wanted):
-            yield from (ScanPart(operator.operator_id, split, *wanted) for split in plan_splits(self.base.handles))
+            yield from (ScanPart(operator.operator_id, split, *wanted) for split in plan_splits(self.source.handles))
         wanted = self._to_be_read(self.first.operator)
         for subtask in operator.subtasks if any(wanted) else ():
             if subtask.managed_operator is not None:
@@ -168,18 +127,18 @@ class _Plan:
                 yield ScanPart(operator.operator_id, split, *wanted)
 
     def _to_be_read(self, names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """States whose values have to be read, and those whose entries are counted, as they are left out without any."""
+        """Return the states whose values are read, and those whose entries are counted: they are left out if there are none."""
         states = {name: self.first.states[name] for name in names}
         read = tuple(name for name, state in states.items() if state.is_changed and not state.problems)
         return read, tuple(name for name, state in states.items() if state.problems)
 
     def take(self, found: Mapping[str, Scanned]) -> None:
-        """Take over what the values of a part tell."""
+        """Add the results for a part."""
         for name, scanned in found.items():
             self._scanned.setdefault(name, Scanned()).add(scanned)
 
     def settled(self) -> OperatorMigration:
-        """The plan with the types that were found."""
+        """Return the migration with the types that were found."""
         if self.problem:
             identifier = (self.identifier.uid, self.identifier.uid_hash)
             report = StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (self.problem,))
@@ -193,7 +152,7 @@ class _Plan:
         return OperatorMigration(final.keyed, final.operator, types, tuple(reports))
 
     def _problems(self, name: str, types: dict[str, dict[str, TypeSerializer]]) -> Iterator[str]:
-        """Why a state can't be migrated; adds the types of its collections to ``types``, as far as they can be told."""
+        """Yield the reasons why a state can't be migrated; add the types of its collections to ``types`` if they are known."""
         state, scanned = self.first.states[name], self._scanned.get(name, Scanned())
         if state.problems:
             yield from (f"{note}; {note.advice}" for note in state.problems)

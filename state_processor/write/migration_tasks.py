@@ -1,4 +1,4 @@
-"""What tasks do for a migration to Flink 2.x: look through values, and convert them."""
+"""Tasks of a migration to Flink 2.x: scan values, and convert them."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from state_processor.write.operator_state_tasks import PassThroughElements
 from state_processor.write.task_data import Batches, part_numbers, task_result
 
 PortableTypes = Mapping[str, Mapping[str, PortableType]]
-"""New types by state and path, as they travel."""
+"""New types by state and path, in a form that can be pickled."""
 
 
 def portable(types: Types) -> PortableTypes:
-    """Types, ready to travel."""
+    """Return types in a form that can be pickled."""
     return {state: {path: PortableType.of(type_) for path, type_ in paths.items()} for state, paths in types.items()}
 
 
 def restored(types: PortableTypes) -> Types:
-    """The inverse of :func:`portable`."""
+    """Invert :func:`portable`."""
     return {state: {path: type_.restore() for path, type_ in paths.items()} for state, paths in types.items()}
 
 
 @dataclass
 class Scanned:
-    """What the values of a state tell: what is in collections, by path, and why one can't be converted.
+    """Results of a scan of a state's values: elements of collections by path, and the reason why a value can't be converted.
 
-    ``entries`` are counted of states that can't be migrated if they have any.
+    ``entries`` are counted for states that can't be migrated if they have any.
     """
 
     found: dict[str, Found] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Scanned:
     entries: int = 0
 
     def add(self, other: Scanned) -> None:
-        """Take over what was found in another part."""
+        """Add the results for another part."""
         for path, found in other.found.items():
             if path in self.found:
                 self.found[path].add(found)
@@ -70,7 +70,7 @@ class Scanned:
 
 @dataclass(frozen=True)
 class ScanPart:
-    """Some states of an operator in a part of its files: key groups of a handle, or a subtask's operator state.
+    """States of an operator in a part of its files: key groups of a handle, or a subtask's operator state.
 
     Entries of ``counted`` states are only counted.
     """
@@ -83,18 +83,18 @@ class ScanPart:
 
 @dataclass(frozen=True)
 class ScanValues:
-    """Reads all values of states that change. Rows are the numbers of ``parts``; gives what is :class:`Scanned`, by state.
+    """Task that reads all values of states that change. Input rows are numbers of ``parts``; yields :class:`Scanned` by state.
 
     Parameters
     ----------
     snapshot
-        The base, as it travels to tasks.
+        The source savepoint, as it travels to tasks.
     parts
         What to read.
     types
         New types by operator, state and path.
     serializers
-        Modules to import.
+        Serializers that users register.
     """
 
     snapshot: Snapshot
@@ -103,7 +103,7 @@ class ScanValues:
     serializers: TaskSerializers = field(default_factory=TaskSerializers)
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """A message for each part."""
+        """Yield the results of each part."""
         self.serializers.enter()
         for number in part_numbers(batches):
             part = self.parts[number]
@@ -162,11 +162,11 @@ def _operator_state(
 
 @dataclass(frozen=True)
 class MigrateEntries(PassThroughEntries):
-    """Pass 1 over keyed states of the base whose bytes change; ``types`` are the new ones by state and path."""
+    """Pass 1 over keyed states of the source savepoint that are converted; ``types`` are the new ones by state and path."""
 
     types: PortableTypes = field(default_factory=dict)
 
-    def carrier(self) -> KeyedPassThrough:
+    def pass_through(self) -> KeyedPassThrough:
         """See :class:`PassThroughEntries`."""
         t = self.target
         sizes = (t.parallelism, t.max_parallelism, self.old_max_parallelism)
@@ -175,7 +175,7 @@ class MigrateEntries(PassThroughEntries):
 
 @dataclass(frozen=True)
 class MigrateElements(PassThroughElements):
-    """Pass 1 over list states of the base whose bytes change; ``types`` as for :class:`MigrateEntries`."""
+    """Pass 1 over list states of the source savepoint that are converted; ``types`` as for :class:`MigrateEntries`."""
 
     types: PortableTypes = field(default_factory=dict)
 

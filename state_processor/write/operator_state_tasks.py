@@ -1,4 +1,4 @@
-"""What tasks do with operator state: encode elements, deal them out to subtasks, write one subtask's file."""
+"""Tasks that write operator state: encode elements, distribute them over subtasks, write the file of a subtask."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _LENGTH: Final = np.dtype("<i8")
 
 @dataclass(frozen=True)
 class OperatorTarget:
-    """The operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes.
+    """Operator state of one operator of the new savepoint; it can be pickled. See ``KeyedTarget`` for the attributes.
 
-    ``names`` are those of the fields of rows by state, which headers do not hold.
+    ``names`` are those of the fields of rows by state, which headers do not contain.
     """
 
     operator_id: str
@@ -48,13 +48,13 @@ class OperatorTarget:
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
 
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
-        """The states by their ids."""
+        """Read the states from the header, in the order of their ids."""
         self.serializers.enter()
         header = mi.OperatorHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
         return (*header.lists, *header.broadcasts)
 
     def state(self, state_id: int) -> OperatorDescription:
-        """A state."""
+        """Return a state by its id."""
         state = describe_operator_state(self.metas()[state_id])
         state = declare(self.java_types.get(state.name, ()), state)
         return with_names(state, self.names.get(state.name, {}))
@@ -62,13 +62,13 @@ class OperatorTarget:
 
 @dataclass(frozen=True)
 class EncodeElements:
-    """Pass 1 over the rows of a list state: each batch is dealt out to the subtasks in turn."""
+    """Pass 1 over the rows of a list state: each batch is distributed over the subtasks."""
 
     target: OperatorTarget
     state_id: int
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """The elements as blobs, see :func:`elements_to_blob`."""
+        """Yield the elements as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
         first = 0
         for batch in merge_batches(batches):
@@ -83,35 +83,35 @@ class EncodeElements:
 
 @dataclass(frozen=True)
 class PassThroughElements:
-    """Pass 1 over list states of the base: elements as they are, in the same subtask where there are as many as before."""
+    """Pass 1 over list states of the source savepoint: unchanged elements, which stay in their subtasks (``in_place``) or not."""
 
     target: OperatorTarget
     snapshot: Snapshot
     parts: tuple[OperatorSplit, ...]
     states: tuple[tuple[str, int], ...]
-    stays: bool
+    in_place: bool
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """The elements of the parts that are named."""
+        """Yield the elements of parts; input rows are their numbers."""
         self.target.serializers.enter()
         for number in part_numbers(batches):
             part = self.parts[number]
             for name, state_id in self.states:
                 data, starts = self.elements(part, name)
-                if self.stays:
+                if self.in_place:
                     yield elements_to_blob(data, starts, part.subtask, state_id, PASSED_THROUGH)
                 else:
                     yield from distribute(data, starts, state_id, PASSED_THROUGH, part.subtask, self.target.parallelism)
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """A list's elements in one subtask back to back, and where each begins; the last bound is the end."""
+        """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""
         return raw_elements(self.snapshot, part, name)
 
 
 def distribute(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], state_id: int, phase: int, first: int, parallelism: int
 ) -> Iterator[pa.RecordBatch]:
-    """Elements in stretches of equal size, one for each subtask, beginning with the one whose turn it is."""
+    """Divide elements into ranges of equal size, one for each subtask, beginning with subtask ``first``."""
     count = len(starts) - 1
     hands = min(parallelism, count)
     bounds = np.linspace(0, count, hands + 1).astype(np.int64)
@@ -123,7 +123,7 @@ def distribute(
 def elements_to_blob(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], subtask: int, state_id: int, phase: int
 ) -> pa.RecordBatch:
-    """Elements that lie back to back as one blob: where each begins, then all of them."""
+    """Return elements that are stored back to back as one blob: their offsets, then the elements."""
     count = len(starts) - 1
     blob = starts[:-1].astype(_LENGTH).tobytes() + data.tobytes()
     row = {"subtask": subtask, "key_group": 0, "state": state_id, "blob": blob, "count": count, "phase": phase}
@@ -132,7 +132,7 @@ def elements_to_blob(
 
 @dataclass(frozen=True)
 class BroadcastBytes:
-    """Broadcast state, which every subtask has a copy of: number of entries, and keys and values back to back."""
+    """Broadcast state, which every subtask has a copy of: number of entries, and their keys and values back to back."""
 
     state_id: int
     count: int
@@ -141,14 +141,14 @@ class BroadcastBytes:
 
 @dataclass(frozen=True)
 class WriteOperatorState:
-    """Pass 2: writes the operator state file of one subtask from its blobs."""
+    """Pass 2: a task that writes the operator state file of one subtask from its blobs."""
 
     target: OperatorTarget
     staging: Staging
     broadcasts: tuple[BroadcastBytes, ...] = ()
 
     def __call__(self, subtask: int, blobs: Batches) -> tuple[h.OperatorStreamStateHandle, int]:
-        """The handle of the file, and the number of its elements."""
+        """Write the file; return its handle and the number of its elements."""
         metas = self.target.metas()
         states = [describe_operator_state(meta) for meta in metas]
         elements = 0

@@ -26,28 +26,28 @@ SHUFFLED_BLOBS: Final = pa.schema(
         pa.field("size", pa.int64()),
     ]
 )
-"""Blobs between the passes: their bytes, or where in which file of the write they are."""
+"""Blobs between the passes: their bytes, or the file of the write that has them, with offset and size."""
 
 _OPEN_FILES: Final = 128
 
 
 @dataclass(frozen=True)
 class ShuffleBlobs:
-    """The end of pass 1: blobs as :data:`SHUFFLED_BLOBS`.
+    """Pass 1: a task that encodes blobs, and yields them as :data:`SHUFFLED_BLOBS`.
 
-    Where the savepoint goes into a file system of this machine, the bytes go into a file there, and Spark's shuffle has to
-    bring together only the places. An object store is too slow for many small reads: there the bytes go through the shuffle.
+    If the savepoint is in a local file system, the bytes are written to a file there, and only offsets are shuffled. An object
+    store is too slow for many small reads: there the bytes are shuffled.
 
     Parameters
     ----------
     encode
-        Gives the blobs of a task's input.
+        The task.
     staging
         The write.
     operator_id
-        The operator that the blobs are of.
+        The operator.
     in_files
-        Whether the bytes go into files.
+        Whether the bytes are written to files.
     """
 
     encode: Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -56,10 +56,10 @@ class ShuffleBlobs:
     in_files: bool = True
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Each batch of blobs, placed."""
+        """Yield the blobs of a task's input."""
         if not self.in_files:
             for blobs in self.encode(batches):
-                yield _placed(blobs, blobs.column("blob"), None, np.zeros(blobs.num_rows, dtype=np.int64))
+                yield _shuffled(blobs, blobs.column("blob"), None, np.zeros(blobs.num_rows, dtype=np.int64))
             return
         sink: FileSink | None = None
         try:
@@ -69,10 +69,10 @@ class ShuffleBlobs:
                     sink = self.staging.open(self.staging.file_name(self.operator_id, "shuffle", 0, uuid4().hex[:16]))
                 column = blobs.column("blob")
                 bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-                placed = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
+                offsets = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
                 if bounds[-1] > bounds[0]:
                     sink.write(memoryview(column.buffers()[2])[bounds[0] : bounds[-1]])
-                yield _placed(blobs, pa.nulls(len(column), pa.binary()), sink.name, placed)
+                yield _shuffled(blobs, pa.nulls(len(column), pa.binary()), sink.name, offsets)
         finally:
             if sink is not None:
                 sink.close()
@@ -80,7 +80,7 @@ class ShuffleBlobs:
                     self.staging.remove(sink.name)
 
 
-def _placed(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def _shuffled(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {n: blobs.column(n) for n in ("subtask", "key_group", "state", "phase", "count")}
     columns["blob"] = data
     columns["file"] = pa.array([file] * blobs.num_rows, pa.string())
@@ -90,7 +90,7 @@ def _placed(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: np
 
 
 class ShuffledBlob(NamedTuple):
-    """A blob in pass 2."""
+    """Blob in pass 2."""
 
     key_group: int
     state: int
@@ -99,10 +99,10 @@ class ShuffledBlob(NamedTuple):
     data: npt.NDArray[np.uint8]
 
 
-def fetch_blobs(placed: Batches, staging: Staging) -> Iterator[ShuffledBlob]:
-    """The blobs of :data:`SHUFFLED_BLOBS`, one after the other."""
+def fetch_blobs(batches: Batches, staging: Staging) -> Iterator[ShuffledBlob]:
+    """Read the blobs of :data:`SHUFFLED_BLOBS` one by one."""
     files: dict[str, StoredFile] = {}
-    for batch in placed:
+    for batch in batches:
         blobs = batch.column("blob")
         columns = ("key_group", "state", "phase", "count", "file", "offset", "size")
         rows = zip(*(batch.column(c).to_pylist() for c in columns), strict=True)

@@ -1,4 +1,4 @@
-"""An operator of the base savepoint, with what writing wants to know of it."""
+"""Operators of the source savepoint."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from state_processor.serializers.joined import joined
 
 
 class SourceOperator:
-    """An operator of the base.
+    """Operator of the source savepoint.
 
     Parameters
     ----------
-    snapshot, operator
-        Where it is.
+    snapshot
+        The source savepoint.
+    operator
+        The metadata of the operator.
     """
 
     def __init__(self, snapshot: Snapshot, operator: OperatorState) -> None:
@@ -37,17 +39,17 @@ class SourceOperator:
 
     @cached_property
     def handles(self) -> list[KeyedHandle]:
-        """Everything that keyed state and timers lie in."""
+        """Handles of keyed state and timers."""
         return list(keyed_handles(self.operator, self.snapshot))
 
     @cached_property
     def header(self) -> mi.KeyedHeader | None:
-        """The header that all subtasks' files could have: each state as it is registered there.
+        """Header that fits the files of all subtasks: each state as it is registered there.
 
         Raises
         ------
         UnsupportedFormatError
-            If subtasks register a state differently, but for subclasses of POJOs: bytes of one can't move to the file of another.
+            If subtasks register a state differently, except for subclasses of POJOs: its bytes can't move between subtasks.
         """
         key = None
         states: dict[str, mi.StateMetaInfo] = {}
@@ -68,7 +70,7 @@ class SourceOperator:
 
     @cached_property
     def operator_metas(self) -> dict[str, mi.StateMetaInfo]:
-        """List, union and broadcast states as they are registered.
+        """List, union and broadcast states by name, as they are registered.
 
         Raises
         ------
@@ -92,18 +94,13 @@ class SourceOperator:
         return {name: describe_operator_state(meta) for name, meta in self.operator_metas.items()}
 
     @property
-    def state_names(self) -> tuple[str, ...]:
-        """All states."""
-        return (*self.keyed_states, *self.operator_states)
-
-    @property
     def key(self) -> TypeSerializer | None:
         """The key's serializer; ``None`` without keyed state."""
         return None if self.header is None else self.header.key.restore_serializer()
 
     @property
     def is_canonical(self) -> bool:
-        """Whether all keyed state lies in canonical files, which can be copied."""
+        """True if all keyed state is in canonical files, which can be copied."""
         return all(isinstance(k.handle, h.KeyGroupsStateHandle) and k.handle.is_savepoint and not k.raw for k in self.handles)
 
     def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:

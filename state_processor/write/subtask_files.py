@@ -13,12 +13,12 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.write.copied_subtasks import copy_subtask
 from state_processor.backends.write.staging import FileSink, Staging
-from state_processor.serializers.errors import OptionError, WriteError
+from state_processor.serializers.errors import WriteError
 from state_processor.write.task_data import Batches, part_numbers, task_result
 
 
 class staged_file:  # noqa: N801 - used like a function
-    """A new file of a write; it goes away again on failure, and where the write was given up or done without this task."""
+    """Context manager of a new file, which is removed on failure, and if the write was aborted or completed without this task."""
 
     def __init__(self, staging: Staging, operator_id: str, what: str, subtask: int) -> None:
         staging.check_open()
@@ -41,41 +41,19 @@ class staged_file:  # noqa: N801 - used like a function
 
 
 class SubtaskWriter(Protocol):
-    """Writes a file of one subtask."""
+    """Task of pass 2, which writes a file of one subtask."""
 
     @property
     def staging(self) -> Staging:
-        """The write that the file is of."""
+        """The write."""
 
     def __call__(self, subtask: int, blobs: Batches) -> tuple[Any, int]:
-        """The handle, and the number of entries."""
-
-
-@dataclass(frozen=True)
-class WritePartition:
-    """Runs a :class:`SubtaskWriter` in each partition, whose number is that of the subtask; gives :data:`TASK_RESULTS`."""
-
-    write: SubtaskWriter
-
-    def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
-        """One message."""
-        subtask = _partition()
-        handle, entries = self.write(subtask, blobs)
-        yield task_result(subtask, handle, entries)
-
-
-def _partition() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        raise OptionError("not inside a task of Spark")
-    return int(context.partitionId())
+        """Write the file from its blobs; return its handle and the number of entries."""
 
 
 @dataclass(frozen=True)
 class CopyPart:
-    """A subtask of an operator that is taken over file by file."""
+    """Subtask of an operator whose files are copied."""
 
     operator_id: str
     label: str
@@ -84,14 +62,14 @@ class CopyPart:
 
 @dataclass(frozen=True)
 class CopySubtasks:
-    """Copies the files of subtasks; rows are the numbers of ``parts``. Gives :data:`TASK_RESULTS`, by the number of the part."""
+    """Task that copies the files of subtasks. Input rows are the numbers of ``parts``; yields :data:`TASK_RESULTS`."""
 
     snapshot: Snapshot
     staging: Staging
     parts: tuple[CopyPart, ...]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """A message for each part."""
+        """Yield the handles of each part."""
         for number in part_numbers(batches):
             part = self.parts[number]
 

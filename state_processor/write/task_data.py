@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,18 +13,19 @@ from state_processor.backends.write.entry_encoder import BLOB_SCHEMA
 
 Batches = Iterable[pa.RecordBatch]
 Replaced = Literal["", "keys", "entries"]
+"""What a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map."""
 
 TOMBSTONES: Final = 0
-"""The phase of keys whose entries of the base are left out."""
+"""Phase of keys whose entries in the source savepoint are left out."""
 
 PASSED_THROUGH: Final = 1
-"""The phase of entries of the base."""
+"""Phase of entries of the source savepoint."""
 
 NEW: Final = 2
-"""The phase of entries that replace them, or are added."""
+"""Phase of entries that are written from rows."""
 
 PHASED_BLOBS: Final = BLOB_SCHEMA.append(pa.field("phase", pa.int32(), nullable=False))
-"""Blobs in the order in which a subtask's file takes them: by key group, state and phase."""
+"""Blobs with their phase. A subtask's file is written from blobs that are sorted by key group, state and phase."""
 
 TASK_RESULTS: Final = pa.schema(
     [
@@ -33,7 +34,7 @@ TASK_RESULTS: Final = pa.schema(
         pa.field("entries", pa.int64(), nullable=False),
     ]
 )
-"""What a task that has written a subtask's file tells the driver: a pickled handle."""
+"""Results of tasks for the driver, by number of the subtask or part: a pickled state handle or other value."""
 
 _BATCH_BYTES: Final = 32 << 20
 
@@ -41,13 +42,13 @@ _BATCH_ROWS: Final = 1 << 19
 
 
 def with_phase(blobs: pa.RecordBatch, phase: int) -> pa.RecordBatch:
-    """Blobs of one phase."""
+    """Return blobs with a phase."""
     phases = pa.array(np.full(blobs.num_rows, phase, dtype=np.int32))
     return pa.RecordBatch.from_arrays([*blobs.columns, phases], schema=PHASED_BLOBS)
 
 
 def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """Small batches as larger ones: each batch becomes one blob per key group, and few large blobs are cheaper than many."""
+    """Merge small batches: each batch becomes one blob per key group, and few large blobs are cheaper than many small ones."""
     held: list[pa.RecordBatch] = []
     size = rows = 0
     for batch in batches:
@@ -55,25 +56,19 @@ def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: i
         size += batch.nbytes
         rows += batch.num_rows
         if size >= most_bytes or rows >= most_rows:
-            yield _joined(held)
+            yield pa.concat_batches(held)
             held, size, rows = [], 0, 0
     if rows:
-        yield _joined(held)
-
-
-def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    return pa.concat_batches(batches)
+        yield pa.concat_batches(held)
 
 
 def part_numbers(batches: Batches) -> Iterator[int]:
-    """The values of the first column."""
+    """Yield the numbers of parts that a task is given: the values of the first column."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
 
 def task_result(subtask: int, handle: Any, entries: int) -> pa.RecordBatch:
-    """A row of :data:`TASK_RESULTS`."""
+    """Return a row of :data:`TASK_RESULTS`."""
     row = {"subtask": subtask, "handle": pickle.dumps(handle), "entries": entries}
     return pa.RecordBatch.from_pylist([row], schema=TASK_RESULTS)

@@ -19,6 +19,7 @@ from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers import register_kryo_class
 from state_processor.write.engines import LocalEngine
+from state_processor.write.plan import SavepointPlan
 from tests import corpus
 
 pytestmark = pytest.mark.interop
@@ -56,14 +57,15 @@ LISTED = [
 
 def migrate(source: Path | str, target: Path, version: str = VERSION, types: Any = None) -> sp.WriteSummary:
     """A savepoint for Flink 2.x, written in this process."""
-    writer = sp.SavepointWriter.from_existing(None, source)
-    return write(writer.migrate_by(LocalEngine(), version, types), target)
+    plan = SavepointPlan.from_existing(source)
+    plan.migrate(LocalEngine(), version, types)
+    return write(plan, target)
 
 
-def write(writer: sp.SavepointWriter, target: Path) -> sp.WriteSummary:
+def write(plan: SavepointPlan, target: Path) -> sp.WriteSummary:
     staging = Staging(str(target), "migrated")
-    writer.prepare(staging)
-    return writer.write_to(staging, LocalEngine())
+    plan.prepare(staging)
+    return plan.write(staging, LocalEngine())
 
 
 @pytest.fixture(scope="module")
@@ -174,8 +176,10 @@ def baskets(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[list[dict[st
     for fixture in FIXTURES:
         expected = json.loads((fixture / "expected.json").read_text("utf-8"))
         source, folder = fixture / expected["snapshot_dir"], tmp_path_factory.mktemp("baskets")
-        others = sp.SavepointWriter.from_existing(None, source)
-        write(others.remove_operator("days").remove_operator("lists"), folder / "as-it-is")
+        others = SavepointPlan.from_existing(source)
+        others.remove_operator("days")
+        others.remove_operator("lists")
+        write(others, folder / "as-it-is")
         migrate(source, folder / "migrated", "2.0", TYPES)
         found.append((expected["operators"], folder / "as-it-is", folder / "migrated"))
     return found

@@ -215,7 +215,7 @@ def test_what_is_refused_at_once(spark: SparkSession, case: str) -> None:
         call(writer, spark.sql)
     if case != "a new operator of a taken uid":
         assert repr(writer) == before
-        assert "new" not in {draft.identifier.uid for draft in writer._drafts.values()}
+        assert "new" not in {draft.identifier.uid for draft in writer._plan.drafts}
 
 
 def test_a_call_that_was_refused_can_be_made_again(spark: SparkSession) -> None:

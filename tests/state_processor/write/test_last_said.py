@@ -103,11 +103,11 @@ def test_evolving_undoes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     gone = spark.sql("SELECT 'a' AS key")
     for names in ((), ("account",)):
         writer = sp.SavepointWriter.from_existing(spark, tmp_path / "base").delete_keys("o", gone, *names)
-        with pytest.raises(sp.OptionError, match="operator o, state 'account' was to be changed before"):
+        with pytest.raises(sp.OptionError, match="operator o, state 'account' was changed before"):
             writer.evolve_state("o", "account", EVOLVED)
     writer = sp.SavepointWriter.from_existing(spark, tmp_path / "base")
     writer.update_keyed_state("o", "account", df.withColumnRenamed("account", "value"))
-    with pytest.raises(sp.OptionError, match="operator o, state 'account' was to be changed before"):
+    with pytest.raises(sp.OptionError, match="operator o, state 'account' was changed before"):
         writer.evolve_state("o", "account", EVOLVED)
     writer = sp.SavepointWriter.from_existing(spark, tmp_path / "base")
     writer.evolve_state("o", "account", EVOLVED).delete_keys("o", gone).write(tmp_path / "new")
@@ -116,9 +116,9 @@ def test_evolving_undoes_nothing(spark: SparkSession, tmp_path: Path) -> None:
 
 def test_keyed_and_operator_state_of_one_name(spark: SparkSession) -> None:
     writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
-    with pytest.raises(sp.OptionError, match="'total' is keyed state of the base, which would be lost; call remove_state"):
+    with pytest.raises(sp.OptionError, match="'total' is keyed state of the source savepoint, which would be lost"):
         writer.with_list_state("orders", "total", spark.range(1))
-    with pytest.raises(sp.OptionError, match="'discounts' is operator state of the base"):
+    with pytest.raises(sp.OptionError, match="'discounts' is operator state of the source savepoint"):
         writer.with_keyed_state("catalog", spark.sql("SELECT 'a' AS key, 1L AS discounts"))
 
 

@@ -39,6 +39,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.scala import OptionSerializer
 from state_processor.serializers.user_registrations import Registrations, register
 from state_processor.write.engines import LocalEngine
+from state_processor.write.plan import SavepointPlan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,23 +73,26 @@ def undescribed(own_registrations: None) -> None:
     register(lambda _: Registrations())
 
 
-def local(source: str | Path = SOURCE) -> sp.SavepointWriter:
-    return sp.SavepointWriter.from_existing(None, source)
+def migrated(version: str = "2.3", types: Any = None, source: str | Path = SOURCE) -> SavepointPlan:
+    """A migration that is planned in this process."""
+    plan = SavepointPlan.from_existing(source)
+    plan.migrate(LocalEngine(), version, types)
+    return plan
 
 
-def write(writer: sp.SavepointWriter, target: Path) -> sp.WriteSummary:
+def write(plan: SavepointPlan, target: Path) -> sp.WriteSummary:
     staging = Staging(str(target), "migrated")
-    writer.prepare(staging)
-    return writer.write_to(staging, LocalEngine())
+    plan.prepare(staging)
+    return plan.write(staging, LocalEngine())
 
 
-def outcomes(writer: sp.SavepointWriter) -> dict[str, str]:
-    return {report.state: report.outcome for report in writer.migration_report()}
+def outcomes(plan: SavepointPlan) -> dict[str, str]:
+    return {report.state: report.outcome for report in plan.migration_report()}
 
 
 def test_what_values_do_not_tell_has_to_be_named(described: None) -> None:
-    writer = local().migrate_by(LocalEngine(), "2.3")
-    reports = {report.state: report for report in writer.migration_report()}
+    plan = migrated("2.3")
+    reports = {report.state: report for report in plan.migration_report()}
     assert reports["total"].outcome == reports["plain"].outcome == UNCHANGED
     assert reports["bits"].changes == ("KRYO<java.util.BitSet>: from Kryo 2 to Kryo 5",)
     assert reports["sales"].changes == ("key: KRYO<java.time.LocalDate>: from Kryo 2 to Kryo 5",)
@@ -102,13 +106,13 @@ def test_what_values_do_not_tell_has_to_be_named(described: None) -> None:
     assert "never is a java.util.List, and no value has elements that are not null" in never
     assert {p.partition(" is a ")[0] for p in reports["pair"].problems} == {"f1.lines", "f1.never"}
     with pytest.raises(sp.StateMigrationError, match=r"7 states can't be migrated to Flink 2\.3") as problem:
-        writer.prepare(Staging("/nowhere", "migrated"))
+        plan.prepare(Staging("/nowhere", "migrated"))
     assert all(f"/{name} (" in str(problem.value) for name in ("basket", "history", "by-day", "draft", "pair", "open", "samples"))
 
 
 def test_named_types_make_it_possible(described: None, tmp_path: Path) -> None:
-    writer = local().migrate_by(LocalEngine(), "2.3", TYPES)
-    report = writer.migration_report()
+    plan = migrated("2.3", TYPES)
+    report = plan.migration_report()
     assert report.impossible == ()
     assert len(report.having(CONVERTED)) == 12
     assert str(report).startswith("for Flink 2.3: 4 unchanged, 12 converted, 0 left out, 0 impossible\n")
@@ -129,11 +133,11 @@ def test_named_types_make_it_possible(described: None, tmp_path: Path) -> None:
         "nested: KRYO<java.util.List>: from Kryo 2 to Kryo 5",
         "notes: KRYO<java.util.ArrayList>: from Kryo 2 to Kryo 5",
     }
-    summary = write(writer, tmp_path / "new")
+    summary = write(plan, tmp_path / "new")
     assert summary.migration == report
     assert open_snapshot(tmp_path / "new").metadata.version == metadata_version("2.3")
     assert_baskets(tmp_path / "new")
-    again = local(tmp_path / "new").migrate_by(LocalEngine(), "2.3")
+    again = migrated(source=tmp_path / "new", version="2.3")
     assert set(outcomes(again).values()) == {UNCHANGED}
 
 
@@ -181,16 +185,16 @@ def _plain(value: Any) -> Any:
 
 
 def test_states_that_are_left_out_do_not_matter(undescribed: None, tmp_path: Path) -> None:
-    writer = local(CANONICAL).migrate_by(LocalEngine(), "2.3")
-    problems = {report.state: " ".join(report.problems) for report in writer.migration_report().impossible}
+    plan = migrated(source=CANONICAL, version="2.3")
+    problems = {report.state: " ".join(report.problems) for report in plan.migration_report().impossible}
     assert set(problems) == {"basket", "history", "by-day", "draft", "pair", "open", "samples"}
     assert all("register_kryo_class('io.stateprocessor.interop." in text for text in problems.values())
     for name in ("history", "by-day", "draft", "pair", "basket"):
-        writer.remove_state("baskets", name)
+        plan.remove_state("baskets", name)
     with pytest.raises(sp.StateMigrationError, match="2 states can't be migrated"):
-        writer.prepare(Staging(str(tmp_path / "new"), "migrated"))
-    writer.remove_operator("lists")
-    write(writer, tmp_path / "new")
+        plan.prepare(Staging(str(tmp_path / "new"), "migrated"))
+    plan.remove_operator("lists")
+    write(plan, tmp_path / "new")
     states = operator_states(snapshot := open_snapshot(tmp_path / "new"), find_operator(snapshot, "baskets"))
     assert set(states) == {"bits", "total", "_timer_state/event_user-timers", "_timer_state/processing_user-timers"}
     table = pa.Table.from_batches(sp.arrow.read_state(tmp_path / "new", "baskets", "bits"))
@@ -200,26 +204,25 @@ def test_states_that_are_left_out_do_not_matter(undescribed: None, tmp_path: Pat
 
 
 def test_wrong_arguments(described: None) -> None:
-    engine = LocalEngine()
     with pytest.raises(sp.OptionError, match="does not start from another"):
-        sp.SavepointWriter.new(None).migrate_by(engine, "2.3")
+        SavepointPlan.new().migrate(LocalEngine(), "2.3")
     with pytest.raises(sp.OptionError, match=r"flink_version='1\.20': migrations are to Flink 2\.0 and later"):
-        local().migrate_by(engine, "1.20")
+        migrated("1.20")
     with pytest.raises(sp.OptionError, match="there is no migration to report on"):
-        local().migration_report()
+        SavepointPlan.from_existing(SOURCE).migration_report()
     with pytest.raises(sp.NotFoundError, match="operator 'basket'"):
-        local().migrate_by(engine, "2.3", {"basket": {}})
+        migrated("2.3", {"basket": {}})
     with pytest.raises(sp.NotFoundError, match="no state 'baskets' in operator baskets"):
-        local().migrate_by(engine, "2.3", {"baskets": {"baskets": T.LONG()}})
+        migrated("2.3", {"baskets": {"baskets": T.LONG()}})
     with pytest.raises(sp.OptionError, match=r"state 'total': a type is given for the path '', .* such values: none"):
-        local().migrate_by(engine, "2.3", {"baskets": {"total": T.LONG()}})
+        migrated("2.3", {"baskets": {"total": T.LONG()}})
     with pytest.raises(sp.OptionError, match=r"given for the path 'item', .* 'items'"):
-        local().migrate_by(engine, "2.3", {"baskets": {"basket": {"item": T.LIST(T.STRING())}}})
+        migrated("2.3", {"baskets": {"basket": {"item": T.LIST(T.STRING())}}})
 
 
 def test_types_that_do_not_fit_the_values(described: None) -> None:
-    writer = local().migrate_by(LocalEngine(), "2.3", {"baskets": {"basket": {**OF_BASKETS, "items": T.LIST(T.LONG())}}})
-    (basket,) = (r for r in writer.migration_report() if r.state == "basket")
+    plan = migrated("2.3", {"baskets": {"basket": {**OF_BASKETS, "items": T.LIST(T.LONG())}}})
+    (basket,) = (r for r in plan.migration_report() if r.state == "basket")
     assert "an object of class java.lang.String can't be a value of LONG" in " ".join(basket.problems)
 
 
@@ -254,9 +257,9 @@ def of_flink_1(target: Path, *states: tuple[StateDescription, list[Any]]) -> Pat
 def test_empty_states_of_removed_serializers_are_left_out(tmp_path: Path) -> None:
     """Flink 1.15 to 1.20 register the buffer of older versions whenever they restore a pattern matching."""
     source = of_flink_1(tmp_path / "old", (BUFFER, []), (OPTIONS, []), (TOTAL, [1, 2]))
-    writer = local(source).migrate_by(LocalEngine(), "2.0")
-    assert outcomes(writer) == {"sharedBuffer-entries": LEFT_OUT, "options": LEFT_OUT, "total": UNCHANGED}
-    write(writer, tmp_path / "new")
+    plan = migrated(source=source, version="2.0")
+    assert outcomes(plan) == {"sharedBuffer-entries": LEFT_OUT, "options": LEFT_OUT, "total": UNCHANGED}
+    write(plan, tmp_path / "new")
     snapshot = open_snapshot(tmp_path / "new")
     assert set(operator_states(snapshot, find_operator(snapshot, "cep"))) == {"total"}
     table = pa.Table.from_batches(sp.arrow.read_state(tmp_path / "new", "cep", "total"))
@@ -265,19 +268,19 @@ def test_empty_states_of_removed_serializers_are_left_out(tmp_path: Path) -> Non
 
 def test_entries_of_removed_serializers_are_not_lost(tmp_path: Path) -> None:
     source = of_flink_1(tmp_path / "old", (OPTIONS, [1]), (TOTAL, [1]))
-    writer = local(source).migrate_by(LocalEngine(), "2.0")
-    assert outcomes(writer) == {"options": IMPOSSIBLE, "total": UNCHANGED}
-    (report,) = writer.migration_report().impossible
+    plan = migrated(source=source, version="2.0")
+    assert outcomes(plan) == {"options": IMPOSSIBLE, "total": UNCHANGED}
+    (report,) = plan.migration_report().impossible
     assert "Flink 2.0 has no Scala API" in report.problems[0]
     assert "remove_state" in report.problems[0]
     with pytest.raises(sp.StateMigrationError, match="/options "):
-        write(writer, tmp_path / "new")
+        write(plan, tmp_path / "new")
 
 
 def test_a_savepoint_without_anything_to_migrate_is_copied(tmp_path: Path) -> None:
     """Byte for byte."""
     source = of_flink_1(tmp_path / "old", (TOTAL, [1, 2, 3]))
-    summary = write(local(source).migrate_by(LocalEngine(), "2.1"), tmp_path / "new")
+    summary = write(migrated(source=source, version="2.1"), tmp_path / "new")
     assert [o.carried for o in summary.operators] == [True]
     old, new = (
         sorted(p.read_bytes() for p in directory.iterdir() if p.name != "_metadata") for directory in (source, tmp_path / "new")
@@ -311,4 +314,4 @@ def test_with_spark_and_other_changes(spark: SparkSession, described: None, tmp_
 
 
 def test_what_flink_2_wrote_is_unchanged() -> None:
-    assert set(outcomes(local(ORDERS_PATH).migrate_by(LocalEngine(), "2.3")).values()) == {UNCHANGED}
+    assert set(outcomes(migrated(source=ORDERS_PATH, version="2.3")).values()) == {UNCHANGED}

@@ -15,6 +15,7 @@ import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.engine import SparkEngine
+from state_processor.spark.rows import SparkRows
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 from state_processor.write.shuffle import ShuffleBlobs
 from tests.state_processor.samples import ORDERS_PATH
@@ -105,7 +106,7 @@ def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path) 
     columns = {"key": "key", "value": "value"}
     place = ShuffleBlobs(EncodeRows(target, (StateColumns(0, columns),)), staging, "0" * 32, in_files=False)
     engine = SparkEngine(spark)
-    blobs = engine.encode_rows(spark.range(100).selectExpr("id AS key", "id AS value"), ["key", "value"], place)
+    blobs = engine.encode_rows(SparkRows(spark.range(100).selectExpr("id AS key", "id AS value")), ["key", "value"], place)
     wrong = replace(blobs, frame=blobs.frame.withColumn("subtask", 1 - f.col("subtask")))
     told = r"operator orders, subtask \d: key group \d+ has come to the subtask of \d+ to \d+ \(state 'total', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=told):

@@ -17,7 +17,7 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers import register_primitive_fields
-from state_processor.write import operator_job
+from state_processor.write import key_hashing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,7 +168,7 @@ def test_a_savepoint_is_not_overwritten_unasked(spark: SparkSession, tmp_path: P
 
 def test_the_base_is_not_written_to(spark: SparkSession, tmp_path: Path) -> None:
     new(spark, totals(spark)).write(tmp_path / "base")
-    with pytest.raises(sp.OptionError, match="the savepoint to start from"):
+    with pytest.raises(sp.OptionError, match="is the source savepoint, which is never changed"):
         sp.SavepointWriter.from_existing(spark, tmp_path / "base").write(tmp_path / "base" / ".", overwrite=True)
 
 
@@ -363,7 +363,7 @@ def test_keys_whose_hash_code_is_user_code(spark: SparkSession, tmp_path: Path) 
 @pytest.mark.parametrize("asked", ["a patch", "other key groups", "the rule given"])
 def test_a_hash_rule_that_breaks_late(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
     """A key of the second state lies where no rule puts it that explains those of the first."""
-    monkeypatch.setattr(operator_job, "SAMPLED_KEYS", 50)
+    monkeypatch.setattr(key_hashing, "SAMPLED_KEYS", 50)
     key = T.POJO("com.acme.Id", {"shop": T.STRING(), "number": T.INT()})
     rule = HashRule("Objects.hash", ("shop", "number"))
     groups_of = LearnedHash(key, (rule,), 128)

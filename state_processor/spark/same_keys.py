@@ -1,4 +1,4 @@
-"""Comparing keys in Spark as Java does: Spark takes some for equal that are different keys of Flink."""
+"""Comparison of keys in Spark as in Java: some values that are equal in Spark are different keys in Flink."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def quoted(column: str) -> str:
-    """The name of a column as Spark takes it, whatever is in it."""
+    """Quote the name of a column for Spark."""
     return "`" + column.replace("`", "``") + "`"
 
 
 def identity(df: DataFrame, column: str) -> Column:
-    """What is equal in Spark only where values of a column are the same key.
+    """Return an expression that is equal for two rows only if the values of a column are the same key.
 
-    To Spark ``-0.0`` is ``0.0``, ``1.0`` as a decimal is ``1.00``, and a collation may take no notice of case.
+    In Spark ``-0.0`` equals ``0.0``, the decimal ``1.0`` equals ``1.00``, and a collation may ignore case.
     """
     return _identity(f.col(quoted(column)), df.schema[column].dataType)
 
@@ -77,7 +77,7 @@ def _field_names(type_: DataType) -> list[str]:
 
 
 def _family(type_: DataType) -> object:
-    """What types have in common whose identities can be compared."""
+    """Return a value that is the same for types whose identities can be compared."""
     if isinstance(type_, StructType):
         return tuple(_family(n.dataType) for n in type_.fields)
     if isinstance(type_, ArrayType):

@@ -1,0 +1,137 @@
+"""DataFrames as rows of a savepoint that is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.types import DataType
+
+from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
+from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.spark.same_keys import check_comparable, identity, quoted
+from state_processor.spark.schemas import arrow_schema_of
+from state_processor.spark.task_errors import our_errors
+from state_processor.state_specs import EVENT_TIME, USER_TIMERS
+from state_processor.write.rows import Columns
+
+_TIMER_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
+
+
+@dataclass(frozen=True)
+class SparkRows:
+    """Rows of a DataFrame; see :class:`~state_processor.write.rows.Rows` for the methods."""
+
+    frame: DataFrame
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return arrow_schema_of(self.frame.schema)
+
+    @property
+    def case_sensitive(self) -> bool:
+        """True if the session distinguishes names of columns that differ in case only."""
+        return self.frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+
+    def select(self, columns: Columns) -> SparkRows:
+        """Return some columns under other names."""
+        return SparkRows(self.frame.select(*(f.col(quoted(column)).alias(name) for name, column in columns.items())))
+
+    def to_arrow(self) -> pa.Table:
+        """Collect the rows."""
+        with our_errors():
+            return self.frame.toArrow()
+
+    def of_bytes(self, values: Sequence[bytes]) -> SparkRows:
+        """Return rows of the same session, in one partition."""
+        frame = self.frame.sparkSession.createDataFrame([(value,) for value in values], "value binary")
+        return SparkRows(frame.coalesce(1))
+
+    def explode_map(self, columns: Columns) -> tuple[SparkRows, dict[str, str]]:
+        """Return a row per entry of a map."""
+        context = {n: c for n, c in columns.items() if n not in (VALUE, LAST_ACCESS)}
+        times = [f.col(LAST_ACCESS)] if LAST_ACCESS in columns else []
+        entry = f.posexplode(quoted(columns[VALUE])).alias("_place", MAP_KEY, MAP_VALUE)
+        rows = self.frame.select(*(f.col(quoted(c)) for c in context.values()), *times, entry)
+        if times and self.frame.schema[LAST_ACCESS].dataType.typeName() == "array":
+            rows = rows.withColumn(LAST_ACCESS, f.get(LAST_ACCESS, "_place"))
+        return SparkRows(rows), context | {n: n for n in (MAP_KEY, MAP_VALUE, *([LAST_ACCESS] if times else []))}
+
+    def collect_lists(self, columns: Columns) -> SparkRows:
+        """Return a row per key from a row per element; indexes of elements are checked when they are encoded."""
+        frame = self.frame
+        element = [LIST_INDEX, LIST_VALUE, *([LAST_ACCESS] if LAST_ACCESS in columns else [])]
+        by = {c: identity(frame, c) for n, c in columns.items() if n != LAST_ACCESS}
+        lists = _sort_elements(f.collect_list(f.struct(*element)), frame.schema[LIST_VALUE].dataType).alias("_elements")
+        taken = [f.col("_elements").getField(n).alias(as_) for n, as_ in ((LIST_INDEX, LIST_INDEX), (LIST_VALUE, VALUE))]
+        if LAST_ACCESS in columns:
+            taken.append(f.col("_elements").getField(LAST_ACCESS).alias(LAST_ACCESS))
+        groups = frame.groupBy(*(same.alias(f"_same_{i}") for i, same in enumerate(by.values())))
+        firsts = [f.first(quoted(c)).alias(c) for c in by]
+        return SparkRows(groups.agg(*firsts, lists).select(*map(quoted, by), *taken))
+
+    def without(self, columns: Sequence[str], others: SparkRows, other_columns: Sequence[str]) -> SparkRows:
+        """Return the rows for which other rows have no row with the same key.
+
+        Raises
+        ------
+        InvalidRowError
+            If the columns can't be compared.
+        """
+        pairs = list(zip(columns, other_columns, strict=True))
+        for column, other in pairs:
+            check_comparable(self.frame, column, others.frame, other)
+        later = others.frame.select(*(identity(others.frame, c).alias(f"_later_{i}") for i, c in enumerate(other_columns)))
+        same = [identity(self.frame, c) == f.col(f"_later_{i}") for i, c in enumerate(columns)]
+        return SparkRows(self.frame.join(later, same, "left_anti"))
+
+    def timer_queues(self, *, has_namespaces: bool) -> dict[tuple[str, str], SparkRows]:
+        """Divide rows of timers by service and domain, which a job collects.
+
+        Parameters
+        ----------
+        has_namespaces
+            Whether the timers may have a namespace.
+
+        Raises
+        ------
+        InvalidRowError
+            If a row has no domain or service, or a namespace where there is none.
+        """
+        schema = self.schema
+        for name in (n for n in _TIMER_DEFAULTS if n in schema.names and not pa.types.is_string(schema.field(n).type)):
+            raise InvalidRowError(f"timers: column {name!r} is of type {schema.field(name).type}, expected text")
+        defaults = (f.lit(value).alias(name) for name, value in _TIMER_DEFAULTS.items() if name not in schema.names)
+        tagged = self.frame.select("*", *defaults)
+        has_namespace = f.lit(False) if has_namespaces or NAMESPACE not in schema.names else f.col(NAMESPACE).isNotNull()
+        with our_errors():
+            found = [tuple(r) for r in tagged.select(*_TIMER_DEFAULTS, has_namespace).distinct().collect()]
+        for domain, service, named in found:
+            if domain is None or service is None:
+                raise InvalidRowError(f"timers: a row has the domain {domain!r} and the service {service!r}, which can't be null")
+            if named:
+                raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
+        return {
+            (service, domain): SparkRows(tagged.where((f.col(DOMAIN) == domain) & (f.col(SERVICE) == service)))
+            for domain, service in sorted({row[:2] for row in found})
+        }
+
+
+def _sort_elements(elements: Column, type_: DataType) -> Column:
+    """Sort elements by index. Spark sorts structs by all of their fields, which have to be comparable; maps are not."""
+    if "map<" not in type_.simpleString():
+        return f.array_sort(elements)
+    return f.array_sort(elements, lambda one, other: f.signum(_index(one) - _index(other)).cast("int"))
+
+
+def _index(element: Column) -> Column:
+    return f.coalesce(element.getField(LIST_INDEX).cast("bigint"), f.lit(-1))

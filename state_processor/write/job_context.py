@@ -1,0 +1,45 @@
+"""Context of the jobs that write one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from state_processor.backends.write.staging import Staging
+from state_processor.portable_registrations import TaskSerializers
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.engines import Engine, Task
+from state_processor.write.migration_tasks import PortableTypes, portable
+from state_processor.write.shuffle import ShuffleBlobs
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """The operator that jobs write, and the means to do it.
+
+    Parameters
+    ----------
+    engine
+        Runs the tasks.
+    staging
+        The write.
+    draft
+        The operator.
+    serializers
+        Serializers that users register.
+    """
+
+    engine: Engine
+    staging: Staging
+    draft: OperatorDraft
+    serializers: TaskSerializers
+
+    def shuffled(self, encode: Task) -> ShuffleBlobs:
+        """Return pass 1 for a task that yields blobs."""
+        in_files = self.staging.is_local or not self.engine.shuffles
+        return ShuffleBlobs(encode, self.staging, self.draft.identifier.uid_hash, in_files)
+
+    @property
+    def new_types(self) -> PortableTypes:
+        """Types that a migration to Flink 2.x converts to."""
+        migration = self.draft.migration
+        return portable(migration.types) if migration is not None else {}

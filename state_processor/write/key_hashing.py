@@ -1,0 +1,161 @@
+"""Inference of ``hashCode`` for keys of classes that compute it themselves, from the key groups of existing keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
+from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
+from state_processor.backends.metadata.handles import KeyGroupRange
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
+from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.state.hash_inference import HashRule, Misfit, learn_hash_rule, misfits, rules_left
+from state_processor.backends.write.entry_encoder import KEY, KeyHash
+from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.write.job_context import JobContext
+from state_processor.write.source_operator import SourceOperator
+from state_processor.write.task_data import Batches, part_numbers, task_result
+
+SAMPLED_KEYS: Final = 100_000
+"""About how many keys of the source savepoint the driver infers rules from; tasks check the rules with all other keys."""
+
+_COLUMNS: Final = frozenset({KEY, KEY_GROUP_COLUMN})
+_LOSSLESS: Final = DecodeOptions(nanos="string", row_kind=True)
+
+
+def key_hashing(job: JobContext, key: TypeSerializer) -> KeyHash | tuple[HashRule, ...] | None:
+    """Return the ``hashCode`` of an operator's keys: a function, or rules that fit all existing keys.
+
+    It is ``None`` if the serializer has the function, or no key is hashed.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If no rule fits the keys.
+    """
+    draft, source = job.draft, job.draft.source
+    if callable(draft.hashing) or source is None:
+        return draft.hashing
+    moves = source.operator.max_parallelism != draft.final_max_parallelism
+    if not (draft.state_rows or draft.deletions or moves):
+        return draft.hashing
+    if draft.hashing is None and not _needs_rule(source, key):
+        return None
+    try:
+        return _rules(job, source, key, draft.hashing)
+    except UnsupportedFormatError as problem:
+        raise UnsupportedFormatError(f"{draft.label}: {problem}") from None
+
+
+def _needs_rule(source: SourceOperator, key: TypeSerializer) -> bool:
+    """Return whether there are keys whose ``hashCode`` the serializer does not know."""
+    some = next((batch.column(KEY).slice(0, 1) for batch in _keys(source) if batch.num_rows), None)
+    if some is None:
+        return False
+    try:
+        hash_codes(key, some)
+    except UnsupportedFormatError:
+        return True
+    return False
+
+
+def _rules(
+    job: JobContext, source: SourceOperator, key: TypeSerializer, given: tuple[HashRule, ...] | None
+) -> tuple[HashRule, ...]:
+    """Return the rules that fit every existing key, out of those given or of all that are known."""
+    keys, groups, is_complete = _sample(source, key)
+    size = source.operator.max_parallelism
+    if given is None:
+        rules = learn_hash_rule(key, keys, groups, size, job.draft.final_max_parallelism).rules
+    else:
+        rules = rules_left(key, given, misfits(key, given, keys, groups, size))
+    return rules if is_complete else _check_all(job, source, key, rules)
+
+
+def _sample(source: SourceOperator, key: TypeSerializer) -> tuple[pa.Array, Any, bool]:
+    """Return keys with their key groups, from the first handles; and whether these are all keys."""
+    keys: list[pa.Array] = []
+    groups: list[pa.Array] = []
+    is_complete = True
+    for batch in _keys(source):
+        if sum(map(len, keys)) >= SAMPLED_KEYS:
+            is_complete = False
+            break
+        keys.append(batch.column(KEY))
+        groups.append(batch.column(KEY_GROUP_COLUMN))
+    all_keys = pa.chunked_array(keys, key.arrow_type(_LOSSLESS)).combine_chunks()
+    return all_keys, np.asarray(pa.chunked_array(groups, pa.int32())), is_complete
+
+
+def _check_all(
+    job: JobContext, source: SourceOperator, key: TypeSerializer, rules: tuple[HashRule, ...]
+) -> tuple[HashRule, ...]:
+    """Return the rules that fit all keys, which tasks check."""
+    parts = tuple(plan_splits(source.handles))
+    check = CheckKeys(snapshot_for_tasks(source.snapshot), parts, rules, source.operator.max_parallelism, job.serializers)
+    contradicted: dict[HashRule, Misfit] = {}
+    for found in job.engine.run_parts(len(parts), check).values():
+        contradicted |= found
+    return rules_left(key, rules, contradicted)
+
+
+@dataclass(frozen=True)
+class CheckKeys:
+    """Task that checks rules with all keys. Input rows are the numbers of ``parts``.
+
+    Parameters
+    ----------
+    snapshot
+        The source savepoint, as it travels to tasks.
+    parts
+        Key groups of handles.
+    rules
+        The rules.
+    max_parallelism
+        Of the operator in the source savepoint.
+    serializers
+        Serializers that users register.
+    """
+
+    snapshot: Snapshot
+    parts: tuple[KeyedSplit, ...]
+    rules: tuple[HashRule, ...]
+    max_parallelism: int
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield for each part the rules that its keys contradict, with such a key: ``dict[HashRule, Misfit]``."""
+        self.serializers.enter()
+        for number in part_numbers(batches):
+            yield task_result(number, self._contradicted(self.parts[number]), 0)
+
+    def _contradicted(self, part: KeyedSplit) -> dict[HashRule, Misfit]:
+        source = part.handle.open(self.snapshot)
+        key = source.header.key.restore_serializer()
+        found: dict[HashRule, Misfit] = {}
+        for batch in _scan_keys(source, part.key_groups):
+            left = [rule for rule in self.rules if rule not in found]
+            if not left:
+                break
+            found |= misfits(key, left, batch.column(KEY), np.asarray(batch.column(KEY_GROUP_COLUMN)), self.max_parallelism)
+        return found
+
+
+def _keys(operator: SourceOperator) -> Iterator[pa.RecordBatch]:
+    for handle in operator.handles:
+        yield from _scan_keys(handle.open(operator.snapshot), handle.key_groups)
+
+
+def _scan_keys(source: KeyedStateSource, key_groups: KeyGroupRange) -> Iterator[pa.RecordBatch]:
+    for meta in source.header.states:
+        yield from source.scan(ScanRequest(meta.name, _COLUMNS, _LOSSLESS, key_groups))

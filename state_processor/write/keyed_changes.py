@@ -1,0 +1,245 @@
+"""Changes to the keyed state of an operator: each checks its rows, and adds them to the draft of the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE, WINDOW
+from state_processor.backends.state.column_types import declared
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.hash_inference import HashRule
+from state_processor.backends.state.row_field_names import DeclaredNames, declared_names, named_by, names_in, with_names
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
+from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
+from state_processor.inferred_types import inferred_type
+from state_processor.kryo_inference import kryo_types
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.state_specs import StateSpec, as_spec, timer_queue, with_type
+from state_processor.write.column_checks import (
+    METADATA,
+    check_distinct,
+    check_key_types,
+    check_types,
+    naming,
+    refuse_others,
+    require,
+)
+from state_processor.write.draft import Deletion, OperatorDraft, StateRows
+from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
+from state_processor.write.rows import Columns, Rows
+
+
+def add_keyed_states(
+    draft: OperatorDraft,
+    rows: Rows,
+    key: str = KEY,
+    key_type: TypeSerializer | None = None,
+    states: Mapping[str, StateSpec | TypeSerializer] | None = None,
+    *,
+    key_hash: KeyHash | HashRule | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> None:
+    """Write new keyed states; see :meth:`~state_processor.SavepointWriter.with_keyed_state`.
+
+    Parameters
+    ----------
+    columns
+        Columns to states, where their names differ.
+    """
+    schema = rows.schema
+    check_distinct(rows)
+    require(schema.names, [key])
+    if states is None:
+        states = _inferred_states(schema, key)
+    unknown = [c for c in columns or {} if c not in states]
+    if unknown:
+        raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
+    key_serializer = _take_key(draft, schema, key, key_type)
+    encoded: dict[str, dict[str, str]] = {}
+    names: dict[str, DeclaredNames] = {}
+    for column, given in states.items():
+        require(schema.names, [column])
+        name = (columns or {}).get(column, column)
+        state = as_spec(name, given).describe(name, key_serializer)
+        draft.add(state)
+        context = context_columns(state, schema)
+        if context.keys() & {key, column}:
+            taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
+            raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
+        encoded[name] = context | {KEY: key, VALUE: column}
+        names[name] = declared_names(state)
+        _check_types(draft, state, schema, encoded[name])
+    if WINDOW in schema.names and key != WINDOW and not any(WINDOW in given.values() for given in encoded.values()):
+        raise InvalidRowError(
+            f"column {WINDOW!r} would be ignored: no state has windows; name namespace=Types.TIME_WINDOW(), or drop it"
+        )
+    if not encoded:
+        raise OptionError(f"there is no state to write: the rows have only {', '.join(schema.names)}")
+    draft.state_rows.append(StateRows(rows, encoded, names=names))
+    if key_hash is not None:
+        draft.hashing = (key_hash,) if isinstance(key_hash, HashRule) else key_hash
+    elif draft.hashing is None and draft.source_key is None:
+        require_hash_code(key_serializer)
+
+
+def update_keyed_state(
+    draft: OperatorDraft,
+    state: str,
+    rows: Rows,
+    key: str = KEY,
+    *,
+    types: DeclaredTypes | None = None,
+    infer_kryo: bool = False,
+) -> None:
+    """Change entries of a keyed state; see :meth:`~state_processor.SavepointWriter.update_keyed_state`."""
+    with naming(f"state {state!r}"):
+        named, source = draft.keyed(state), draft.source
+        assert source is not None  # it has the state
+        columns_of, parts_of = of_columns_and_parts(named, types or {})
+        java_types = kryo_types(lambda: source.snapshot, draft.identifier, state, parts_of, infer_kryo)
+        described = declared(named_by(named, columns_of), java_types)
+        check_distinct(rows)
+        description = draft.update(described, with_bytes=has_bytes(rows.schema))
+        shaped, columns, replaces = shaped_rows(rows, description, key)
+        with asking_for_types(description):
+            _check_types(draft, description, shaped.schema, columns)
+        _supersede(draft, [state], shaped, columns)
+        draft.state_rows.append(StateRows(shaped, {state: columns}, replaces, {state: declared_names(description)}))
+
+
+def delete_keys(
+    draft: OperatorDraft,
+    rows: Rows,
+    state: str | None = None,
+    key: str | None = None,
+    *,
+    key_type: TypeSerializer | None = None,
+) -> None:
+    """Delete keys; see :meth:`~state_processor.SavepointWriter.delete_keys`."""
+    schema = rows.schema
+    check_distinct(rows)
+    column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
+    names = draft.kept_keyed()
+    columns = key_columns(schema, column, None if state is None else draft.keyed(state), names)
+    keys: DeclaredNames = {}
+    if key_type is not None and draft.source_key is not None:
+        keys = {"key": names_in(key_type, draft.source_key, "key")}
+    for name in names if state is None else [state]:
+        check_key_types(with_names(draft.keyed(name), keys), schema, columns)
+    if state is None:
+        for added in draft.added.values():
+            check_key_types(added, schema, columns)
+        names = (*names, *draft.added)
+    _supersede(draft, names if state is None else [state], rows, columns)
+    draft.deletions.append(Deletion(rows, columns, state, names=keys))
+
+
+def delete_map_entries(
+    draft: OperatorDraft, state: str, rows: Rows, key: str = KEY, *, types: Mapping[str, TypeSerializer] | None = None
+) -> None:
+    """Delete entries of a map state; see :meth:`~state_processor.SavepointWriter.delete_map_entries`."""
+    with naming(f"state {state!r}"):
+        check_distinct(rows)
+        description = named_by(draft.keyed(state), types or {})
+        columns = entry_columns(rows.schema, description, key)
+        check_key_types(description, rows.schema, columns)
+        _supersede(draft, [state], rows, columns)
+        draft.deletions.append(Deletion(rows, columns, state, "entries", declared_names(description)))
+
+
+def add_timers(
+    draft: OperatorDraft,
+    rows: Rows,
+    key: str = KEY,
+    key_type: TypeSerializer | None = None,
+    namespace: TypeSerializer | None = None,
+) -> None:
+    """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
+    schema = rows.schema
+    check_distinct(rows)
+    require(schema.names, [key, TIMESTAMP])
+    spaces = (NAMESPACE,) if namespace is None else NAMESPACES
+    hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
+    refuse_others(schema.names, (key, TIMESTAMP, DOMAIN, SERVICE, *spaces), hint)
+    key_serializer = _take_key(draft, schema, key, key_type)
+    divided = rows.timer_queues(has_namespaces=namespace is not None)
+    queues = [(timer_queue(*queue, key_serializer, namespace), given) for queue, given in divided.items()]
+    held = [name for name, state in draft.source_keyed.items() if state.is_timer]
+    if held and not queues:
+        raise OptionError(
+            "there are no rows, so that the timers of the source savepoint would stay as they are; to leave them out, call "
+            f"remove_state for {' and '.join(map(repr, held))}"
+        )
+    for queue, given in queues:
+        draft.add(queue)
+        columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
+        _check_types(draft, queue, schema, columns)
+        draft.state_rows.append(StateRows(given, {queue.name: columns}, names={queue.name: declared_names(queue)}))
+
+
+def evolved_state(draft: OperatorDraft, old: KeyedDescription, new_type: TypeSerializer) -> KeyedDescription:
+    """Return a keyed state of the source savepoint with values of another type.
+
+    Raises
+    ------
+    OptionError
+        If the state was changed before, or the type does not go with its kind.
+    """
+    if draft.has_changes(old.name):
+        raise OptionError(
+            f"{draft.label}, state {old.name!r} was changed before, which evolve_state would undo: it starts from the values of "
+            "the source savepoint. Call it before delete_keys; for other changes, write one savepoint after the other"
+        )
+    return with_type(old, new_type)
+
+
+def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows) -> None:
+    """Replace a keyed state by one of the same name, from rows as reading gives them with ``flatten=False``."""
+    with naming(f"state {new.name!r}"):
+        shaped, columns, _ = shaped_rows(rows, new, KEY)
+        _check_types(draft, new, rows.schema, columns)
+        draft.add(new)
+        draft.state_rows.append(StateRows(shaped, {new.name: columns}, names={new.name: declared_names(new)}))
+
+
+def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: Columns) -> None:
+    """Remove from rows that were given before those with the same keys as later ones: the last change of a key counts."""
+    names = [n for n in columns if n in (KEY, *NAMESPACES, MAP_KEY)]
+    for i, earlier in enumerate(draft.state_rows):
+        if not set(earlier.columns) & set(states):
+            continue
+        name, given = next(iter(earlier.columns.items()))  # several states are new ones, which have the key in common
+        if earlier.replaces and MAP_KEY in columns and MAP_KEY not in given:  # whole maps, of which some entries change
+            whole = {n: c for n, c in given.items() if n in (KEY, *NAMESPACES)}
+            draft.deletions.append(Deletion(earlier.rows, whole, name, names=earlier.names.get(name, {})))
+            entries, given = earlier.rows.explode_map(given)
+            earlier = StateRows(entries, {name: given}, "entries", earlier.names)
+        shared = [n for n in names if n in given]
+        left = earlier.rows.without([given[n] for n in shared], rows, [columns[n] for n in shared])
+        draft.state_rows[i] = replace(earlier, rows=left)
+
+
+def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schema, columns: Columns) -> None:
+    check_types(state, schema, columns, draft.final_max_parallelism, draft.flink_major)
+
+
+def _take_key(draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None) -> TypeSerializer:
+    """Return the key's type: given, or that of the operator, or inferred from the column."""
+    is_known = any(type_ is not None for type_ in (given, draft.key, draft.source_key))
+    return draft.take_key(given, None if is_known else inferred_type(schema.field(key).type, f"column {key!r}"))
+
+
+def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeSerializer]:
+    """Return a value state for every column but the key."""
+    names = [n for n in schema.names if n != key]
+    reserved = [n for n in names if n in (*METADATA, *NAMESPACES)]
+    if reserved:
+        listed = " and ".join(map(repr, reserved))
+        raise InvalidRowError(f"column {listed} says more of an entry and is no state: name the states by states=, or drop it")
+    return {n: inferred_type(schema.field(n).type, f"state {n!r}: column {n!r}") for n in names}

@@ -1,0 +1,109 @@
+"""Jobs that write the keyed state of one operator: both passes over rows, deletions, and entries of the source savepoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from time import time_ns
+from typing import Any
+
+from state_processor.backends.read.keyed_splits import plan_splits
+from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.serializers.kryo.nested_kryo import java_types
+from state_processor.write.draft import Deletion, StateRows
+from state_processor.write.engines import Written
+from state_processor.write.job_context import JobContext
+from state_processor.write.key_hashing import key_hashing
+from state_processor.write.keyed_tasks import (
+    EncodeRows,
+    KeyedTarget,
+    PassThroughEntries,
+    StateColumns,
+    WriteKeyedState,
+    header_bytes,
+)
+from state_processor.write.migration_tasks import MigrateEntries
+from state_processor.write.shuffle import ShuffleBlobs
+
+
+def write_keyed_state(job: JobContext) -> Written:
+    """Write the keyed state files of all subtasks."""
+    target = keyed_target(job)
+    if target is None:
+        return {}
+    passes = [first_pass(job, target, given) for given in job.draft.state_rows]
+    blobs = [
+        job.engine.encode_rows(given.rows, columns, task)
+        for given, (columns, task) in zip(job.draft.state_rows, passes, strict=True)
+    ]
+    for deletion in job.draft.deletions:
+        columns, task = _deletion_pass(job, target, deletion)
+        blobs.append(job.engine.encode_rows(deletion.rows, columns, task))
+    blobs += _pass_through(job, target)
+    return job.engine.write_subtasks(blobs, job.draft.final_parallelism, WriteKeyedState(target, job.staging))
+
+
+def keyed_target(job: JobContext) -> KeyedTarget | None:
+    """Return the keyed state to write; ``None`` without keyed states."""
+    draft = job.draft
+    header = draft.header()
+    if header is None:
+        return None
+    kept_types = {name: types for name, (types, _) in draft.forms.items()}
+    return KeyedTarget(
+        draft.identifier.uid_hash,
+        draft.label,
+        header_bytes(header),
+        draft.flink_major,
+        draft.final_parallelism,
+        draft.final_max_parallelism,
+        job.serializers,
+        key_hashing(job, header.key.restore_serializer()),
+        kept_types | {name: java_types(state) for name, state in draft.added.items()},
+        draft.updated,
+        frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),
+    )
+
+
+def first_pass(job: JobContext, target: KeyedTarget, given: StateRows) -> tuple[list[str], ShuffleBlobs]:
+    """Return the columns that are read of some rows, and the task that encodes them."""
+    ids = target.ids
+    states = tuple(
+        StateColumns(ids[name], dict(columns), given.replaces, given.names.get(name, {}))
+        for name, columns in given.columns.items()
+        if name in ids
+    )
+    last_access = time_ns() // 1_000_000
+    return _columns(*given.columns.values()), job.shuffled(EncodeRows(target, states, last_access))
+
+
+def _deletion_pass(job: JobContext, target: KeyedTarget, deletion: Deletion) -> tuple[list[str], ShuffleBlobs]:
+    ids = target.ids
+    names = [deletion.state] if deletion.state is not None else job.draft.kept_keyed()
+    states = tuple(
+        StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
+    )
+    return _columns(deletion.columns), job.shuffled(EncodeRows(target, states))
+
+
+def _columns(*mappings: Mapping[str, str]) -> list[str]:
+    return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
+
+
+def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[Any]:
+    """Run pass 1 over the source savepoint: over states whose bytes stay the same, and over those that a migration converts."""
+    draft, source = job.draft, job.draft.source
+    names = draft.kept_keyed()
+    if not names or source is None or not source.handles:
+        return
+    parts = tuple(plan_splits(source.handles))
+    ids, size = target.ids, source.operator.max_parallelism
+    common = (target, snapshot_for_tasks(source.snapshot), parts)
+    tasks: list[PassThroughEntries] = []
+    same = tuple((name, ids[name]) for name in names if not draft.converts(name))
+    converted = tuple((name, ids[name]) for name in names if draft.converts(name))
+    if same:
+        tasks.append(PassThroughEntries(*common, same, size))
+    if converted:
+        tasks.append(MigrateEntries(*common, converted, size, job.new_types))
+    for task in tasks:
+        yield job.engine.encode_parts(len(parts), job.shuffled(task))

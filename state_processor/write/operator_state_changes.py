@@ -1,0 +1,60 @@
+"""Changes to operator state (list, union and broadcast), and to the splits of sources: each adds its rows to a draft."""
+
+from __future__ import annotations
+
+from state_processor.backends.connectors.source_splits import READER_STATE, source_state
+from state_processor.backends.connectors.splits_writer import written_source
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    OPERATOR_LIST,
+    BroadcastDescription,
+    OperatorListDescription,
+)
+from state_processor.backends.write.entry_encoder import KEY, VALUE
+from state_processor.inferred_types import inferred_type
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.rows import Rows
+
+
+def add_list_state(draft: OperatorDraft, name: str, rows: Rows, type_: TypeSerializer | None, kind: str) -> None:
+    """Write a list or union state; see :meth:`~state_processor.SavepointWriter.with_list_state`."""
+    schema = rows.schema
+    with naming(f"state {name!r}"):
+        check_distinct(rows)
+        column = schema.names[0] if len(schema.names) == 1 else VALUE
+        require(schema.names, [column])
+        refuse_others(schema.names, [column])
+        value = type_ or inferred_type(schema.field(column).type, f"column {column!r}")
+        bind(value, schema.field(column).type, column)
+        draft.add_operator_state(OperatorListDescription(name, kind, value), rows.select({VALUE: column}))
+
+
+def add_broadcast_state(
+    draft: OperatorDraft, name: str, rows: Rows, key_type: TypeSerializer | None, value_type: TypeSerializer | None
+) -> None:
+    """Write a broadcast state; see :meth:`~state_processor.SavepointWriter.with_broadcast_state`."""
+    schema = rows.schema
+    with naming(f"state {name!r}"):
+        check_distinct(rows)
+        require(schema.names, [KEY, VALUE])
+        refuse_others(schema.names, [KEY, VALUE])
+        key = key_type or inferred_type(schema.field(KEY).type, "column 'key'")
+        value = value_type or inferred_type(schema.field(VALUE).type, "column 'value'")
+        for serializer, column in ((key, KEY), (value, VALUE)):
+            bind(serializer, schema.field(column).type, column)
+        draft.add_operator_state(BroadcastDescription(name, BROADCAST, value, key), rows.select({KEY: KEY, VALUE: VALUE}))
+
+
+def set_source_splits(draft: OperatorDraft, rows: Rows, connector: str | None) -> None:
+    """Write the splits of a source; see :meth:`~state_processor.SavepointWriter.with_source_splits`."""
+    old = source_state(draft.source.snapshot, draft.source.operator) if draft.source is not None else None
+    splits = rows.to_arrow().to_pylist()
+    with naming(f"state {READER_STATE!r}"):
+        written = written_source(splits, old, connector)
+    draft.coordinator = written.coordinator
+    state = OperatorListDescription(READER_STATE, OPERATOR_LIST, BytesSerializer())
+    draft.add_operator_state(state, rows.of_bytes(written.elements))

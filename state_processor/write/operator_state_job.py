@@ -1,0 +1,119 @@
+"""Jobs that write the operator state of one operator: lists in two passes, broadcast state on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
+from state_processor.backends.read.state_listing import subtask_label
+from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.state.descriptions import BroadcastDescription
+from state_processor.backends.state.row_field_names import declared_names
+from state_processor.backends.state.state_registration import operator_header, register
+from state_processor.backends.write.operator_writer import encode_broadcast
+from state_processor.backends.write.state_migration import converted_broadcast
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
+from state_processor.write.engines import Written
+from state_processor.write.job_context import JobContext
+from state_processor.write.keyed_tasks import header_bytes
+from state_processor.write.migration_tasks import MigrateElements
+from state_processor.write.operator_state_tasks import (
+    BroadcastBytes,
+    EncodeElements,
+    OperatorTarget,
+    PassThroughElements,
+    WriteOperatorState,
+)
+from state_processor.write.rows import Rows
+from state_processor.write.source_operator import SourceOperator
+
+
+def write_operator_state(job: JobContext) -> Written:
+    """Write the operator state files of all subtasks."""
+    draft = job.draft
+    kept = {name: meta for name, meta in draft.source_metas.items() if draft.keeps(name)}
+    if draft.migration is not None:
+        kept |= {n: draft.migration.operator[n].new for n in kept if n in draft.migration.operator}
+    metas = kept | {name: register(state) for name, (state, _) in draft.operator_states.items()}
+    if not metas:
+        return {}
+    header = operator_header(list(metas.values()))
+    ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
+    target = OperatorTarget(
+        draft.identifier.uid_hash,
+        draft.label,
+        header_bytes(header),
+        draft.flink_major,
+        draft.final_parallelism,
+        job.serializers,
+        {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
+        {name: declared_names(state) for name, (state, _) in draft.operator_states.items()},
+    )
+    blobs: list[Any] = []
+    broadcasts: list[BroadcastBytes] = []
+    for name, (state, rows) in draft.operator_states.items():
+        if isinstance(state, BroadcastDescription):
+            broadcasts.append(_encode_broadcast(for_flink(state, draft.flink_major), ids[name], rows, draft.label))
+        else:
+            blobs.append(job.engine.encode_rows(rows, rows.schema.names, job.shuffled(EncodeElements(target, ids[name]))))
+    if draft.source is not None and kept:
+        splits = _splits(draft.source)
+        is_broadcast = {name: isinstance(draft.source.operator_states[name], BroadcastDescription) for name in kept}
+        broadcasts += _kept_broadcasts(job, draft.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
+        if splits:
+            blobs += _kept_lists(job, draft.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
+    return job.engine.write_subtasks(blobs, draft.final_parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
+
+
+def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: Rows, label: str) -> BroadcastBytes:
+    """Encode broadcast state from rows, which are collected."""
+    table = rows.to_arrow().combine_chunks()
+    if not table.num_rows:
+        return BroadcastBytes(state_id, 0, b"")
+    keys, values = (table.column(i).combine_chunks() for i in (0, 1))
+    nulls = keys.null_count
+    if nulls:
+        raise InvalidRowError(f"{label}, state {state.name!r}: {nulls} of the keys are null")
+    return BroadcastBytes(state_id, len(keys), encode_broadcast(state, keys, values, f"{label}, state {state.name!r}").tobytes())
+
+
+def _splits(source: SourceOperator) -> tuple[OperatorSplit, ...]:
+    """Return the operator state of each subtask that has some."""
+    return tuple(
+        OperatorSplit(s.managed_operator, s.index, subtask_label(source.operator, s))
+        for s in source.operator.subtasks
+        if s.managed_operator is not None
+    )
+
+
+def _kept_broadcasts(
+    job: JobContext, source: SourceOperator, splits: Sequence[OperatorSplit], ids: Mapping[str, int]
+) -> Iterator[BroadcastBytes]:
+    """Yield broadcast states of the source savepoint, converted where a migration changes them."""
+    for name, state_id in ids.items():
+        split = next(s for s in splits if any(m.name == name for m in s.handle.states))
+        data, _ = raw_elements(source.snapshot, split, name)
+        if not len(data):
+            continue
+        entries = data.tobytes()
+        if job.draft.converts(name):
+            assert job.draft.migration is not None
+            entries = converted_broadcast(job.draft.migration.operator[name], entries)
+        yield BroadcastBytes(state_id, int.from_bytes(entries[:4], "big"), entries[4:])
+
+
+def _kept_lists(
+    job: JobContext, source: SourceOperator, splits: tuple[OperatorSplit, ...], target: OperatorTarget, ids: Mapping[str, int]
+) -> Iterator[Any]:
+    """Run pass 1 over lists of the source savepoint: over those whose bytes stay the same, and over converted ones."""
+    common = (target, snapshot_for_tasks(source.snapshot), splits)
+    in_place = source.operator.parallelism == job.draft.final_parallelism
+    same = tuple((name, i) for name, i in ids.items() if not job.draft.converts(name))
+    converted = tuple((name, i) for name, i in ids.items() if job.draft.converts(name))
+    if same:
+        yield job.engine.encode_parts(len(splits), job.shuffled(PassThroughElements(*common, same, in_place)))
+    if converted:
+        task = MigrateElements(*common, converted, in_place, job.new_types)
+        yield job.engine.encode_parts(len(splits), job.shuffled(task))

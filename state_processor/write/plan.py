@@ -1,0 +1,302 @@
+"""Plan of a new savepoint: the drafts of its operators, checks, the two passes, and the commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from os import PathLike
+from typing import Final
+
+from state_processor.backends.files.storage import Location
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.state.key_groups import check_parallelism
+from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version
+from state_processor.backends.write.staging import Staging
+from state_processor.identifier import OperatorIdentifier
+from state_processor.migration_report import MigrationReport
+from state_processor.options.access import SnapshotAccess
+from state_processor.portable_registrations import TaskSerializers, import_serializers
+from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
+from state_processor.write.column_checks import naming
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.engines import Engine
+from state_processor.write.job_context import JobContext
+from state_processor.write.keyed_state_job import first_pass, keyed_target
+from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
+from state_processor.write.operator_job import copy_unchanged, write_operator
+from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.source_operator import SourceOperator
+from state_processor.write_summary import OperatorSummary, WriteSummary
+
+Uid = str | OperatorIdentifier
+
+DEFAULT_MAX_PARALLELISM: Final = 128
+DEFAULT_VERSION: Final = "1.20"
+"""The Flink version that a new savepoint is for by default."""
+
+
+_DEFAULT_ACCESS: Final = SnapshotAccess()
+
+
+class SavepointPlan:
+    """Plan of a savepoint. Operators are changed as drafts; nothing is written before :meth:`write`.
+
+    Parameters
+    ----------
+    snapshot
+        The source savepoint; ``None`` for a savepoint from nothing.
+    max_parallelism
+        Number of key groups of new operators.
+    flink_version
+        The oldest Flink version that has to restore the savepoint; ``None`` for the version of the source savepoint.
+    access
+        Options of opening snapshots.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot | None,
+        max_parallelism: int,
+        flink_version: str | None,
+        access: SnapshotAccess,
+    ) -> None:
+        self.snapshot = snapshot
+        self.max_parallelism = max_parallelism
+        self.access = access
+        self._flink_version = flink_version
+        self._migrated_to: str | None = None
+        self._drafts: dict[str, OperatorDraft] = {}
+        for operator in snapshot.metadata.operators if snapshot is not None else ():
+            assert snapshot is not None
+            identifier = OperatorIdentifier(operator.uid, operator.operator_id)
+            source = SourceOperator(snapshot, operator)
+            self._drafts[operator.operator_id] = OperatorDraft(identifier, self._flink_major, source)
+
+    @classmethod
+    def new(
+        cls,
+        max_parallelism: int = DEFAULT_MAX_PARALLELISM,
+        flink_version: str = DEFAULT_VERSION,
+        access: SnapshotAccess = _DEFAULT_ACCESS,
+    ) -> SavepointPlan:
+        """Plan a savepoint from nothing."""
+        check_parallelism(1, max_parallelism)
+        metadata_version(flink_version)
+        import_serializers(access.serializers)
+        return cls(None, max_parallelism, flink_version, access)
+
+    @classmethod
+    def from_existing(
+        cls,
+        path: str | PathLike[str],
+        flink_version: str | None = None,
+        access: SnapshotAccess = _DEFAULT_ACCESS,
+    ) -> SavepointPlan:
+        """Plan a savepoint that starts as a copy of a savepoint or checkpoint."""
+        metadata_version(flink_version)
+        snapshot = access.open(path)
+        largest = max((o.max_parallelism for o in snapshot.metadata.operators), default=DEFAULT_MAX_PARALLELISM)
+        return cls(snapshot, largest, flink_version, access)
+
+    @property
+    def source_directory(self) -> str:
+        """Directory of the source savepoint."""
+        assert self.snapshot is not None  # changes to states of it have found them there
+        return self.snapshot.directory
+
+    # Operators
+
+    @property
+    def drafts(self) -> tuple[OperatorDraft, ...]:
+        """The operators of the new savepoint."""
+        return tuple(self._drafts.values())
+
+    def existing(self, uid: Uid) -> OperatorDraft:
+        """Return the draft of an operator.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such operator.
+        """
+        identifier = OperatorIdentifier.of(uid)
+        if identifier.uid_hash not in self._drafts:
+            raise NotFoundError.naming_nearest("operator", str(identifier), [str(d.identifier) for d in self.drafts])
+        return self._draft(identifier)
+
+    @contextmanager
+    def change(self, uid: Uid, *, existing: bool = False) -> Iterator[OperatorDraft]:
+        """Change the draft of an operator, which is added if need be. On failure it stays as it was; errors name the operator.
+
+        Parameters
+        ----------
+        uid
+            The operator.
+        existing
+            Whether the operator has to be there.
+        """
+        draft = (self.existing(uid) if existing else self._draft(OperatorIdentifier.of(uid))).copy()
+        with naming(draft.label):
+            yield draft
+        self._drafts[draft.identifier.uid_hash] = draft
+
+    def remove_operator(self, uid: Uid) -> None:
+        """Leave out an operator."""
+        del self._drafts[self.existing(uid).identifier.uid_hash]
+
+    def remove_state(self, uid: Uid, name: str) -> None:
+        """Leave out a state of an operator."""
+        with self.change(uid, existing=True) as draft:
+            draft.remove(name)
+
+    def rename_operator(self, old: Uid, new: Uid) -> None:
+        """Give an operator another identifier, which it has in the new savepoint."""
+        with self.change(old, existing=True) as draft:
+            draft.renamed = OperatorIdentifier.of(new)
+            self._check_free(draft)
+
+    def set_parallelism(self, uid: Uid, parallelism: int) -> None:
+        """Set the parallelism of an operator."""
+        draft = self.existing(uid)
+        check_parallelism(parallelism, draft.final_max_parallelism)
+        draft.parallelism = parallelism
+
+    def set_max_parallelism(self, max_parallelism: int) -> None:
+        """Set the max parallelism of all operators."""
+        check_parallelism(1, max_parallelism)
+        for draft in self.drafts:
+            if draft.final_parallelism > max_parallelism:
+                raise OptionError(
+                    f"{draft.label} has parallelism {draft.final_parallelism}, more than {max_parallelism}; change it first, "
+                    "by with_parallelism"
+                )
+        for draft in self.drafts:
+            draft.max_parallelism = max_parallelism
+        self.max_parallelism = max_parallelism
+
+    def has_keyed_state(self, uid: Uid, state: str) -> bool:
+        """Return whether the source savepoint has a keyed state."""
+        draft = self._drafts.get(OperatorIdentifier.of(uid).uid_hash)
+        return draft is not None and state in draft.source_keyed
+
+    def _draft(self, identifier: OperatorIdentifier) -> OperatorDraft:
+        draft = self._drafts.get(identifier.uid_hash)
+        if draft is None:
+            draft = OperatorDraft(identifier, self._flink_major, max_parallelism=self.max_parallelism)
+            self._check_free(draft)
+        elif draft.identifier.uid is None:
+            draft.identifier = identifier
+        return draft
+
+    def _check_free(self, draft: OperatorDraft) -> None:
+        """Refuse an operator with the identifier of another."""
+        for other in self.drafts:
+            same = other.final_identifier.uid_hash == draft.final_identifier.uid_hash
+            if same and other.identifier.uid_hash != draft.identifier.uid_hash:
+                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+
+    # Migration
+
+    def migrate(self, engine: Engine, flink_version: str, types: Mapping[Uid, TypesOfStates] | None = None) -> None:
+        """Plan the migration to Flink 2.x; an engine reads the values. See :meth:`~state_processor.SavepointWriter.migrate`."""
+        if self.snapshot is None:
+            raise OptionError("there is nothing to migrate: this savepoint does not start from another")
+        if metadata_version(flink_version) < metadata_version("2.0"):
+            raise OptionError(f"flink_version={flink_version!r}: migrations are to Flink 2.0 and later")
+        named = {self.existing(uid).identifier.uid_hash: types_by_path(states) for uid, states in (types or {}).items()}
+        migrations = plan_migrations(engine, self.drafts, named, self._task_serializers)
+        self._flink_version = self._migrated_to = flink_version
+        for draft in self.drafts:
+            draft.migration = migrations.get(draft.identifier.uid_hash)
+            draft.flink_major = self._flink_major
+
+    def migration_report(self) -> MigrationReport:
+        """Return the outcome of the migration for each state.
+
+        Raises
+        ------
+        OptionError
+            If there was no migration.
+        """
+        if self._migrated_to is None:
+            raise OptionError("there is no migration to report on; call migrate first")
+        return MigrationReport(self._migrated_to, tuple(report for draft in self.drafts for report in draft.migration_reports))
+
+    # Writing
+
+    def prepare(self, staging: Staging) -> None:
+        """Check what can be checked before rows are read, and make the directory."""
+        self._check()
+        if self.snapshot is not None and is_same_directory(self.snapshot.directory, staging.directory):
+            raise OptionError(f"{staging.directory} is the source savepoint, which is never changed; write to another directory")
+        staging.prepare()
+
+    def first_pass(self, engine: Engine, staging: Staging) -> tuple[list[str], ShuffleBlobs]:
+        """Return the columns and the task of the first pass, of a plan that has rows of one DataFrame."""
+        ((job, given),) = ((job, given) for job in self._jobs(engine, staging) for given in job.draft.state_rows)
+        target = keyed_target(job)
+        assert target is not None  # it has the states of the rows
+        return first_pass(job, target, given)
+
+    def write(self, staging: Staging, engine: Engine) -> WriteSummary:
+        """Write into a directory that is prepared. On failure the caller has to remove what was written."""
+        copies = copy_unchanged(engine, self.drafts, staging)
+        written = [write_operator(job, copies) for job in self._jobs(engine, staging)]
+        source = self.snapshot.metadata if self.snapshot is not None else None
+        metadata = commit_savepoint(
+            staging,
+            [w.operator for w in written],
+            version=self._metadata_version,
+            checkpoint_id=source.checkpoint_id if source is not None else 1,
+            master_states=source.master_states if source is not None else (),
+        )
+        operators = tuple(
+            OperatorSummary.of(w.operator, states=w.states, entries=w.entries, carried=w.carried) for w in written
+        )
+        report = self.migration_report() if self._migrated_to is not None else None
+        return WriteSummary(staging.directory, metadata.checkpoint_id, operators, report)
+
+    def _jobs(self, engine: Engine, staging: Staging) -> Iterator[JobContext]:
+        serializers = self._task_serializers
+        return (JobContext(engine, staging, draft, serializers) for draft in self.drafts)
+
+    @property
+    def _task_serializers(self) -> TaskSerializers:
+        return TaskSerializers.of_driver(self.access.serializers)
+
+    @property
+    def _metadata_version(self) -> int:
+        if self._flink_version is not None or self.snapshot is None:
+            return metadata_version(self._flink_version)
+        return max(self.snapshot.metadata.version, WIDEST_VERSION)
+
+    @property
+    def _flink_major(self) -> int:
+        if self.snapshot is not None and self._migrated_to is None:
+            return self.snapshot.flink_major
+        return int((self._flink_version or DEFAULT_VERSION).split(".")[0])
+
+    def _check(self) -> None:
+        if not self.drafts:
+            raise OptionError("there is no operator to write; add state first")
+        taken: dict[str, OperatorDraft] = {}
+        for draft in self.drafts:
+            check_parallelism(draft.final_parallelism, draft.final_max_parallelism)
+            other = taken.setdefault(draft.final_identifier.uid_hash, draft)
+            if other is not draft:
+                raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+        left = [report for draft in self.drafts for report in draft.not_migrated]
+        if left:
+            raise StateMigrationError(
+                f"{len(left)} states can't be migrated to Flink {self._migrated_to}; do what each line says, or leave the state "
+                "out with remove_state:\n" + "\n".join(map(str, left))
+            )
+
+
+def is_same_directory(one: str, other: str) -> bool:
+    """Return whether two paths or URLs lead to the same directory."""
+    locations = [Location.parse(p) for p in (one, other)]
+    if all(location.is_local for location in locations):
+        return len({os.path.realpath(location.path) for location in locations}) == 1
+    return len({(location.scheme, location.authority, location.path.rstrip("/")) for location in locations}) == 1

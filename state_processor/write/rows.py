@@ -1,0 +1,44 @@
+"""Rows as a plan knows them: their columns, and the operations that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+Columns = Mapping[str, str]
+"""Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""
+
+
+class Rows(Protocol):
+    """Rows to write, in the form that an :class:`~state_processor.write.engines.Engine` encodes."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+
+    @property
+    def case_sensitive(self) -> bool:
+        """True if names of columns may differ in case only."""
+
+    def select(self, columns: Columns) -> Self:
+        """Return some columns under other names: new name to column."""
+
+    def to_arrow(self) -> pa.Table:
+        """Collect the rows."""
+
+    def of_bytes(self, values: Sequence[bytes]) -> Self:
+        """Return other rows, which have one binary column."""
+
+    def explode_map(self, columns: Columns) -> tuple[Self, dict[str, str]]:
+        """Return a row per entry of the map in the column of the value, and the columns of these rows."""
+
+    def collect_lists(self, columns: Columns) -> Self:
+        """Return a row per key from a row per element of its list."""
+
+    def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
+        """Return the rows for which other rows have no row with the same key."""
+
+    def timer_queues(self, *, has_namespaces: bool) -> dict[tuple[str, str], Self]:
+        """Divide rows of timers by service and domain."""
