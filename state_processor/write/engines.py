@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
@@ -93,9 +93,10 @@ class LocalEngine:
 
 
 def _run_in_threads(task: Task, shares: Sequence[range], threads: int) -> list[pa.RecordBatch]:
-    """Run a task on each share of numbers."""
+    """Run a task on each share of numbers, with the context of this thread: registrations may belong to it."""
     with ThreadPoolExecutor(threads) as pool:
-        return [batch for batches in pool.map(partial(_run, task), shares) for batch in batches]
+        running = [pool.submit(copy_context().run, _run, task, share) for share in shares]
+        return [batch for future in running for batch in future.result()]
 
 
 def _run(task: Task, share: range) -> list[pa.RecordBatch]:
