@@ -1,4 +1,4 @@
-"""What a source connector's splits look like in a snapshot: the parts that connectors describe themselves with.
+"""Descriptions of source connectors: the formats of their splits in a snapshot.
 
 A source (FLIP-27) is split in two. Its readers keep the splits they work on in a list state, each written by the connector's
 split serializer. Its enumerator keeps what no reader has yet, or what it has handed out, in the coordinator's state. Both are
@@ -41,13 +41,13 @@ class Versioned:
         return cls(version, source.read_bytes(source.read_count("bytes"), "versioned bytes"))
 
     def write(self, target: DataOutput) -> None:
-        """The inverse of :meth:`read`."""
+        """Write what :meth:`read` reads."""
         target.write_int(self.version)
         target.write_int(len(self.data))
         target.write_bytes(self.data)
 
     def to_bytes(self) -> bytes:
-        """What :meth:`write` writes."""
+        """Return the bytes that :meth:`write` writes."""
         target = DataOutput()
         self.write(target)
         return target.to_bytes()
@@ -55,7 +55,7 @@ class Versioned:
 
 @dataclass(frozen=True, slots=True)
 class Format(Generic[T]):
-    """How a value is written: reading, and beside it writing."""
+    """A format of a value: a function that reads it, and one that writes it."""
 
     read: Callable[[DataInput], T]
     write: Callable[[T, DataOutput], None]
@@ -76,7 +76,7 @@ class EnumeratedSplit:
 
 @dataclass(frozen=True, slots=True)
 class EnumeratorState:
-    """What an enumerator remembers: splits, and what concerns all of them."""
+    """State of an enumerator: splits, and details that concern all of them."""
 
     splits: tuple[EnumeratedSplit, ...]
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Formats(Generic[T]):
     usual: int | None = None
 
     def read(self, written: Versioned, where: str) -> T:
-        """The value, which has to fill the bytes.
+        """Read the value, which has to fill the bytes.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class Formats(Generic[T]):
         return _read_whole(last, written.data, where)
 
     def write(self, value: T, version: int | None = None) -> Versioned:
-        """The bytes, in the usual version unless one is named."""
+        """Write the bytes, in the usual version unless one is named."""
         usual = max(self.by_version) if self.usual is None else self.usual
         chosen = usual if version is None else version
         target = DataOutput()

@@ -157,7 +157,7 @@ _SPLITS: Final = Formats(
 
 
 def _read_little(source: DataInput) -> int:
-    """An unsigned integer, low byte first, as this serializer alone has them."""
+    """Read an unsigned integer, low byte first, as this serializer alone has them."""
     return int.from_bytes(source.read_bytes(4, "int"), "little")
 
 

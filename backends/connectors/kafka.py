@@ -105,7 +105,7 @@ def _read_assignment(source: DataInput) -> str:
 
 
 def _read_v0(source: DataInput) -> EnumeratorState:
-    """The splits of each reader (Flink: ``SerdeUtils.serializeSplitAssignments``)."""
+    """Read the splits of each reader (Flink: ``SerdeUtils.serializeSplitAssignments``)."""
     readers = source.read_count("readers", 8)
     version = source.read_int()
     splits = []
@@ -216,11 +216,10 @@ _CONSUMER_MARKS: Final = {
     -915623761774: LATEST,
     -915623761773: COMMITTED,
 }
-_CONSUMER_MARK_OF: Final = {offset: mark for mark, offset in _CONSUMER_MARKS.items()}
 
 
 def consumer_values(element: dict[str, Any]) -> Values:
-    """A partition of ``FlinkKafkaConsumer`` as one of ``KafkaSource``.
+    """Return a partition of ``FlinkKafkaConsumer`` as one of ``KafkaSource``.
 
     The consumer kept the last offset it had read; ``starting_offset`` is the one after it.
     """
@@ -228,7 +227,3 @@ def consumer_values(element: dict[str, Any]) -> Values:
     last = element["f1"]
     return _partition(topic, partition) | {STARTING: _CONSUMER_MARKS[last] if last in _CONSUMER_MARKS else last + 1}
 
-
-def consumer_offset(starting: int | None) -> int:
-    """What ``FlinkKafkaConsumer`` keeps for a starting offset: the inverse of what :func:`consumer_values` does."""
-    return _CONSUMER_MARK_OF[starting] if starting in _CONSUMER_MARK_OF else (starting or 0) - 1

@@ -44,7 +44,7 @@ _SERDE: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorState:
-    """What the coordinator of a source has: the enumerator's state, and how it was framed.
+    """State of a source's coordinator: the enumerator's state and its framing.
 
     ``rest`` is what Flink 1.11 wrote behind it, and what later versions of Flink leave unread.
     """
@@ -72,7 +72,7 @@ class CoordinatorState:
         return cls(enumerator, serde, source.read_bytes(source.remaining))
 
     def to_bytes(self) -> bytes:
-        """The inverse of :meth:`read`."""
+        """Return the bytes that :meth:`read` reads."""
         target = DataOutput()
         target.write_int(self.serde)
         self.enumerator.write(target)
@@ -90,12 +90,12 @@ class SourceState:
 
 
 def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
-    """The state of a source with readers and an enumerator.
+    """Return the state of a source with readers and an enumerator.
 
     Raises
     ------
     NotFoundError
-        The operator is no such source, or has no state.
+        The operator is not such a source, or has no state.
     """
     label = operator_label(operator)
     has_readers = READER_STATE in state_variants(snapshot, operator)
@@ -110,7 +110,7 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
 
 
 def _elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
-    """The elements of an operator's list state, each with its subtask."""
+    """Yield the elements of an operator's list state, each with its subtask."""
     reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadOptions())
     for split in reader.splits():
         for batch in reader.read(split):
@@ -128,7 +128,7 @@ def _reader_splits(snapshot: Snapshot, operator: OperatorState) -> Iterator[tupl
 
 
 def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: str | None = None) -> pa.Table:
-    """The splits of a source.
+    """Read the splits of a source.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     Raises
     ------
     NotFoundError
-        The operator is no source, or has no state.
+        The operator is not a source, or has no state.
     OptionError
         There is no such connector, or it has to be named because the bytes fit more than one.
     CorruptSnapshotError
@@ -155,7 +155,7 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     """
     if connector not in (None, RAW, KAFKA_CONSUMER, *CONNECTORS):
         known = ", ".join(map(repr, (*CONNECTORS, KAFKA_CONSUMER, RAW)))
-        raise OptionError(f"connector={connector!r}: one of {known} is wanted")
+        raise OptionError(f"connector={connector!r} is not one of {known}")
     states = state_variants(snapshot, operator)
     if connector == KAFKA_CONSUMER or (connector is None and CONSUMER_STATE in states and READER_STATE not in states):
         return _consumer_table(snapshot, operator)
@@ -174,7 +174,7 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
 
 
 def recognized(state: SourceState) -> Connector | None:
-    """The connector whose formats all bytes of a source's state have, to their last byte; ``None`` where there is none.
+    """Return the connector whose formats all bytes of a source's state have, to their last byte; ``None`` where there is none.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def _fits(state: SourceState, connector: Connector) -> bool:
 
 
 def decoded(state: SourceState, connector: Connector) -> list[Values]:
-    """The splits of a source as rows: those of the readers, then those that only the enumerator has.
+    """Decode the splits of a source to rows: those of the readers, then those that only the enumerator has.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def _unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values]
 
 def _consumer_table(snapshot: Snapshot, operator: OperatorState) -> pa.Table:
     if CONSUMER_STATE not in state_variants(snapshot, operator):
-        raise NotFoundError(f"{operator_label(operator)} has no state {CONSUMER_STATE!r}, so it is no FlinkKafkaConsumer")
+        raise NotFoundError(f"{operator_label(operator)} has no state {CONSUMER_STATE!r}, which every FlinkKafkaConsumer has")
     rows = []
     for subtask, element in _elements(snapshot, operator, CONSUMER_STATE):
         if element is None or not isinstance(element.get("f0"), dict):
@@ -277,7 +277,7 @@ def _consumer_table(snapshot: Snapshot, operator: OperatorState) -> pa.Table:
 
 
 def splits_schema(fields: Sequence[pa.Field]) -> pa.Schema:
-    """The columns of a table of splits with a connector's columns."""
+    """Return the columns of a table of splits with a connector's columns."""
     return pa.schema(
         [
             pa.field(SUBTASK, pa.int32()),

@@ -1,4 +1,4 @@
-"""From a table of splits back to a source's state: the readers' list and the coordinator's bytes.
+"""Writing of source splits: a table of splits becomes a source's state, the readers' list and the coordinator's bytes.
 
 The inverse of :mod:`~state_processor.backends.connectors.source_splits`. What a row does not change is written as the bytes it
 had.
@@ -38,7 +38,7 @@ class WrittenSource:
 
 
 def written_source(rows: Sequence[Values], base: SourceState | None = None, connector: str | None = None) -> WrittenSource:
-    """The state of a source that has these splits.
+    """Return the state of a source that has these splits.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
     OptionError
         The connector has to be named, or is not one whose splits can be written.
     InvalidRowError
-        A row lacks a value, or has one that is none, or two rows are the same split.
+        A row lacks a value or has an invalid one, or two rows are the same split.
     """
     chosen = _connector(base, connector)
     splits = [_complete(chosen, row, number) for number, row in enumerate(rows)]
@@ -67,7 +67,7 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
 
 def _connector(base: SourceState | None, name: str | None) -> Connector:
     if name is not None and name not in CONNECTORS:
-        raise OptionError(f"connector={name!r}: one of {', '.join(map(repr, CONNECTORS))} is wanted to write splits")
+        raise OptionError(f"connector={name!r}: splits are written for {', '.join(map(repr, CONNECTORS))}")
     if name is not None:
         return CONNECTORS[name]
     found = recognized(base) if base is not None else None
@@ -77,7 +77,7 @@ def _connector(base: SourceState | None, name: str | None) -> Connector:
 
 
 def _complete(connector: Connector, row: Values, number: int) -> Values:
-    """A row with all columns."""
+    """Return a row with all columns."""
     held = row.get(SUBTASK, 0) is not None
     needed = (*connector.required, *(connector.required_of_readers if held else ()))
     missing = [n for n in needed if row.get(n) is None]
@@ -137,7 +137,7 @@ def _coordinator(connector: Connector, rows: Sequence[Values], base: SourceState
 
 
 def _enumerated(connector: Connector, rows: Sequence[Values], old: EnumeratorState) -> tuple[EnumeratedSplit, ...]:
-    """What the enumerator has to remember, in its old order; new splits at the end."""
+    """Return the splits that the enumerator keeps, in their old order; new splits come last."""
     known = {_identity(s.values): (place, s) for place, s in enumerate(old.splits)}
     found: list[tuple[int, EnumeratedSplit]] = []
     for row in rows:

@@ -1,7 +1,7 @@
 """Paths that a snapshot records, which are data of whoever wrote it: what they may refer to, and what of them is never used.
 
 A snapshot may come from anywhere. A path in it does not choose a host, credentials or settings of a file system, and it leads out
-of the snapshot's own storage only where the user says so with ``path_mapping`` or ``allow_paths``.
+of the snapshot's storage only where the user says so with ``path_mapping`` or ``allow_paths``.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Boundaries:
         roots = [root, *(r for r in self._whole if r.is_local), *self._beside]
         if not any(_is_below(real, self._real_directory(r.path)) for r in roots):
             raise ForbiddenPathError(
-                f"{_of(context)}{candidate} (recorded as {text!r}) is a link to {real}, outside of the snapshot's own "
+                f"{_of(context)}{candidate} (recorded as {text!r}) is a link to {real}, outside of the snapshot's "
                 f"storage. If that is intended, pass allow_paths=[{os.path.dirname(real)!r}]"
             )
 

@@ -47,7 +47,7 @@ class Relocation:
     path_mapping
         Recorded prefix to present prefix, both paths or URLs.
     allow_paths
-        Directories outside of the snapshot's own storage that recorded paths may refer to.
+        Directories outside of the snapshot's storage that recorded paths may refer to.
     """
 
     def __init__(
@@ -172,6 +172,6 @@ def _longest_first(mapping: dict[tuple[str, ...], Location]) -> dict[tuple[str, 
 
 
 def _shown(tried: dict[str, str], limit: int = 8) -> str:
-    """The places looked at: those with a file that is too short first, they are the likely ones."""
+    """List the places looked at: first those with a file that is too short, the likely ones."""
     places = [path + note for path, note in sorted(tried.items(), key=lambda item: not item[1])]
     return ", ".join(places[:limit]) + (f" and {len(places) - limit} more" if len(places) > limit else "")

@@ -7,7 +7,7 @@ One directory per user and host holds everything::
         files/               copies of remote files and slices, shared by all processes, each made once
         run-XXXXXXXX/        what one process uses; ``alive`` in it is locked as long as the process runs
 
-A copy is hard-linked into the runs that use it, so its link count tells whether it may go.
+A copy is hard-linked into the runs that use it, so its link count shows whether it may be removed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Scratch:
         atexit.register(self.close)
 
     def directory(self) -> Path:
-        """A new empty directory of this process.
+        """Create an empty directory of this process.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class Scratch:
             raise self._failure(e) from e
 
     def write(self, path: Path, data: bytes | memoryview) -> None:
-        """A small file.
+        """Write a small file.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Scratch:
         Parameters
         ----------
         key
-            What tells the file's content from that of every other file.
+            Identifies the file's content.
         size
             Its length in bytes.
         read
@@ -162,7 +162,7 @@ class Scratch:
             return True
 
     def _make(self, size: int, read: Callable[[int, int], memoryview]) -> str:
-        """A copy under a name of its own, so that half a copy is never taken for a whole one."""
+        """Make a copy under a separate name, so that half a copy is never taken for a whole one."""
         with self._locked():
             self._make_room(size)
         handle, name = tempfile.mkstemp(prefix="part-", dir=self._run)
@@ -247,7 +247,7 @@ class Scratch:
 
     @contextlib.contextmanager
     def _one_at_a_time(self, name: str) -> Iterator[None]:
-        """Only one thread of one process makes a copy; others wait for it."""
+        """Let one thread of one process make a copy, and others wait for it."""
         with self._mutex:
             mutex = self._locks.setdefault(name, threading.Lock())
         with mutex:
@@ -287,7 +287,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def scratch_space(directory: str | None = None) -> Scratch:
-    """The scratch space of this process in a directory, by default that of the environment."""
+    """Return the scratch space of this process in a directory, by default that of the environment."""
     key = directory or os.environ.get(DIRECTORY_VARIABLE) or ""
     with _spaces_mutex:
         if key not in _spaces:
@@ -304,7 +304,7 @@ def _limit_from_environment() -> int | None:
     except ValueError:
         limit = 0
     if limit <= 0:
-        raise OptionError(f"{LIMIT_VARIABLE}={text!r}: a positive number of bytes is wanted")
+        raise OptionError(f"{LIMIT_VARIABLE}={text!r} is not a positive number of bytes")
     return limit
 
 

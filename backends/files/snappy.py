@@ -16,7 +16,7 @@ _CHECKSUM: Final = 4
 
 
 def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
-    """One framed stream, or several after one another, decompressed.
+    """Decompress one framed stream, or several after one another.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def decompress(data: memoryview | bytes, where: str) -> npt.NDArray[np.uint8]:
 
 
 def chunk_positions(data: memoryview | bytes, where: str) -> dict[int, int]:
-    """For each chunk's offset in a framed stream, the offset of its content in the decompressed data."""
+    """Map each chunk's offset in a framed stream to the offset of its content in the decompressed data."""
     view = memoryview(data)
     positions: dict[int, int] = {}
     offset = plain = 0
@@ -55,7 +55,7 @@ def chunk_positions(data: memoryview | bytes, where: str) -> dict[int, int]:
 
 
 def _plain_length(block: memoryview) -> int:
-    """The decompressed length that a raw snappy block starts with."""
+    """Return the decompressed length that a raw snappy block starts with."""
     length = shift = 0
     for byte in block[:5]:
         length |= (byte & 0x7F) << shift

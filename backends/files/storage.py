@@ -82,7 +82,7 @@ class Location(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is on this machine."""
+        """True if it is on this machine."""
         return not self.scheme
 
     @property
@@ -97,7 +97,7 @@ class Location(NamedTuple):
         return self._replace(path=head or ("/" if slash or self.path.startswith("/") or self.scheme else "."))
 
     def joined(self, relative: str) -> Location:
-        """A path below this directory."""
+        """Return a path below this directory."""
         return self._replace(path=f"{self.path.rstrip('/')}/{relative.lstrip('/')}") if relative else self
 
     def __str__(self) -> str:
@@ -253,7 +253,7 @@ class Storage:
         return {"options": self.options, "_queries": self._queries, "_filesystems": {}}
 
     def filesystem(self, path: str | os.PathLike[str]) -> tuple[pafs.FileSystem, str]:
-        """The pyarrow file system of a path or URL, and the path in it (for what this class does not do, such as writing).
+        """Return the pyarrow file system of a path or URL, and the path in it (for what this class does not do, such as writing).
 
         Raises
         ------
@@ -286,7 +286,7 @@ class Storage:
 
     @staticmethod
     def _path_in(location: Location) -> str:
-        """How the file system of a location names its path."""
+        """Return the name that the file system of a location has for its path."""
         if location.scheme in ("", "hdfs", "viewfs"):
             return location.path
         return f"{location.authority.rpartition('@')[2]}{location.path}".strip("/")
@@ -299,7 +299,7 @@ class Storage:
             return _RemoteFile(*self.filesystem(path))
 
     def read_all(self, path: str | os.PathLike[str], context: str = "") -> memoryview:
-        """The whole file.
+        """Read the whole file.
 
         Parameters
         ----------
@@ -316,18 +316,8 @@ class Storage:
         file = self.open(path, context)
         return file.read(0, file.size)
 
-    def read_range(self, path: str | os.PathLike[str], offset: int, length: int, context: str = "") -> memoryview:
-        """``length`` bytes from ``offset`` on.
-
-        Raises
-        ------
-        MissingFileError
-            There is no such file, it cannot be read, or it ends before the range does.
-        """
-        return self.open(path, context).read(offset, length)
-
     def open(self, path: str | os.PathLike[str], context: str = "", recorded_size: int | None = None) -> StoredFile:
-        """The file, to be read at any offset.
+        """Open the file, to be read at any offset.
 
         Parameters
         ----------
@@ -362,15 +352,15 @@ class Storage:
         return int(info.size) if info.type is pafs.FileType.File else None
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is a file or a directory."""
+        """Return whether there is a file or a directory."""
         return self._info(path).type is not pafs.FileType.NotFound
 
     def is_file(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is a file."""
+        """Return whether there is a file."""
         return self._info(path).type is pafs.FileType.File
 
     def is_directory(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is a directory."""
+        """Return whether there is a directory."""
         return self._info(path).type is pafs.FileType.Directory
 
     def _info(self, path: str | os.PathLike[str]) -> pafs.FileInfo:
@@ -464,7 +454,7 @@ class StoredFile:
         file = self._opened()
         if offset < 0 or length < 0 or offset + length > file.size:
             raise MissingFileError(
-                f"{_of(self._context)}{self.path} has {file.size} bytes, {offset} to {offset + length} are wanted"
+                f"{_of(self._context)}{self.path} has {file.size} bytes, bytes {offset} to {offset + length} are needed"
             )
         with storage_errors(self.path, self._context):
             data = file.read(offset, length)

@@ -1,1 +1,1 @@
-"""Where entries lie: canonical and heap files, RocksDB, changelog, raw state; and what an entry consists of."""
+"""Formats of keyed state: canonical and heap files, RocksDB, changelog, raw state; and the layouts of entries."""

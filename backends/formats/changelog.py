@@ -101,8 +101,8 @@ class ChangelogSource(KeyedStateSource):
                 entries.update(pieces.of_run(run))
         for change in self._log.of(state.name)[key_group]:
             apply_change(change, pieces, entries)
-        wanted = None if keys is None else set(keys)
-        framed = [e for scope, v in entries.items() if wanted is None or scope[0] in wanted for e in pieces.framed(scope, v)]
+        found = None if keys is None else set(keys)
+        framed = [e for scope, v in entries.items() if found is None or scope[0] in found for e in pieces.framed(scope, v)]
         sizes = np.fromiter((len(part) for entry in framed for part in entry), np.int64, 2 * len(framed))
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         table = np.empty((len(framed), framing.ENTRY_FIELDS), dtype=np.int64)
@@ -112,7 +112,7 @@ class ChangelogSource(KeyedStateSource):
 
 
 def _between(groups: h.KeyGroupRange, changed: Sequence[int]) -> Iterator[h.KeyGroupRange]:
-    """The ranges of key groups that are not in ``changed``."""
+    """Yield the ranges of key groups that are not in ``changed``."""
     start = groups.start
     for key_group in (*changed, groups.end_inclusive + 1):
         if start < key_group:

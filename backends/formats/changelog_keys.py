@@ -32,7 +32,7 @@ _MOST_CHANGES: Final = 2000
 
 
 def deduce_key(changes: Iterable[tuple[int, memoryview, TypeSerializer]], max_parallelism: int) -> TypeSerializer | None:
-    """The one basic serializer whose keys are in the right key groups; ``None`` where none is, or more than one.
+    """Return the one basic serializer whose keys are in the right key groups; ``None`` where none is, or more than one.
 
     Floating-point numbers have the bytes and hash codes of integers: where all keys would make ordinary ones, neither is taken.
 
@@ -70,8 +70,8 @@ def _looks_like_float(key: bytes) -> bool:
 
 
 def no_key_type(context: str) -> UnsupportedFormatError:
-    """The error where nothing tells the type of the keys."""
+    """Return the error for keys whose type is not known."""
     return UnsupportedFormatError(
         f"{context}: a changelog that was never materialized does not say what type its keys have; neither the operator's timers "
-        "nor the key groups of its keys tell. Take a savepoint, or a checkpoint after the next materialization"
+        "nor the key groups of its keys determine it. Take a savepoint, or a checkpoint after the next materialization"
     )

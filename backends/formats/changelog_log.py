@@ -31,7 +31,7 @@ ADD_ELEMENT: Final = 5
 ADD_OR_UPDATE_ELEMENT: Final = 6
 REMOVE_ELEMENT: Final = 7
 OPERATIONS: Final = ("CLEAR", "SET", "SET_INTERNAL", "ADD", "MERGE_NS", "ADD_ELEMENT", "ADD_OR_UPDATE_ELEMENT", "REMOVE_ELEMENT")
-"""Flink's ``StateChangeOperation`` by code; metadata has a key group of its own."""
+"""Flink's ``StateChangeOperation`` by code; metadata has a separate key group."""
 
 _METADATA_GROUP: Final = -1
 _META_VERSIONS: Final = (6, 7)
@@ -56,11 +56,11 @@ class ChangeLog:
     changes: dict[str, dict[int, list[Change]]] = field(default_factory=dict)
 
     def of(self, name: str) -> dict[int, list[Change]]:
-        """The changes of one state by key group."""
+        """Return the changes of one state by key group."""
         return self.changes.get(name, {})
 
     def key(self, max_parallelism: int) -> TypeSerializerSnapshot | None:
-        """The keys' serializer: from timers, or else deduced; ``None`` where neither tells."""
+        """Return the keys' serializer, from timers or else deduced; ``None`` if neither works."""
         for meta in self.states.values():
             if meta.backend_type == "PRIORITY_QUEUE":
                 timer = meta.restore(mi.VALUE)
@@ -78,7 +78,7 @@ class ChangeLog:
 
 
 def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context: str) -> ChangeLog:
-    """The log of a handle; changes of key groups that the handle does not cover are left out.
+    """Read the log of a handle; changes of key groups that the handle does not cover are left out.
 
     Raises
     ------
@@ -106,9 +106,9 @@ def read_log(snapshot: Snapshot, handle: h.ChangelogStateBackendHandle, context:
 
 
 def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context: str, max_parallelism: int) -> mi.KeyedHeader:
-    """The states of the materialized parts and of the log, as one header.
+    """Merge the states of the materialized parts and of the log into one header.
 
-    Where nothing tells the type of the keys, or a state has changed its type since it was materialized, the serializers are
+    Where the type of the keys is not known, or a state has changed its type since it was materialized, the serializers are
     :class:`~state_processor.serializers.core.unread.UnreadSnapshot`.
     """
     metas = {meta.name: meta for header in materialized for meta in header.states}
@@ -120,7 +120,7 @@ def changelog_header(log: ChangeLog, materialized: list[mi.KeyedHeader], context
             meta = _unread(meta, str(problem))
         metas[name] = meta
     key = materialized[0].key if materialized else log.key(max_parallelism)
-    if key is None and not log.changes:  # states without entries: other subtasks tell more
+    if key is None and not log.changes:  # states without entries: other subtasks have the types
         return mi.KeyedHeader(mi.KEYED_VERSION, False, VoidNamespaceSerializer().snapshot(), ())
     if key is None:
         key = UnreadSnapshot("", 0, None, str(no_key_type(context)))
@@ -176,7 +176,7 @@ def _state_changes(snapshot: Snapshot, part: h.ChangelogStateHandle, context: st
 
 
 def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str) -> tuple[memoryview, str]:
-    """What follows the flag byte of a file of the log, decompressed; the recorded length does not count that byte."""
+    """Read the content of a log file behind its flag byte, decompressed; the recorded length does not count that byte."""
     stream = snapshot.open(handle, f"{context}, changelog")
     where = f"{context}, {stream.describe()}"
     if isinstance(handle, (h.FileStateHandle, h.RelativeFileStateHandle)):

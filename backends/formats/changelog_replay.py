@@ -26,13 +26,13 @@ Value = Any
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a user's function made of several values: not in the log, so it can't be known."""
+    """The unknown result of a user's function that merged values: the log does not hold it."""
 
     where: str
 
 
 class Pieces:
-    """How a state's entries are taken apart into serialized pieces, and put together."""
+    """Serialized pieces of a state's entries: reads them, and puts entries together from them."""
 
     def __init__(self, state: KeyedDescription) -> None:
         self.state = state
@@ -42,24 +42,24 @@ class Pieces:
         self._suffixed = self._key.length < 0 and self._namespace.length < 0
 
     def key(self, source: DataInput) -> bytes:
-        """A serialized key."""
+        """Read a serialized key."""
         return _piece(source, self._key)
 
     def namespace(self, source: DataInput) -> bytes:
-        """A serialized namespace."""
+        """Read a serialized namespace."""
         return _piece(source, self._namespace)
 
     def value(self, source: DataInput) -> bytes:
-        """A serialized value, a list's element, a map's value, or a timer."""
+        """Read a serialized value, a list's element, a map's value, or a timer."""
         return _piece(source, self._value)
 
     def map_key(self, source: DataInput) -> bytes:
-        """A serialized key of a map."""
+        """Read a serialized key of a map."""
         assert isinstance(self.state, MapDescription)
         return _piece(source, self.state.stored_map_key)
 
     def whole(self, source: DataInput) -> Value:
-        """A value as the heap and the log have it: lists and maps with a count."""
+        """Read a value as the heap and the log have it: lists and maps with a count."""
         if self.state.kind == LIST:
             return [self.value(source) for _ in range(source.read_count("list elements", self._value.smallest))]
         if self.state.kind == MAP:
@@ -82,7 +82,7 @@ class Pieces:
         return piece
 
     def joined(self, source: DataInput) -> list[bytes]:
-        """The elements of a framed list, which are joined with commas."""
+        """Read the elements of a framed list, which are joined with commas."""
         elements: list[bytes] = []
         while not source.at_end():
             if elements and source.read_unsigned_byte() != _COMMA:
@@ -94,7 +94,7 @@ class Pieces:
         """Key and value of each entry as a canonical file has them, without the key group."""
         if isinstance(value, Merged):
             raise UnsupportedFormatError(
-                f"{value.where}, state {self.state.name!r}: the changelog says that windows were merged, not with what result: "
+                f"{value.where}, state {self.state.name!r}: the changelog records that windows were merged, but not the result: "
                 "that is known to the user's reduce or aggregate function alone. Take a savepoint"
             )
         key, namespace = scope

@@ -59,7 +59,7 @@ def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def insert(seen, one, two):  # type: ignore[no-untyped-def]
-    """Whether a fingerprint was new; an empty slot holds two zeros, which no fingerprint does."""
+    """Add a fingerprint and return whether it was new; an empty slot holds two zeros, which no fingerprint does."""
     mask = len(seen) - 1
     slot = np.int64(two & np.uint64(mask))
     while seen[slot, 0] != 0:
@@ -216,7 +216,7 @@ class KeyFilter:
             self._make_room(2 * len(self._seen))
 
     def _make_room(self, entries: int) -> None:
-        """A table that is not more than half full with so many keys."""
+        """Return a table that is not more than half full with so many keys."""
         slots = len(self._seen)
         while slots < 2 * entries:
             slots *= 4
@@ -227,7 +227,7 @@ class KeyFilter:
 
 
 def _estimated_entries(data: npt.NDArray[np.uint8]) -> int:
-    """How many entries there are, if they are like the first."""
+    """Estimate the number of entries from the size of the first."""
     if len(data) < 8:
         return 0
     key = int.from_bytes(data[:4].tobytes(), "big")

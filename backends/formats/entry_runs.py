@@ -116,7 +116,7 @@ EntryRun = FramedRun | UnframedRun
 
 
 def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
-    """Yield entries with lengths around key and value as the layout's columns.
+    """Decode entries with lengths around key and value to the layout's columns.
 
     ``context`` names operator, state and file for messages; blocks without an offset name the entry instead.
     """

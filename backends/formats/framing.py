@@ -1,6 +1,6 @@
-"""Where entries lie: kernels that walk the framing of state files without looking into values.
+"""Framing of state files: kernels that find the boundaries of entries without decoding values.
 
-Each gives a table with one line per entry: begin and end of the key part, begin and end of the value part, key group.
+Each gives a table with one line per entry: start and end of the key part, start and end of the value part, key group.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def keep_keys(buf, table, found, keys, bounds):  # type: ignore[no-untyped-def]
 
 
 def new_walk() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """A walk that has not started."""
+    """Return a walk that has not started."""
     walk = np.zeros(WALK_FIELDS, dtype=np.int64)
     walk[STATE] = BETWEEN_STATES
     return walk

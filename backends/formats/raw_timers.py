@@ -1,7 +1,7 @@
 """Timers that Flink keeps in raw keyed state: those on the heap beside RocksDB or ForSt.
 
-Format: ``InternalTimerServiceSerializationProxy``, ``InternalTimersSnapshotReaderWriters``. Each key group has a block of its
-own that lists all timer services with their serializers and timers. Unlike timers elsewhere, these start with the key.
+Format: ``InternalTimerServiceSerializationProxy``, ``InternalTimersSnapshotReaderWriters``. Each key group has a
+block that lists all timer services with their serializers and timers. Unlike timers elsewhere, these start with the key.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RawTimers:
 
 
 def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str) -> list[RawBlock]:
-    """The blocks of raw keyed state, in the order of the key groups; an offset of -1 means that there is none.
+    """Return the blocks of raw keyed state, in the order of the key groups; an offset of -1 means that there is none.
 
     Raises
     ------
@@ -67,12 +67,12 @@ def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str
 
 
 def holds_timers(stream: StateStream, blocks: list[RawBlock]) -> bool:
-    """Whether raw keyed state is Flink's timers rather than an operator's own bytes."""
+    """Return whether raw keyed state is Flink's timers rather than an operator's own bytes."""
     return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == _MAGIC
 
 
 def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> mi.KeyedHeader:
-    """The timer states as a header would register them; every block lists all services, so the smallest one is read."""
+    """Return the timer states as a header would register them; every block lists all services, so the smallest one is read."""
     smallest = min(blocks, key=lambda b: b.end - b.offset)
     source = block_input(stream, smallest, context, flink_major)
     states = list(read_block(source, _step_over(source)))
@@ -84,13 +84,13 @@ def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, fli
 
 
 def block_input(stream: StateStream, block: RawBlock, context: str, flink_major: int) -> DataInput:
-    """The bytes of a block; offsets in errors count from its begin."""
+    """Return the bytes of a block; offsets in errors count from its start."""
     where = f"{context}, {stream.describe()}, key group {block.key_group} at offset {block.offset}"
     return DataInput(stream.read(block.offset, block.end - block.offset), where, flink_major=flink_major)
 
 
 def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawTimers]:
-    """The timers of a block by state.
+    """Read the timers of a block by state.
 
     Parameters
     ----------

@@ -99,11 +99,11 @@ class Store:
 
     @property
     def description(self) -> str:
-        """What it is, for messages."""
+        """Name of the store in messages."""
         return f"store {self._handle.backend_id} of checkpoint {self._handle.checkpoint_id}"
 
     def blocks(self, family: str, lower: bytes, upper: bytes, prefix: int) -> Iterator[Block]:
-        """The entries of a column family from ``lower`` to before ``upper``, a few megabytes at a time.
+        """Yield the entries of a column family from ``lower`` to before ``upper``, a few megabytes at a time.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class Store:
         return next((o for n, o in self._origins.items() if n.startswith(name)), "which is not in the snapshot")
 
     def _translated(self, error: Exception, what: str = "") -> StateProcessorError:
-        """An error of RocksDB with the snapshot's names of files, where RocksDB says those in the scratch space."""
+        """Translate an error of RocksDB: names of files in the scratch space become those of the snapshot."""
         message = " ".join(_SCRATCH_PATH.sub("", str(error)).split())
         files = [f"{n} is {self._origins[n]}" for n in dict.fromkeys(_mentioned(message)) if n in self._origins]
         told = f"{self._where()}{what}: RocksDB reports: {message}{'; ' if files else ''}{', '.join(files)}"
@@ -179,7 +179,7 @@ _stores_lock = threading.Lock()
 
 
 def open_store(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, context: str) -> Store:
-    """The store of a handle. The last few stay open, since tasks of one process read neighbouring key groups.
+    """Open the store of a handle. The last few stay open, since tasks of one process read neighbouring key groups.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def _materialize(
     streams: dict[str, StateStream] = {}
     for file in handle.files:
         if not _FILE_NAME.fullmatch(file.local_name) or file.local_name.startswith("."):
-            raise CorruptSnapshotError(f"{context}: {file.local_name!r} is no name of a file of RocksDB")
+            raise CorruptSnapshotError(f"{context}: {file.local_name!r} is not the name of a RocksDB file")
         if _LOG_NAME.fullmatch(file.local_name) and file.stream.state_size:
             raise UnsupportedFormatError(f"{context}: {file.local_name} is a write-ahead log, which Flink does not use")
         if not _READ.fullmatch(file.local_name):

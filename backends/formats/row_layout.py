@@ -1,4 +1,4 @@
-"""What an entry is made of, told once and carried out twice: by the kernel, and in plain Python as its reference.
+"""Layouts of entries. They are decoded by the kernel, and in plain Python as its reference.
 
 A row layout is a list of parts. In framed formats (canonical files, RocksDB) a part is a byte range that must be used up;
 in the heap format there is one part without an end.
@@ -69,12 +69,12 @@ class Part:
 
 
 class RowDecoder(Protocol):
-    """What turns entries into record batches; see :class:`ColumnDecoder`."""
+    """A decoder of entries to record batches; see :class:`ColumnDecoder`."""
 
     position: int
 
     def entries(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], locate: Locate) -> Iterator[pa.RecordBatch]:
-        """One row per entry of a framed block."""
+        """Yield one row per entry of a framed block."""
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
@@ -82,18 +82,18 @@ class RowDecoder(Protocol):
         """Rows that lie back to back."""
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows that no batch has been made of yet."""
+        """Yield the rows that no batch has been made of yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowLayout:
-    """All parts of one kind of entry, in the order of their bytes, and the columns that are wanted of them."""
+    """All parts of one kind of entry, in the order of their bytes, and the columns to decode."""
 
     parts: tuple[Part, ...]
     columns: frozenset[str]
 
     def schema(self, options: DecodeOptions) -> pa.Schema:
-        """The columns that decoding gives, in the order of the bytes, then the key group and the key's bytes."""
+        """Return the columns that decoding gives, in the order of the bytes, then the key group and the key's bytes."""
         fields = [
             pa.field(f.name, f.serializer.arrow_type(options))
             for part in self.parts
@@ -104,7 +104,7 @@ class RowLayout:
         return pa.schema(fields + [pa.field(n, t) for n, t in extra.items() if n in self.columns])
 
     def decoder(self, options: DecodeOptions) -> RowDecoder:
-        """The kernel, or its reference where a serializer's values can be decoded in Python only."""
+        """Return the kernel, or its reference where a serializer's values can be decoded in Python only."""
         builder = DecodeBuilder(self.schema(options), options)
         try:
             return ColumnDecoder(self._compile(builder), memory_limit=options.batch_memory)
@@ -113,7 +113,7 @@ class RowLayout:
             return ReferenceDecoder(self, options)
 
     def compile(self, options: DecodeOptions) -> DecodeProgram:
-        """The kernel program of a row.
+        """Compile the kernel program of a row.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class RowLayout:
                 builder.op(Op.CAPTURE, builder.column(KEY_BYTES_COLUMN), register=captured)
 
     def read(self, source: DataInput, part: Part, row: dict[str, Any], options: DecodeOptions) -> None:
-        """The fields of one part in plain Python, into ``row``."""
+        """Read the fields of one part in plain Python, into ``row``."""
         first, last = part.captured or (-1, -1)
         begin = source.position
         for i, field in enumerate(part.fields):
@@ -228,7 +228,7 @@ class ReferenceDecoder:
             yield self._batch()
 
     def _read(self, source: DataInput, part: Part, row: dict[str, Any], where: _Where) -> None:
-        """One part; errors say ``where`` only now, since finding words for a row means to read it again."""
+        """Read one part; errors say ``where`` only now, since describing a row means to read it again."""
         try:
             self._layout.read(source, part, row, self._options)
         except StateProcessorError as e:

@@ -26,19 +26,19 @@ METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.
 
 
 def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
-    """The batch with columns replaced, added at the end, or dropped where the new one is ``None``."""
+    """Return the batch with columns replaced, added at the end, or dropped where the new one is ``None``."""
     merged = {name: batch.column(i) for i, name in enumerate(batch.schema.names)} | columns
     kept = {name: array for name, array in merged.items() if array is not None}
     return pa.RecordBatch.from_arrays(list(kept.values()), names=list(kept))
 
 
 def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] = ()) -> dict[str, pa.Array]:
-    """The columns of selected rows, by name."""
+    """Return the columns of selected rows, by name."""
     return {n: batch.column(i).take(indices) for i, n in enumerate(batch.schema.names) if n not in without}
 
 
 def explode_list(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
-    """One row per element of a list column, with its index and value in place of the list."""
+    """Flatten a list column: one row per element, with its index and value in place of the list."""
     lists = batch.column(column)
     parents = pc.list_parent_indices(lists)
     values = pc.list_flatten(lists)
@@ -51,7 +51,7 @@ def explode_list(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
 
 
 def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> pa.RecordBatch:
-    """One row per entry of a map column, with its key and value in place of the map."""
+    """Flatten a map column: one row per entry, with its key and value in place of the map."""
     maps = batch.column(column)
     offsets = maps.offsets.to_numpy()
     parents = pa.array(np.repeat(np.arange(len(maps), dtype=np.int64), np.diff(offsets)))
@@ -62,7 +62,7 @@ def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> pa.
 
 
 def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: str, into: str) -> Iterator[pa.RecordBatch]:
-    """One row per run of equal ``group`` values, its keys and values as a map: the inverse of :func:`explode_map`.
+    """Collect rows of equal ``group`` values into one with a map; undoes :func:`explode_map`.
 
     Only the last run of a batch is held back, since the next batch may continue it.
     """
@@ -116,12 +116,12 @@ def split_ttl(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
 
 
 def constant(value: int, rows: int) -> pa.Array:
-    """An int column with the same number in each row."""
+    """Return an int column with the same number in each row."""
     return pa.array(np.full(rows, value, dtype=np.int32))
 
 
 def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column in a wider type: fields that it lacks are null, others are matched by name.
+    """Convert a column to a wider type: fields that it lacks are null, others are matched by name.
 
     Subtasks may describe one state differently, for instance after each met other subclasses of a POJO.
     """
@@ -150,7 +150,7 @@ def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The type that holds values of both: structs get the fields of both, in the order they come."""
+    """Return the type that holds values of both: structs get the fields of both, in the order they come."""
     if one.equals(other) or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
@@ -167,7 +167,7 @@ def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def wider_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The schema that holds the rows of all: the columns of each, in the order they come."""
+    """Return the schema that holds the rows of all: the columns of each, in the order they come."""
     types: dict[str, list[pa.DataType]] = {}
     for schema in schemas:
         for field in schema:

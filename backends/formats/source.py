@@ -23,7 +23,7 @@ Keys = tuple[bytes, ...]
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """What to read of one state of one handle.
+    """A request to read one state of one handle.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which snapshots there are below a directory."""
+"""Discovery of the snapshots below a directory."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class SnapshotInfo:
     kind
         ``savepoint`` or ``checkpoint``.
     job_id
-        32 hexadecimal digits of a checkpoint's job, the first six of a savepoint's; ``None`` where the path does not tell.
+        32 hexadecimal digits of a checkpoint's job, the first six of a savepoint's; ``None`` where the path does not contain it.
     checkpoint_id
-        Its number; ``None`` where neither ``_metadata`` nor the path tells.
+        Its number; ``None`` where neither ``_metadata`` nor the path contains it.
     time
         When ``_metadata`` was written, the directory's newest file where there is none.
     size
@@ -75,7 +75,7 @@ def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
     storage = storage or Storage()
     root = Location.parse(directory)
     if not storage.is_directory(str(root)):
-        raise NotASnapshotError(f"{directory} is no directory")
+        raise NotASnapshotError(f"{directory} is not a directory")
     return sorted(_walk(storage, root, _DEPTH), key=lambda s: s.path)
 
 

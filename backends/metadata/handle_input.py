@@ -22,7 +22,7 @@ class HandleInput(DataInput):
         self.raw = data
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Several numbers in one read."""
+        """Read several numbers at once."""
         start = self.position
         if start + layout.size > self.end:
             raise self.corrupt(f"{layout.size} bytes expected, {self.remaining} left")
@@ -37,7 +37,7 @@ class HandleInput(DataInput):
         return True
 
     def read_code(self) -> int:
-        """The code that starts a handle."""
+        """Read the code that starts a handle."""
         start = self.position
         if start >= self.end:
             raise self.corrupt("state handle expected, nothing left")
@@ -75,7 +75,7 @@ class HandleInput(DataInput):
         return h.Offsets(self.take(8 * count, "offsets"))
 
     def key_group_range(self, start: int, count: int) -> h.KeyGroupRange:
-        """The range of ``count`` key groups from ``start``, which must be one that Flink can have."""
+        """Return the range of ``count`` key groups from ``start``, which must be one that Flink can have."""
         if start < 0 or count < 0 or start + count > h.MAX_KEY_GROUPS:
             raise self.corrupt(f"{count} key groups from {start} announced, there are at most {h.MAX_KEY_GROUPS}")
         return h.KeyGroupRange(start, start + count - 1)

@@ -38,7 +38,7 @@ def _dispatch(inp: HandleInput, readers: Mapping[int, Callable[[HandleInput], _T
     code = inp.read_code()
     reader = readers.get(code)
     if reader is None:
-        raise inp.corrupt(f"{code} is no code of a {kind}", inp.position - 1)
+        raise inp.corrupt(f"{code} is not a code of a {kind}", inp.position - 1)
     return reader(inp)
 
 
@@ -50,7 +50,7 @@ def _nothing(_: HandleInput) -> None:
 
 
 def read_stream(inp: HandleInput) -> h.StreamStateHandle | None:
-    """A ``StreamStateHandle`` or null."""
+    """Read a ``StreamStateHandle`` or null."""
     return _dispatch(inp, _STREAM_READERS, "stream handle")
 
 
@@ -85,7 +85,7 @@ def _size(inp: HandleInput, size: int) -> int:
 def _read_segment(inp: HandleInput) -> h.SegmentFileStateHandle:
     start, size, scope = inp.unpack(_SEGMENT)
     if scope not in (0, 1):
-        raise inp.corrupt(f"{scope} is no scope of a segment (0 exclusive, 1 shared)")
+        raise inp.corrupt(f"{scope} is not a scope of a segment (0 exclusive, 1 shared)")
     return h.SegmentFileStateHandle(_size(inp, start), _size(inp, size), scope, inp.read_utf(), inp.read_utf())
 
 
@@ -116,7 +116,7 @@ _STREAM_READERS: Final[dict[int, Callable[[HandleInput], h.StreamStateHandle | N
 
 
 def read_keyed(inp: HandleInput) -> h.KeyedStateHandle | None:
-    """A ``KeyedStateHandle`` or null."""
+    """Read a ``KeyedStateHandle`` or null."""
     return _dispatch(inp, _KEYED_READERS, "keyed state handle")
 
 
@@ -212,7 +212,7 @@ _KEYED_READERS: Final[dict[int, Callable[[HandleInput], h.KeyedStateHandle | Non
 
 
 def read_operator(inp: HandleInput) -> h.OperatorStateHandle | None:
-    """An ``OperatorStateHandle`` or null."""
+    """Read an ``OperatorStateHandle`` or null."""
     return _dispatch(inp, _OPERATOR_READERS, "operator state handle")
 
 
@@ -231,7 +231,7 @@ def _read_operator_states(inp: HandleInput) -> tuple[h.OperatorStateMeta, ...]:
     for _ in range(inp.read_count("operator states", _SMALLEST_OPERATOR_STATE)):
         name, mode = inp.read_utf(), inp.read_code()
         if mode >= len(h.MODE_NAMES):
-            raise inp.corrupt(f"{mode} is no mode of an operator state (0 split, 1 union, 2 broadcast)", inp.position - 1)
+            raise inp.corrupt(f"{mode} is not a mode of an operator state (0 split, 1 union, 2 broadcast)", inp.position - 1)
         states.append(h.OperatorStateMeta(name, mode, _counted_offsets(inp)))
     return tuple(states)
 
@@ -280,10 +280,10 @@ _OUTPUT_READERS: Final[dict[int, Callable[[HandleInput], h.OutputStateHandle]]] 
 
 
 def read_typed_input(inp: HandleInput) -> h.InputStateHandle:
-    """An input channel handle with its type byte (metadata version 6 and later)."""
+    """Read an input channel handle with its type byte (metadata version 6 and later)."""
     return _dispatch(inp, _INPUT_READERS, "input channel handle")
 
 
 def read_typed_output(inp: HandleInput) -> h.OutputStateHandle:
-    """A result subpartition handle with its type byte (metadata version 6 and later)."""
+    """Read a result subpartition handle with its type byte (metadata version 6 and later)."""
     return _dispatch(inp, _OUTPUT_READERS, "result subpartition handle")

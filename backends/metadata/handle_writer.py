@@ -17,12 +17,12 @@ _CHANNEL_CODES: Final[dict[type, int]] = {
 
 
 def write_handle(out: DataOutput, handle: h.StreamStateHandle | h.KeyedStateHandle | h.OperatorStateHandle | None) -> None:
-    """A stream, keyed state or operator state handle, or null, code first."""
+    """Write a stream, keyed state or operator state handle, or null, code first."""
     _WRITERS[type(handle)](out, handle)
 
 
 def write_channel(out: DataOutput, handle: h.InputStateHandle | h.OutputStateHandle, typed: bool) -> None:
-    """A channel state handle, with its type byte from metadata version 6 on (``typed``)."""
+    """Write a channel state handle, with its type byte from metadata version 6 on (``typed``)."""
     if typed:
         out.write_byte(_CHANNEL_CODES[type(handle)])
     out.write_int(handle.subtask_index)

@@ -69,7 +69,7 @@ class Offsets(Sequence[int]):
         return cls(struct.pack(f">{len(values)}q", *values))
 
     def to_numpy(self) -> npt.NDArray[np.int64]:
-        """All offsets as a native ``int64`` array (a copy)."""
+        """Return all offsets as a native ``int64`` array (a copy)."""
         return np.frombuffer(self.raw, dtype=">i8").astype(np.int64)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[np.generic]:
@@ -123,12 +123,8 @@ class KeyGroupRange:
     def __contains__(self, key_group: object) -> bool:
         return isinstance(key_group, (int, np.integer)) and bool(self.start <= key_group <= self.end_inclusive)
 
-    def contains(self, other: KeyGroupRange) -> bool:
-        """Whether every key group of ``other`` is in this range."""
-        return not len(other) or (self.start <= other.start and other.end_inclusive <= self.end_inclusive)
-
     def intersect(self, other: KeyGroupRange) -> KeyGroupRange:
-        """The key groups in both ranges; the empty range when there are none."""
+        """Return the key groups in both ranges; the empty range when there are none."""
         start, end = max(self.start, other.start), min(self.end_inclusive, other.end_inclusive)
         return KeyGroupRange(start, end) if start <= end else EMPTY_RANGE
 
@@ -230,7 +226,7 @@ class KeyGroupsStateHandle:
 
     @property
     def is_savepoint(self) -> bool:
-        """Whether this is Flink's ``KeyGroupsSavepointStateHandle``."""
+        """True if this is Flink's ``KeyGroupsSavepointStateHandle``."""
         return self.code == SAVEPOINT_KEY_GROUPS
 
     @property
@@ -358,11 +354,6 @@ class OperatorStateMeta:
     name: str
     mode: int
     offsets: Offsets
-
-    @property
-    def mode_name(self) -> str:
-        """Flink's name of the mode."""
-        return MODE_NAMES[self.mode]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,34 +6,17 @@ bytes as they are; in logs and here they are 32 hexadecimal digits.
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import Final
-
-from state_processor.serializers.errors import OptionError
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _C1: Final = 0x87C37B91114253D5
 _C2: Final = 0x4CF5AD432745937F
-_HASH: Final = re.compile(r"[0-9a-fA-F]{32}")
 
 
 def operator_id(uid: str) -> str:
-    """The operator id, 32 hexadecimal digits, of a uid set by ``uid("…")``."""
+    """Return the operator id, 32 hexadecimal digits, of a uid set by ``uid("…")``."""
     return murmur3_128(uid.encode("utf-8", "surrogatepass")).hex()
-
-
-def operator_id_of_hash(uid_hash: str) -> str:
-    """The operator id of a hash set by ``setUidHash("…")``: the hash itself, in lower case.
-
-    Raises
-    ------
-    OptionError
-        It is not 32 hexadecimal digits.
-    """
-    if not _HASH.fullmatch(uid_hash):
-        raise OptionError(f"a uid hash has 32 hexadecimal digits, {uid_hash!r} has not; pass a uid as uid")
-    return uid_hash.lower()
 
 
 def murmur3_128(data: bytes) -> bytes:

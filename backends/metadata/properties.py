@@ -1,4 +1,4 @@
-"""What kind of snapshot it is: the Java object stream at the end of ``_metadata`` (version 4 and later).
+"""Checkpoint properties: the Java object stream at the end of ``_metadata`` (version 4 and later).
 
 The stream is one ``org.apache.flink.runtime.checkpoint.CheckpointProperties`` or a Java null. It is parsed as data;
 nothing in it is ever executed or turned into an object of a class that it names.
@@ -129,12 +129,12 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
         raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in {len(raw)} bytes")
     try:
         return CheckpointProperties(raw, **_decode(raw))
-    except Exception as e:  # the parser has no error class of its own: whatever it stumbles over is damage
+    except Exception as e:  # the parser raises errors of many classes: all of them mean damage
         raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in the Java stream: {e}") from e
 
 
 def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
-    """The properties that Flink writes for a savepoint.
+    """Return the properties that Flink writes for a savepoint.
 
     Parameters
     ----------
@@ -210,14 +210,14 @@ class _JavaStream(DataOutput):
         return handle
 
     def instance(self, name: str, uid: int, fields: list[tuple[str, str, str]]) -> None:
-        """An object up to its field values, which follow in the order of ``fields``."""
+        """Return an object up to its field values, which follow in the order of ``fields``."""
         self.write_byte(0x73)
         self._class(name, uid, 2, fields)
         self.write_byte(0x70)
         self._new_handle()
 
     def enum(self, name: str, enum_class: int | None, constant: str) -> int:
-        """An enum constant; gives the handle of ``java.lang.Enum``, which a second enum refers to."""
+        """Return an enum constant; gives the handle of ``java.lang.Enum``, which a second enum refers to."""
         self.write_byte(0x7E)
         self._class(name, 0, 0x12, [])
         if enum_class is None:

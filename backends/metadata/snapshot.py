@@ -26,7 +26,7 @@ _LISTED: Final = 200
 
 
 def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None) -> str:
-    """The ``_metadata`` file of a snapshot.
+    """Find the ``_metadata`` file of a snapshot.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
         raise NotASnapshotError(f"{path} does not exist; a snapshot is a directory with a file {METADATA_FILE}")
     below = _snapshots_below(storage, str(location))
     hint = f" Snapshots below it: {', '.join(below[:_SHOWN])}{', …' if len(below) > _SHOWN else ''}" if below else ""
-    raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is no snapshot.{hint}")
+    raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is not a snapshot.{hint}")
 
 
 def _snapshots_below(storage: Storage, root: str) -> list[str]:
@@ -97,11 +97,11 @@ class Snapshot:
 
     @property
     def flink_major(self) -> int:
-        """The major version of the Flink that wrote it, which tells one Kryo from another: 2 began with version 5."""
+        """The major version of the Flink that wrote it, which determines the version of Kryo; 2 began with version 5."""
         return 2 if self.metadata.version >= 5 else 1
 
     def open(self, handle: StreamStateHandle, context: str = "") -> StateStream:
-        """The stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
+        """Open the stream of a handle; see :func:`~state_processor.backends.metadata.state_stream.open_stream`."""
         return open_stream(handle, self.storage, self.relocation, context)
 
 
@@ -126,7 +126,7 @@ def open_snapshot(
         A directory for copies of files that have to be on this machine, by default ``STATE_PROCESSOR_SCRATCH`` or the
         system's directory for temporary files.
     allow_paths
-        Directories outside of the snapshot's own storage that recorded paths may refer to.
+        Directories outside of the snapshot's storage that recorded paths may refer to.
 
     Raises
     ------

@@ -54,7 +54,7 @@ _SMALLEST_CHANNEL: Final = 13
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a version of ``_metadata`` has."""
+    """Features of a version of ``_metadata``."""
 
     names: bool = False
     """Name and uid before each operator id."""
@@ -302,7 +302,7 @@ def _read_reference(inp: HandleInput) -> int | None:
 
 
 def write_metadata(metadata: CheckpointMetadata) -> bytes:
-    """The bytes of a ``_metadata`` file, the exact inverse of :func:`read_metadata`.
+    """Write a ``_metadata`` file: the exact inverse of :func:`read_metadata`.
 
     Parameters
     ----------

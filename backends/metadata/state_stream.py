@@ -54,7 +54,7 @@ class StateStream:
 
     @property
     def start(self) -> int:
-        """Where in the file it starts, in bytes (not 0 for a segment of a merged file)."""
+        """Offset in the file, in bytes (not 0 for a segment of a merged file)."""
         return self._start
 
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
@@ -75,7 +75,7 @@ class StateStream:
         return self._source.read(self._start + offset, wanted)
 
     def describe(self) -> str:
-        """What it is, for messages: the file's path, or ``inline state NAME``."""
+        """Return its name in messages: the file's path, or ``inline state NAME``."""
         return self._description
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class RecentReads:
 def open_stream(
     handle: h.StreamStateHandle, storage: Storage, relocation: Relocation, context: str = ""
 ) -> StateStream:
-    """The stream that a handle stands for.
+    """Open the stream of a handle.
 
     Parameters
     ----------

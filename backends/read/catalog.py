@@ -1,4 +1,4 @@
-"""What a snapshot holds, as tables: its operators, their states, and every stored piece.
+"""Tables about a snapshot: its operators, their states, and every stored piece.
 
 ``operators`` and ``handles`` need ``_metadata`` alone; ``states`` reads the headers of state files too.
 """
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 def operators(snapshot: Snapshot) -> pa.Table:
-    """One row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores."""
+    """Return one row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores."""
     return _table([_operator_row(snapshot.metadata, o) for o in snapshot.metadata.operators], OPERATORS_SCHEMA, snapshot)
 
 
@@ -71,10 +71,10 @@ def _operator_row(metadata: CheckpointMetadata, operator: OperatorState) -> Row:
 
 
 def states(snapshot: Snapshot) -> pa.Table:
-    """One row per state of every operator, the union over all subtasks.
+    """Return one row per state of every operator, the union over all subtasks.
 
     ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
-    through would tell. ``spark_schema`` is the schema in which the state is read by default. Raw state has no name. A state that
+    through would show it. ``spark_schema`` is the schema of reading by default. Raw state has no name. A state that
     can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read.
     """
     rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator)]
@@ -148,7 +148,7 @@ def _operator_state_size(operator: OperatorState, state: StateDescription) -> in
 
 
 def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[str, int]]:
-    """Kind and size of what operators wrote themselves; timers in raw keyed state are states of their own."""
+    """Yield kind and size of what operators wrote themselves; timers in raw keyed state are listed as states."""
     keyed = [
         s.raw_keyed.state_size
         for s in operator.subtasks
@@ -161,7 +161,7 @@ def _raw_sizes(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[st
 
 
 def handles(snapshot: Snapshot) -> pa.Table:
-    """One row per stored piece: a file, a part of one, or bytes kept inside ``_metadata``; sizes add up to the snapshot's.
+    """Return one row per stored piece: a file, a part of one, or bytes kept inside ``_metadata``; sizes add up to the snapshot's.
 
     ``slot`` says what of a subtask it belongs to, ``handle_type`` the class of Flink's handle, ``part`` its role in a handle of
     several pieces (``metadata``, ``shared``, ``private``, ``materialized``, ``change``), ``path`` where ``_metadata`` says it is.

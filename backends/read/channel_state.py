@@ -1,6 +1,6 @@
 """In-flight data of unaligned checkpoints: network buffers that waited at inputs and outputs.
 
-Flink: ``ChannelStateSerializer``. It is no state of any operator, and belongs to records that were not processed yet.
+Flink: ``ChannelStateSerializer``. It is not state of an operator, and belongs to records that were not processed yet.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ChannelState:
     context: str
 
     def read(self, snapshot: Snapshot) -> Iterator[bytes]:
-        """The bytes of each piece, in the order in which they were sent.
+        """Read the bytes of each piece, in the order in which they were sent.
 
         Raises
         ------
@@ -76,7 +76,7 @@ class ChannelState:
             yield bytes(stream.read(offset + 4, length))
 
     def record_count(self, snapshot: Snapshot) -> int | None:
-        """How many whole records there are; ``None`` where the bytes do not begin with one.
+        """Count the whole records; ``None`` where the bytes do not begin with one.
 
         A record is a length and as many bytes, and may go on in the next buffer; the last one may be cut off.
         """
@@ -84,7 +84,7 @@ class ChannelState:
 
 
 def channel_states(operator: OperatorState) -> Iterator[ChannelState]:
-    """The channels of an operator that have in-flight data."""
+    """Yield the channels of an operator that have in-flight data."""
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
         yield from _of_subtask(subtask, context)
@@ -104,7 +104,7 @@ def _of_subtask(subtask: OperatorSubtaskState, context: str) -> Iterator[Channel
 
 
 def _channels(handle: h.MergedChannelStateHandle, context: str) -> Iterator[tuple[int, int, int, h.Offsets]]:
-    """What a merged handle says of each channel."""
+    """Yield the channels of a merged handle."""
     source = DataInput(handle.serialized_offsets, f"{context}, offsets of merged channel state")
     for _ in range(source.read_count("channels", 20)):
         gate, channel, size = source.read_int(), source.read_int(), source.read_long()
@@ -141,7 +141,7 @@ _BUFFERS: Final = pa.field("buffers", pa.list_(pa.binary()))
 
 
 def channel_table(snapshot: Snapshot, operators: Sequence[OperatorState], *, raw: bool = False) -> pa.Table:
-    """One row per channel with in-flight data: whose it is, its size, and how many whole records it has.
+    """Return one row per channel with in-flight data: whose it is, its size, and how many whole records it has.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What collections hold that Kryo wrote, found by looking through the values of a state: snapshots do not tell."""
+"""Inference of the Java types in collections that Kryo wrote: snapshots do not hold them, the values of a state do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) 
 
 
 def _observing(state: KeyedDescription, found: dict[str, Found]) -> KeyedDescription:
-    """The state with bytes in the place of values, where reading them notes the classes in collections."""
+    """Return the state with bytes in the place of values, where reading them notes the classes in collections."""
     observers: dict[int, TypeSerializer] = {}
     for path, part in kryo_parts_of(state):
         if shape(part.declared)[0] == "json" and (is_collection(part.type_class) or is_map(part.type_class)):

@@ -83,11 +83,11 @@ class JoinedStatesReader:
         return pa.schema(fields)
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
-        """What to read, in parts that tasks can take."""
+        """Plan splits, each of which a task can read."""
         return next(iter(self._readers.values())).splits(split_bytes)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of one split, a few key groups at a time: a key lies in one key group in every state."""
+        """Read the rows of one split, a few key groups at a time: a key lies in one key group in every state."""
         source = split.handle.open(self._snapshot)
         for chunk in _chunks(split):
             yield from self._join(source, split.handle.subtask, chunk)
@@ -126,7 +126,7 @@ class JoinedStatesReader:
 
 
 def _column_names(states: Iterable[str]) -> dict[str, str]:
-    """A column for each state: its name, unless that is taken."""
+    """Return a column for each state: its name, unless that is taken."""
     names = list(states)
     taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
     columns: dict[str, str] = {}

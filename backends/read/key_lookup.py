@@ -40,13 +40,13 @@ def serialized_keys(state: KeyedDescription, keys: Sequence[Any]) -> tuple[bytes
 
 
 def key_groups_of(state: KeyedDescription, keys: Sequence[Any], max_parallelism: int) -> frozenset[int] | None:
-    """The key groups that hold these keys; ``None`` where the keys' ``hashCode`` is user code, and all have to be read."""
+    """Return the key groups that hold these keys; ``None`` where the keys' ``hashCode`` is user code, and all have to be read."""
     groups = _groups(state, keys, max_parallelism)
     return None if groups is None else frozenset(groups)
 
 
 def with_keys_of(state: KeyedDescription, options: ReadOptions, key_groups: h.KeyGroupRange, max_parallelism: int) -> ReadOptions:
-    """The options with those keys only that lie in these key groups, where that is known."""
+    """Return the options with those keys only that lie in these key groups, where that is known."""
     groups = _groups(state, options.keys, max_parallelism) if options.keys is not None else None
     if options.keys is None or groups is None:
         return options

@@ -81,7 +81,7 @@ class KeyedStateReader:
         return shapes.wider_schema([self._schema_of(s) for s in self._variants])
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
-        """What to read, in parts that tasks can take."""
+        """Plan splits, each of which a task can read."""
         groups = None
         if self._options.keys is not None:
             groups = key_groups_of(self._variants[0], self._options.keys, self._operator.max_parallelism)
@@ -89,7 +89,7 @@ class KeyedStateReader:
         return plan_splits(list(handles), groups, split_bytes)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of one split."""
+        """Read the rows of one split."""
         with naming_state(self._name, self._operator):
             source = split.handle.open(self._snapshot)
             state = source.describe(self._name)
@@ -101,7 +101,7 @@ class KeyedStateReader:
                 yield self._finished(batch, split.handle.subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
-        """What :func:`read_state` and :meth:`_finished` give for one variant."""
+        """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""
         o = self._options.decode
         fields = {layouts.KEY: state.key.arrow_type(o)}
         if not state.in_void_namespace:
@@ -156,7 +156,7 @@ def _timer_columns(state: KeyedDescription) -> dict[str, str]:
 
 
 def with_text_namespace(schema: pa.Schema) -> pa.Schema:
-    """The schema with a string for a namespace that is null throughout."""
+    """Return the schema with a string for a namespace that is null throughout."""
     at = schema.get_field_index(layouts.NAMESPACE)
     if at < 0 or not pa.types.is_null(schema.field(at).type):
         return schema

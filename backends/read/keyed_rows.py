@@ -73,7 +73,7 @@ def _expire(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
 
 
 def _alive(access: pa.Array, oldest: int) -> pa.Array:
-    """Which times of last access are late enough. What has none never expires (Flink: ``TtlUtils.expired``)."""
+    """Return which times of last access are late enough; values without one never expire (Flink: ``TtlUtils.expired``)."""
     return pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
 
 
@@ -86,7 +86,7 @@ def _shape_list(batch: pa.RecordBatch, state: KeyedDescription, options: ReadOpt
 
 
 def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Maps as asked for. Entries with TTL always come with their times: what has none is null itself, and Flink drops it."""
+    """Shape maps as asked for. Entries with TTL always come with their times: one without is null, and Flink drops it."""
     if state.has_ttl:
         batches = (_without_dropped(b) for b in batches)
     if not options.flatten:
@@ -119,7 +119,7 @@ def _nest(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
-    """Lists and maps of values with TTL: the times of last access in a list of their own, expired elements left out."""
+    """Move the times of last access in lists and maps to a separate list column, and leave expired elements out."""
     column = batch.column(layouts.VALUE)
     offsets = column.offsets.to_numpy()
     first, last = int(offsets[0]), int(offsets[-1])

@@ -52,7 +52,7 @@ class OperatorSplit:
 
 @dataclass(frozen=True, slots=True)
 class _StateBytes:
-    """Where one state's elements lie: positions in ``buffer``, whose begin is offset ``base`` of the file."""
+    """Positions of one state's elements in ``buffer``, which begins at offset ``base`` of the file."""
 
     buffer: npt.NDArray[np.uint8]
     base: int
@@ -107,7 +107,7 @@ class OperatorStateReader:
         return pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
-        """What to read: a part per subtask, or one subtask alone for broadcast state, of which each has a copy.
+        """Plan a split per subtask, or one subtask alone for broadcast state, of which each has a copy.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class OperatorStateReader:
         return found
 
     def read(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of one split."""
+        """Read the rows of one split."""
         for batch in self._named(split):
             rows = batch.num_rows
             extra = {
@@ -177,7 +177,7 @@ class OperatorStateReader:
     def locate(
         cls, snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
     ) -> _StateBytes:
-        """Where one subtask's elements of a state lie."""
+        """Find one subtask's elements of a state."""
         stream = snapshot.open(handle.stream, where)
         every = sorted({o for s in handle.states for o in s.offsets})
         offsets = [o for s in handle.states if s.name == name for o in s.offsets]
@@ -266,7 +266,7 @@ class OperatorStateReader:
 
 
 def raw_elements(snapshot: Snapshot, split: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """The elements of a list state in one subtask as bytes, back to back, and where each begins; the last bound is the end.
+    """Read the elements of a list state in one subtask: their bytes, and where each begins; the last bound is the end.
 
     Of broadcast state there is one element: the number of entries, then keys and values.
     """

@@ -45,7 +45,7 @@ class RawPiece:
 
 
 def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
-    """An operator's own raw keyed state, by key group. Flink's timers, which may lie there too, are left out."""
+    """Yield an operator's own raw keyed state, by key group. Flink's timers, which may lie there too, are left out."""
     for subtask in operator.subtasks:
         context = subtask_label(operator, subtask)
         handle = subtask.raw_keyed
@@ -57,7 +57,7 @@ def raw_keyed_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[Raw
 
 
 def raw_operator_state(snapshot: Snapshot, operator: OperatorState) -> Iterator[RawPiece]:
-    """An operator's own raw operator state, by partition.
+    """Yield an operator's own raw operator state, by partition.
 
     Raises
     ------
@@ -120,7 +120,7 @@ class RawStateReader:
         return pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
 
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
-        """What to read: a part per subtask."""
+        """Plan a split per subtask."""
         return [split for s in self._operator.subtasks if (split := self._split(s)) is not None]
 
     def _split(self, subtask: OperatorSubtaskState) -> RawSplit | None:
@@ -134,7 +134,7 @@ class RawStateReader:
         return RawSplit(OperatorSubtaskState(index=subtask.index, raw_operator=subtask.raw_operator), handle.state_size)
 
     def read(self, split: RawSplit) -> Iterator[pa.RecordBatch]:
-        """The pieces of one subtask."""
+        """Read the pieces of one subtask."""
         pieces: list[RawPiece] = []
         size = 0
         for piece in _READ[self._kind](self._snapshot, replace(self._operator, subtasks=(split.subtask,))):

@@ -13,7 +13,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def schema_text(schema: pa.Schema) -> str:
-    """A schema as ``DataFrameReader.schema`` takes it."""
+    """Return a schema as ``DataFrameReader.schema`` takes it."""
     return ", ".join(f"{_quoted(f.name)} {type_text(f.type)}" for f in schema)
 
 

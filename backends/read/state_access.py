@@ -1,4 +1,4 @@
-"""One door to every kind of state: name it, get a reader with a schema, splits and batches."""
+"""Access to every kind of state by name: a reader with a schema, splits and batches."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class StateReader(Protocol):
         """The columns that :meth:`read` gives."""
 
     def splits(self, split_bytes: int = ...) -> Sequence[Any]:
-        """What to read; each part can be pickled."""
+        """Plan splits, which can be pickled."""
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
+        """Read the rows of one part."""
 
 
 def open_state(
@@ -69,7 +69,7 @@ def open_state(
     kind: str | None = None,
     options: ReadOptions | None = None,
 ) -> StateReader:
-    """The reader of a state.
+    """Open the reader of a state.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def open_state(
     NotFoundError
         If the operator has no such state, or it is of another kind.
     UnsupportedFormatError
-        If it can't be read; others of the operator are none of its concern.
+        If it can't be read; other states of the operator do not matter.
     """
     options = options or ReadOptions()
     if kind is not None and kind in _RAW:
@@ -119,7 +119,7 @@ def open_state(
 
 
 def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
-    """Whether a state that can't be read is one that is asked for."""
+    """Return whether a state that can't be read is one that is asked for."""
     if unread.name is None:
         return True
     if state is not None:
@@ -128,8 +128,8 @@ def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
 
 
 def _check_kind(state: StateDescription, kind: str | None, operator: OperatorState) -> None:
-    wanted = _KINDS.get(kind or "")
-    fits = state.is_keyed if kind == KEYED_KIND else (wanted is None or state.kind in wanted)
+    expected = _KINDS.get(kind or "")
+    fits = state.is_keyed if kind == KEYED_KIND else (expected is None or state.kind in expected)
     if not fits:
         method = _READ_WITH.get(state.kind, "read_timers" if state.is_timer else "read_keyed_state")
         raise NotFoundError(f"state {state.name!r} of {operator_label(operator)} is {state.kind}; read it with {method}")
@@ -163,12 +163,12 @@ class UnionReader:
         return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
 
     def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
-        """What to read, in parts that tasks can take."""
+        """Plan splits, each of which a task can read."""
         size = (split_bytes,) if split_bytes else ()
         return [UnionSplit(i, s) for i, r in enumerate(self._readers) for s in r.splits(*size)]
 
     def read(self, split: UnionSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of one split."""
+        """Read the rows of one split."""
         for batch in self._readers[split.reader].read(split.split):
             names = batch.schema.names
             arrays = [

@@ -32,7 +32,7 @@ from state_processor.serializers.io import DataInput
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
-    """An operator by its uid or uid hash.
+    """Find an operator by its uid or uid hash.
 
     Raises
     ------
@@ -48,12 +48,12 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
 
 
 def operator_label(operator: OperatorState) -> str:
-    """How messages name an operator: its uid where the snapshot holds it, else its uid hash."""
+    """Name an operator in messages: by its uid where the snapshot holds it, else by its uid hash."""
     return f"operator {operator.uid!r}" if operator.uid else f"operator {operator.operator_id}"
 
 
 def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedStateHandle]:
-    """The handles that a subtask's managed keyed state consists of: a changelog's materialized part is several."""
+    """Yield the handles that a subtask's managed keyed state consists of: a changelog's materialized part is several."""
     if isinstance(handle, h.ChangelogStateBackendHandle):
         for part in handle.materialized:
             yield from leaf_keyed_handles(part)
@@ -62,7 +62,7 @@ def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedSta
 
 
 def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
-    """The header of a subtask's operator state."""
+    """Read the header of a subtask's operator state."""
     stream = snapshot.open(handle.stream, context)
     first = min((o for s in handle.states for o in s.offsets), default=stream.size)
     where = f"{context}, {stream.describe()}"
@@ -70,7 +70,7 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
 
 
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:
-    """How messages name a subtask."""
+    """Name a subtask in messages."""
     return f"{operator_label(operator)}, subtask {subtask.index}"
 
 
@@ -93,7 +93,7 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
 
 
 def survey(snapshot: Snapshot, operator: OperatorState) -> tuple[dict[str, list[StateDescription]], list[UnreadState]]:
-    """All states of an operator by name, each as every subtask registers it that does; and those that can't be read.
+    """Return an operator's states by name, each as every subtask that has it registers it, and those that can't be read.
 
     A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks.
     """
@@ -110,7 +110,7 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> tuple[dict[str, list[
 
 
 def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, list[StateDescription]]:
-    """The same where all have to be readable.
+    """Return an operator's states by name, all of which have to be readable.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def state_variants(snapshot: Snapshot, operator: OperatorState) -> dict[str, lis
 
 
 def operator_states(snapshot: Snapshot, operator: OperatorState) -> dict[str, StateDescription]:
-    """All states of an operator by name, over all its subtasks."""
+    """Return all states of an operator by name, over all its subtasks."""
     return {name: variants[0] for name, variants in state_variants(snapshot, operator).items()}
 
 

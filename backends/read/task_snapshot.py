@@ -1,4 +1,4 @@
-"""What of a reader travels to tasks: everything but the table of contents and the serializers.
+"""The part of a snapshot that is sent to tasks: access to files, without the table of contents.
 
 A snapshot may have hundreds of thousands of handles. A task needs those of its split only, which carries them, and gets the
 serializers from the header of the file that it opens.
@@ -13,11 +13,11 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 
 
 def snapshot_for_tasks(snapshot: Snapshot) -> Snapshot:
-    """The snapshot with access to its files, without operators."""
+    """Return the snapshot with access to its files, without operators."""
     return replace(snapshot, metadata=replace(snapshot.metadata, operators=(), master_states=(), properties=None))
 
 
 def operator_for_tasks(operator: OperatorState) -> OperatorState:
-    """The operator without the handles of its subtasks."""
+    """Return the operator without the handles of its subtasks."""
     return replace(operator, subtasks=(), coordinator_state=None)
 

@@ -1,7 +1,7 @@
 """States read with other types than they were written with: which part of a state a column's wanted type is of.
 
 Two kinds of types are given: those that the whole of a column is restored in by Flink's rules, and Java types of parts that Kryo
-wrote, which only add what its bytes do not tell.
+wrote, which only add what its bytes do not contain.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
 
 
 def undescribed_as_bytes(state: _State) -> _State:
-    """Return the state with bytes for values of classes that nothing describes, where entries tell where they end."""
+    """Return the state with bytes for values of classes that nothing describes, where entries have lengths."""
     if state.kind == LIST or state.is_timer:
         return state
     return state.with_serializers(value=with_undescribed_classes(state.value))
@@ -102,7 +102,7 @@ def declared(state: _State, types: Mapping[str, JavaType]) -> _State:
 
 
 def _flattened(state: StateDescription, path: str) -> str:
-    """A path in a column of whole lists or maps as the one in the column of their elements, keys or values."""
+    """Return a path in a column of whole lists or maps as the one in the column of their elements, keys or values."""
     for whole, column in _ELEMENTS.get(state.kind, {}).items():
         if path == whole or path.startswith(f"{whole}."):
             return column + path[len(whole) :]
@@ -118,7 +118,7 @@ def kryo_parts_of(state: StateDescription) -> Iterator[tuple[str, KryoSerializer
 
 
 def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, str, TypeSerializer]]:
-    """The columns that types are given for, and the attributes of the state that hold these types.
+    """Yield the columns that types are given for, and the attributes of the state that hold these types.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def by_role(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]
 
 
 def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer]]) -> Iterator[tuple[str, TypeSerializer]]:
-    """The types of whole lists and maps as those of their elements, keys and values."""
+    """Yield the types of whole lists and maps as those of their elements, keys and values."""
     for column, wanted in types:
         if column == "value" and state.kind == LIST:
             yield "list_value", wanted.element if isinstance(wanted, ListSerializer) else wanted
@@ -148,7 +148,7 @@ def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> T
     where = f"state {state.name!r}, {column}"
     written = state.serializers.get(state.COLUMNS[column])
     if written is None:
-        raise OptionError(f"{where}: the snapshot does not tell its type, so that it can't be read as {wanted}")
+        raise OptionError(f"{where}: the snapshot does not store its type, so that it can't be read as {wanted}")
     try:
         resolved = resolve(written, wanted)
     except StateMigrationError as e:

@@ -252,7 +252,7 @@ _CLASSES: Final[Mapping[str, type[StateDescription]]] = {
 
 @dataclass(frozen=True, slots=True)
 class UnreadState:
-    """A state that can't be read, as far as it is known; without a name it may be any that a header registers."""
+    """A state that can't be read; without a name it may be any that a header registers."""
 
     error: UnsupportedFormatError
     name: str | None = None
@@ -261,7 +261,7 @@ class UnreadState:
 
 
 def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str = "") -> KeyedDescription:
-    """A keyed state or timer queue as its header registers it.
+    """Describe a keyed state or timer queue as its header registers it.
 
     Raises
     ------
@@ -311,21 +311,21 @@ def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | No
 
 
 def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
-    """The kind of a keyed state as far as its header says it, whatever its serializers are."""
+    """Return the kind of a keyed state that its header names, whatever its serializers are."""
     if meta.backend_type == "PRIORITY_QUEUE":
         return _timer_kind(meta.name)
     return meta.options.get(mi.KEYED_STATE_TYPE)
 
 
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
-    """What a wrapper that adds no bytes is around."""
+    """Remove wrappers that add no bytes."""
     while isinstance(serializer, WrappingSerializer):
         serializer = serializer.content
     return serializer
 
 
 def describe_operator_state(meta: mi.StateMetaInfo) -> OperatorDescription:
-    """An operator state as its header registers it."""
+    """Describe an operator state as its header registers it."""
     mode = meta.options.get(mi.DISTRIBUTION_MODE, "SPLIT_DISTRIBUTE")
     _check_known(meta, *(s for role, s in meta.serializers.items() if role != mi.VALUE or mode == BROADCAST))
     if mode not in DISTRIBUTION_KINDS:

@@ -1,7 +1,7 @@
 """Finding out how a class computes its ``hashCode``, from the key groups of keys that it has already.
 
 Where a key's ``hashCode`` is the user's code (POJOs, case classes, other objects), nothing in a snapshot says how it is
-computed; but each key lies in a key group, which tells some bits of it. The usual ways to write the method are tried, over the
+computed; but each key lies in a key group, which reveals some bits of it. The usual ways to write the method are tried, over the
 fields in every order, and those that agree with every key are kept. Where several agree, they are all asked for each new key,
 and have to agree there too.
 """
@@ -29,7 +29,7 @@ from state_processor.serializers.keys.hash_codes import column_hashes, polynomia
 Hashes = npt.NDArray[np.int32]
 
 _CERTAINTY_BITS: Final = 30
-"""Bits that keys have to tell beyond what it takes to choose between all rules: one wrong rule in a thousand million fits."""
+"""Bits that keys have to reveal beyond what it takes to choose between all rules: one wrong rule in a thousand million fits."""
 _MOST_PERMUTED: Final = 7
 _SAMPLE: Final = 256
 _LOMBOK_PRIME: Final = 59
@@ -116,13 +116,13 @@ class HashRule:
         return f"{self.formula} ({', '.join(self.fields)})"
 
     def apply(self, columns: dict[str, _Field]) -> Hashes:
-        """The hash codes of keys, given their fields."""
+        """Return the hash codes of keys, given their fields."""
         return {**_ORDERED, **_UNORDERED}[self.formula]([columns[name] for name in self.fields])
 
 
 @dataclass(frozen=True)
 class LearnedHash:
-    """The ``hashCode`` of a class, as far as its keys tell: what ``KeyedStateEncoder`` takes as ``key_hash``.
+    """The ``hashCode`` of a class, as far as its keys determine it: what ``KeyedStateEncoder`` takes as ``key_hash``.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def misfits(
     key_groups: npt.NDArray[np.int32],
     max_parallelism: int,
 ) -> dict[HashRule, Misfit]:
-    """The rules that some of the keys contradict, each with the first such key.
+    """Return the rules that some of the keys contradict, each with the first such key.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def misfits(
 def rules_left(
     serializer: TypeSerializer, rules: Sequence[HashRule], contradicted: Mapping[HashRule, Misfit]
 ) -> tuple[HashRule, ...]:
-    """The rules that no key contradicts.
+    """Return the rules that no key contradicts.
 
     Raises
     ------
@@ -233,14 +233,14 @@ def learn_hash_rule(
     max_parallelism: int,
     new_max_parallelism: int | None = None,
 ) -> LearnedHash:
-    """The rule that explains the key groups of all keys.
+    """Return the rule that explains the key groups of all keys.
 
     Parameters
     ----------
     serializer
         The serializer of the keys, a POJO's.
     keys, key_groups
-        Keys of a snapshot, and where each lies; the more, the surer. Repeated keys tell nothing.
+        Keys of a snapshot, and where each lies; the more, the surer. Repeated keys add nothing.
     max_parallelism
         Of the operator that the keys are from.
     new_max_parallelism
@@ -249,10 +249,10 @@ def learn_hash_rule(
     Raises
     ------
     UnsupportedFormatError
-        If no rule fits, or there are too few keys to tell.
+        If no rule fits, or there are too few keys to decide.
     """
     if not isinstance(serializer, PojoSerializer):
-        raise UnsupportedFormatError(f"{serializer}: only fields of a POJO tell how it may compute its hashCode")
+        raise UnsupportedFormatError(f"{serializer}: a hashCode can be inferred for POJOs only")
     array = conform(serializer, keys, "key")
     columns = _columns(serializer, array)
     names = [f.name for f in serializer.fields]
@@ -261,7 +261,7 @@ def learn_hash_rule(
     bits = distinct * math.log2(max_parallelism)
     if bits < _CERTAINTY_BITS + math.log2(max(len(rules), 1)):
         raise UnsupportedFormatError(
-            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to tell how it is computed; "
+            f"the hashCode of {serializer} is user code, and {distinct} keys are too few to infer how it is computed; "
             "give it as key_hash"
         )
     sample = {n: _first(columns[n], _SAMPLE) for n in names}

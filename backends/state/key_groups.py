@@ -11,7 +11,6 @@ import numpy.typing as npt
 from state_processor.backends.metadata.handles import MAX_KEY_GROUPS, KeyGroupRange
 from state_processor.serializers.errors import OptionError
 
-_MIN_DEFAULT = 128
 _ONE_BYTE_PREFIX = 128
 """Max parallelism up to which a key group takes one byte in front of a key, else two."""
 
@@ -70,17 +69,6 @@ def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> Ke
         raise OptionError(f"subtask {subtask} is not in 0..{parallelism - 1}")
     start = (subtask * max_parallelism + parallelism - 1) // parallelism
     return KeyGroupRange(start, ((subtask + 1) * max_parallelism - 1) // parallelism)
-
-
-def subtask_of_key_group(group: int, parallelism: int, max_parallelism: int) -> int:
-    """The subtask that owns a key group (``computeOperatorIndexForKeyGroup``)."""
-    return group * parallelism // max_parallelism
-
-
-def default_max_parallelism(parallelism: int) -> int:
-    """The max parallelism Flink chooses for an operator that has none set."""
-    wanted = parallelism + parallelism // 2
-    return min(max(1 << max(0, wanted - 1).bit_length(), _MIN_DEFAULT), MAX_KEY_GROUPS)
 
 
 def check_parallelism(parallelism: int, max_parallelism: int) -> None:

@@ -63,7 +63,7 @@ class StateMetaInfo:
     serializers: dict[str, TypeSerializerSnapshot] = field(default_factory=dict)
 
     def restore(self, role: str) -> TypeSerializer:
-        """The serializer of a role, such as :data:`VALUE`.
+        """Restore the serializer of a role, such as :data:`VALUE`.
 
         Raises
         ------
@@ -81,7 +81,7 @@ class StateMetaInfo:
 
     @classmethod
     def read(cls, source: DataInput, ends: Ends | None = None) -> StateMetaInfo:
-        """The state at ``source``.
+        """Read the state at ``source``.
 
         Raises
         ------
@@ -105,14 +105,14 @@ class StateMetaInfo:
 
     @classmethod
     def read_without_serializers(cls, source: DataInput, reason: str) -> StateMetaInfo:
-        """The state at ``source``, of whose serializers only is known why they can't be read."""
+        """Read the state at ``source``, whose serializers can't be read, for a known reason."""
         name, ordinal = source.read_utf(), source.read_int()
         options = {source.read_utf(): source.read_utf() for _ in range(source.read_count("options", 4))}
         unread = UnreadSnapshot("", 0, None, f"state {name!r}: {reason}")
         return cls(name, BACKEND_TYPES[ordinal], options, dict.fromkeys((NAMESPACE, VALUE), unread))
 
     def write(self, target: DataOutput) -> None:
-        """The inverse of :meth:`read`."""
+        """Write what :meth:`read` reads."""
         target.write_utf(self.name)
         target.write_int(BACKEND_TYPES.index(self.backend_type))
         target.write_int(len(self.options))
@@ -136,14 +136,14 @@ class KeyedHeader:
 
     @classmethod
     def read(cls, source: DataInput) -> KeyedHeader:
-        """The header at ``source``.
+        """Read the header at ``source``.
 
         Raises
         ------
         UnsupportedFormatError
             If Flink 1.6 or older wrote it.
         UnknownSerializerError
-            If a serializer snapshot can't be read, and what follows it does not tell where it ends.
+            If a serializer snapshot can't be read, and its end can't be found from what follows it.
         """
         return _stepping_over(source, cls._read)
 
@@ -158,7 +158,7 @@ class KeyedHeader:
         return cls(version, compressed, key, _read_states(source, ends))
 
     def write(self, target: DataOutput) -> None:
-        """The inverse of :meth:`read`."""
+        """Write what :meth:`read` reads."""
         target.write_int(self.version)
         target.write_boolean(self.compressed)
         write_snapshot_proxy(self.key, target)
@@ -181,7 +181,7 @@ class OperatorHeader:
 
     @classmethod
     def read(cls, source: DataInput) -> OperatorHeader:
-        """The header at ``source``.
+        """Read the header at ``source``.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class OperatorHeader:
         return cls(version, compressed, lists, broadcasts, source.position - start)
 
     def write(self, target: DataOutput) -> None:
-        """The inverse of :meth:`read`."""
+        """Write what :meth:`read` reads."""
         target.write_int(self.version)
         if self.version > OPERATOR_VERSION:
             target.write_boolean(self.compressed)
@@ -211,12 +211,12 @@ class OperatorHeader:
         _write_states(self.broadcasts, target)
 
     def state(self, name: str) -> StateMetaInfo | None:
-        """A state by name; ``None`` where this file does not hold it."""
+        """Return a state by name; ``None`` where this file does not hold it."""
         return next((s for s in (*self.lists, *self.broadcasts) if s.name == name), None)
 
 
 def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSerializerSnapshot:
-    """A snapshot behind its proxy version (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
+    """Read a snapshot behind its proxy version (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
     start = source.position
     version = source.read_int()
     if version != _PROXY_VERSION:
@@ -241,12 +241,12 @@ class _EndUnknownError(UnknownSerializerError):
         self.start = start
 
     def of_state(self, name: str) -> _EndUnknownError:
-        """The error, naming the state."""
+        """Return the error, naming the state."""
         return _EndUnknownError(f"state {name!r}: {self}", self.start)
 
 
 def _stepping_over(source: DataInput, read: Callable[[DataInput, Ends], _T]) -> _T:
-    """A header in which snapshots that can't be read are stepped over.
+    """Read a header, stepping over serializer snapshots that can't be read.
 
     A snapshot has no length, but the header's end is known: of all places where the snapshot might end, there has to be exactly
     one from which the rest of the header leads to that end.
@@ -331,7 +331,7 @@ def _is_count_of_states(source: DataInput, position: int) -> bool:
 
 
 def write_snapshot_proxy(snapshot: TypeSerializerSnapshot, target: DataOutput) -> None:
-    """The inverse of :func:`read_snapshot_proxy`."""
+    """Write what :func:`read_snapshot_proxy` reads."""
     target.write_int(_PROXY_VERSION)
     write_versioned_snapshot(snapshot, target)
 

@@ -1,4 +1,4 @@
-"""How new states are registered in the headers of state files, as Flink's current versions do it."""
+"""Registration of new states in the headers of state files, as Flink's current versions do it."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _mode(state: StateDescription) -> dict[str, str]:
 
 
 def keyed_header(key: TypeSerializer, states: Sequence[mi.StateMetaInfo]) -> mi.KeyedHeader:
-    """The header of a keyed state file; a state's id is its position."""
+    """Return the header of a keyed state file; a state's id is its position."""
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(states))
 
 
 def operator_header(states: Sequence[mi.StateMetaInfo]) -> mi.OperatorHeader:
-    """The header of an operator state file, in the version that every Flink since 1.7 reads."""
+    """Return the header of an operator state file, in the version that every Flink since 1.7 reads."""
     lists = tuple(s for s in states if s.backend_type != "BROADCAST")
     return mi.OperatorHeader(mi.OPERATOR_VERSION, False, lists, tuple(s for s in states if s.backend_type == "BROADCAST"))

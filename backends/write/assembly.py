@@ -1,4 +1,4 @@
-"""Assembling a savepoint from the handles of its subtasks, for a Flink version.
+"""Assembly of a savepoint from the handles of its subtasks, for a Flink version.
 
 A savepoint is written in three steps: :class:`~state_processor.backends.write.staging.Staging` makes the directory; tasks write
 state files into it and give back handles, which can be pickled; :func:`commit_savepoint` writes ``_metadata``, last of all.
@@ -36,20 +36,20 @@ _VERSION: Final = re.compile(r"(\d+)\.(\d+|x)(?:[.-]|$)")
 
 
 def metadata_version(flink_version: str | None) -> int:
-    """The version of ``_metadata`` that a Flink version writes; the one that all read for ``None``.
+    """Return the version of ``_metadata`` that a Flink version writes; the one that all read for ``None``.
 
     ``2.x`` stands for every Flink 2, and gets what all of them read.
 
     Raises
     ------
     OptionError
-        If it is no version, or one that does not read canonical savepoints of every backend (before 1.13).
+        If it is not a version, or one that does not read canonical savepoints of every backend (before 1.13).
     """
     if flink_version is None:
         return WIDEST_VERSION
     found = _VERSION.match(flink_version)
     if found is None:
-        raise OptionError(f"flink_version={flink_version!r}: a version like '1.20' or '2.1' is wanted, or '2.x'")
+        raise OptionError(f"flink_version={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
     major = int(found[1])
     minor = min((least[1] for least, _ in _VERSIONS if least[0] == major), default=0) if found[2] == "x" else int(found[2])
     for least, version in _VERSIONS:
@@ -62,7 +62,7 @@ def metadata_version(flink_version: str | None) -> int:
 
 @dataclass(frozen=True)
 class SubtaskHandles:
-    """What one subtask has written."""
+    """The state that one subtask has written."""
 
     keyed: h.KeyedStateHandle | None = None
     operator: h.OperatorStateHandle | None = None
@@ -79,7 +79,7 @@ class NewOperator:
     operator_id
         32 hexadecimal digits; see :meth:`of_uid`.
     parallelism, max_parallelism
-        Of the operator; a job without a max parallelism of its own takes over this one.
+        Of the operator; a job that sets no max parallelism takes over this one.
     subtasks
         What subtasks have written, by number; those that have nothing may be left out.
     coordinator_state
@@ -98,11 +98,11 @@ class NewOperator:
 
     @classmethod
     def of_uid(cls, uid: str, parallelism: int, max_parallelism: int, subtasks: Mapping[int, SubtaskHandles]) -> NewOperator:
-        """The operator with a uid."""
+        """Return the operator with a uid."""
         return cls(operator_id(uid), parallelism, max_parallelism, subtasks, uid=uid)
 
     def to_state(self) -> OperatorState:
-        """The operator as ``_metadata`` has it.
+        """Return the operator as ``_metadata`` has it.
 
         Raises
         ------
@@ -187,14 +187,14 @@ def commit_savepoint(
 
 
 def _files_of(metadata: memoryview | None) -> set[str]:
-    """The files of a savepoint that is replaced; none that are known where it can't be read."""
+    """Return the files of a savepoint that is replaced; none that are known where it can't be read."""
     with suppress(StateProcessorError):
         return {name for name, _ in _files(read_metadata(metadata).operators)} if metadata is not None else set()
     return set()
 
 
 def _files(states: Sequence[OperatorState]) -> Iterator[tuple[str, int]]:
-    """All files beside ``_metadata`` that operators refer to: names and lengths."""
+    """Yield all files beside ``_metadata`` that operators refer to: names and lengths."""
     for state in states:
         for subtask in state.subtasks:
             for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator):

@@ -103,7 +103,7 @@ class KeyedStateFileWriter:
         self._held = bytearray(data[last:].data)
 
     def close(self) -> h.KeyGroupsStateHandle:
-        """Complete the file and tell where everything is in it."""
+        """Complete the file and return its handle."""
         self._end(END_OF_KEY_GROUP)
         self._flush()
         self._sink.close()
@@ -151,7 +151,7 @@ class KeyedStateFileWriter:
         name = self._header.states[state_id].name
         where = f"{self._context}state {name!r}, key group {key_group}"
         if status == framing.BAD_FRAME:
-            return OptionError(f"{where}: byte {position} of a blob is not the begin of a framed entry")
+            return OptionError(f"{where}: byte {position} of a blob is not the beginning of a framed entry")
         entry = self.describe(data.data, position, state_id)
         if status == framing.DUPLICATE:
             return InvalidRowError(f"{where}: {entry} occurs more than once; a state holds one value for it")

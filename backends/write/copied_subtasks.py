@@ -21,14 +21,14 @@ _Handle = TypeVar("_Handle", h.KeyGroupsStateHandle, h.OperatorStreamStateHandle
 
 
 def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: OpenSink, context: str) -> OperatorSubtaskState:
-    """The subtask with copies of its files.
+    """Copy the files of a subtask and return the subtask that refers to the copies.
 
     Parameters
     ----------
     subtask
-        The subtask as the base has it; keyed state in a single file, as canonical savepoints and the heap backend have it.
+        The subtask in the source savepoint; keyed state in a single file, as canonical savepoints and the heap backend have it.
     snapshot
-        The base.
+        The source savepoint.
     open_sink
         Opens the files to write.
     context
@@ -60,7 +60,7 @@ def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: O
 
 
 def _plain(handle: h.OperatorStateHandle | None) -> h.OperatorStreamStateHandle | None:
-    """An operator state handle without file merging, which savepoints do not have."""
+    """Return an operator state handle without file merging, which savepoints do not have."""
     if isinstance(handle, h.FileMergingOperatorStreamStateHandle):
         return None if handle.is_empty else h.OperatorStreamStateHandle(handle.states, handle.stream)
     return handle

@@ -21,7 +21,7 @@ any, not in void namespace   ``namespace``, or ``window``
 any, with TTL                ``_last_access``, if there is one: a timestamp, or beside a list or map a list of them
 ============================ ==============================================================================
 
-A null value, list or map, and an empty list or map, is no entry: that is how Flink has it. A null as the value of a map's entry,
+A null value, list or map, and an empty list or map, is not an entry, as in Flink. A null as the value of a map's entry,
 or as an element of a list, is written where the type has bytes for null, and refused where it has none.
 """
 
@@ -140,7 +140,7 @@ class KeyedStateEncoder:
         self._encoder = ColumnEncoder(program, self._context)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The blobs of a batch of rows, as batches of :data:`BLOB_SCHEMA`.
+        """Encode rows to blobs, as batches of :data:`BLOB_SCHEMA`.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class KeyedStateEncoder:
         yield from self.encode_in_groups(batch, key_group(hashes, self._max_parallelism))
 
     def encode_in_groups(self, batch: pa.RecordBatch, groups: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
-        """The same for rows whose key groups are known."""
+        """Encode rows whose key groups are known."""
         if MAP_KEY in batch.schema.names:
             _check_present(batch, MAP_KEY, self._context)
         if LIST_INDEX in batch.schema.names:
@@ -227,7 +227,7 @@ def compile_entries(
     options: EncodeOptions,
     names: Mapping[str, str] | None = None,
 ) -> EncodeProgram:
-    """The program that writes the framed entries of a row.
+    """Compile the program that writes the framed entries of a row.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def compile_entries(
 
 
 def _is_listed(schema: pa.Schema) -> bool:
-    """Whether each element of a list, or entry of a map, comes with a time of its own."""
+    """Return whether each element of a list, or entry of a map, comes with a time."""
     index = schema.get_field_index(LAST_ACCESS)
     return bool(index >= 0 and pa.types.is_list(schema.field(index).type))
 
@@ -280,7 +280,7 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
-    """The batch with the time of each element inside the list or map, in place of a list of times beside it."""
+    """Return the batch with the time of each element inside the list or map, in place of a list of times beside it."""
     access = batch.column(batch.schema.get_field_index(LAST_ACCESS))
     values = batch.column(batch.schema.get_field_index(VALUE))
     lengths = [pc.list_value_length(access).fill_null(0), pc.list_value_length(_as_list(values)).fill_null(0)]
@@ -330,14 +330,14 @@ def _check_places(batch: pa.RecordBatch, context: str) -> None:
 
 
 def _as_list(values: pa.Array) -> pa.Array:
-    """A map column as the list of its entries."""
+    """Return a map column as the list of its entries."""
     if not pa.types.is_map(values.type):
         return values
     return values.cast(pa.list_(pa.struct([("key", values.type.key_type), ("value", values.type.item_type)])))
 
 
 def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, TypeSerializer]:
-    """The columns to write, each with the serializer of its values."""
+    """Return the columns to write, each with the serializer of its values."""
     names = set(schema.names)
     fields = {KEY: state.key}
     if not state.in_void_namespace:

@@ -1,8 +1,8 @@
-"""Entries with drafts of what Kryo writes, settled where new entries meet those of the base that they replace.
+"""Updates of values that Kryo writes: drafts, settled where new entries meet those of the source savepoint.
 
 See :mod:`state_processor.serializers.kryo.pending_values`. The first pass writes the values of updated states with drafts
-(:func:`with_drafts`); in the second, :class:`Drafts` keeps the entries of the base that give way, of one key group and state at a
-time, and rewrites the new ones.
+(:func:`with_drafts`). In the second, :class:`Drafts` keeps the replaced entries of the source savepoint, of one key group and
+state at a time, and rewrites the new ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from state_processor.serializers.kryo.pending_values import PendingEntries, Stor
 Bytes = npt.NDArray[np.uint8]
 _State = TypeVar("_State", bound=StateDescription)
 Describe = Callable[[memoryview, int, int], str]
-"""Key and namespace of an entry in words: from framed entries, its position, and the state's id."""
+"""Describes key and namespace of an entry: from framed entries, its position, and the state's id."""
 
 
 def with_drafts(state: _State) -> _State:
@@ -59,7 +59,7 @@ class Drafts:
         return state_id in self._entries
 
     def keep(self, key_group: int, state_id: int, entries: Bytes) -> None:
-        """Keep entries of the base that give way; those of another key group or state are forgotten."""
+        """Keep replaced entries of the source savepoint; those of another key group or state are forgotten."""
         self._enter(key_group, state_id)
         self._replaced |= {bytes(key): bytes(value) for _, key, value in _framed(entries.data)}
 
@@ -102,7 +102,7 @@ def _entries(state: StateDescription) -> PendingEntries:
 
 
 def _framed(data: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
-    """Each entry of a blob: its position, its key, and its value."""
+    """Yield each entry of a blob: its position, its key, and its value."""
     position = 0
     while position < len(data):
         key = position + 4

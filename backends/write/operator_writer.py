@@ -65,7 +65,7 @@ class OperatorStateFileWriter:
         NotFoundError
             If there is no such state.
         InvalidRowError
-            If a value is none of the state's type.
+            If a value is not of the state's type.
         """
         state = self._state(name)
         encoded = _encode({"value": state.value}, {"value": values}, f"{self._context}state {name!r}")
@@ -85,7 +85,7 @@ class OperatorStateFileWriter:
         NotFoundError
             If there is no such state.
         InvalidRowError
-            If a key or value is none of the state's type, or a key occurs twice.
+            If a key or value is not of the state's type, or a key occurs twice.
         """
         state = self._state(name)
         assert isinstance(state, BroadcastDescription)
@@ -99,7 +99,7 @@ class OperatorStateFileWriter:
         self._write(data.data)
 
     def close(self) -> h.OperatorStreamStateHandle:
-        """Complete the file and tell where everything is in it."""
+        """Complete the file and return its handle."""
         for name, state in self._states.items():
             if state.kind == BROADCAST and not self._offsets[name]:
                 self.add_broadcast_bytes(name, 0, np.zeros(0, dtype=np.uint8))
@@ -155,7 +155,7 @@ def encode_broadcast(state: BroadcastDescription, keys: pa.Array, values: pa.Arr
     Raises
     ------
     InvalidRowError
-        If a key or value is none of the state's type, or a key occurs twice.
+        If a key or value is not of the state's type, or a key occurs twice.
     """
     _check_keys(state.key, keys, context)
     return _encode({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data

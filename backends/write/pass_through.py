@@ -60,7 +60,7 @@ class KeyedPassThrough:
     key_hash: KeyHash | None = None
 
     def blobs(self, source: KeyedStateSource, name: str, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
-        """The entries of a state as blobs.
+        """Yield the entries of a state as blobs.
 
         Parameters
         ----------

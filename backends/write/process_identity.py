@@ -35,7 +35,7 @@ def is_gone(identity: bytes | memoryview) -> bool:
 
 
 def _machine() -> str:
-    """Return what tells this machine, since it was started, and this container from others."""
+    """Return an identity of this machine, since it was started, and of this container."""
     try:
         return f"{socket.gethostname()} {_BOOT_ID.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -43,7 +43,7 @@ def _machine() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return when a process started, which tells it from an earlier one with the same number; ``None`` if unknown."""
+    """Return when a process started, which distinguishes it from earlier ones with its number; ``None`` if unknown."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):

@@ -1,7 +1,7 @@
-"""Where a new savepoint's files go until ``_metadata`` makes them one: names of one write, that abort takes away again.
+"""The directory of a new savepoint until ``_metadata`` completes it: files named by the write, which an abort removes.
 
-Files are written where they stay, since renaming costs a copy in an object store. What tells them from others is the
-write's own token at the begin of their names; until ``_metadata`` is there, nothing reads them.
+Files are written where they stay, since renaming costs a copy in an object store. What distinguishes them from others is the
+write's token at the beginning of their names; until ``_metadata`` is there, nothing reads them.
 
 A directory may be written to by several at a time. The first that is complete counts: it takes away what the others have
 there, and these fail. So goes, too, what a write has left whose process was killed. Two that want to become complete at the
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -41,18 +41,6 @@ _DEAD_CLAIM: Final = timedelta(minutes=10)
 _OBJECT_STORES: Final = frozenset({"s3", "gs"})
 _DELETING_THREADS: Final = 16
 _SYNCING_THREADS: Final = 8
-
-
-class Sink(Protocol):
-    """Where bytes of one file go."""
-
-    name: str
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append."""
-
-    def close(self) -> None:
-        """Make the file complete."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +66,7 @@ class Staging:
 
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
-            raise OptionError(f"token {self.token!r}: 4 to 64 letters and digits are wanted")
+            raise OptionError(f"token {self.token!r}: expected 4 to 64 letters and digits")
         location = Location.parse(self.directory)
         if location.is_local:  # tasks elsewhere have another working directory
             object.__setattr__(self, "directory", os.path.abspath(location.path))
@@ -142,7 +130,7 @@ class Staging:
         return f"{self.token}-{_MARK}"
 
     def is_open(self) -> bool:
-        """Whether the write goes on; what a task that was left behind adds later would never be removed."""
+        """Return whether the write goes on; what a task that was left behind adds later would never be removed."""
         self._forget_listings()
         return self.storage.exists(self._path(self._mark))
 
@@ -161,20 +149,20 @@ class Staging:
             )
 
     def file_name(self, operator_id: str, what: str, subtask: int, attempt: str | int = 0) -> str:
-        """The name of a subtask's file; attempts of one task have different ones, so that they never meet."""
+        """Return the name of a subtask's file; attempts of one task have different ones, so that they never meet."""
         return f"{self.token}-{operator_id[:8]}-{what}-{subtask}-{attempt}"
 
     @property
     def is_local(self) -> bool:
-        """Whether the directory is in a file system of this machine, which others may share."""
+        """True if the directory is in a file system of this machine, which others may share."""
         return Location.parse(self.directory).is_local
 
     def file(self, name: str) -> StoredFile:
-        """A file that is complete, to be read."""
+        """Return a file that is complete, to be read."""
         return self.storage.open(self._path(name))
 
     def open_input(self, name: str) -> pa.NativeFile:
-        """A file that is complete, to be read by what reads files of Arrow.
+        """Open a file that is complete, to be read by what reads files of Arrow.
 
         Raises
         ------
@@ -188,7 +176,7 @@ class Staging:
             raise MissingFileError(f"{self._path(name)} can't be read: {problem}") from problem
 
     def open(self, name: str) -> FileSink:
-        """A new file.
+        """Open a new file.
 
         Raises
         ------
@@ -247,7 +235,7 @@ class Staging:
             failure.add_note(redacted(f"files that begin with {self.token} may be left in {self.directory}: {problem}"))
 
     def _is_complete(self) -> bool:
-        """Whether the savepoint that is there is the one of this write."""
+        """Return whether the savepoint that is there is the one of this write."""
         return _is_named(self.token, self.present_metadata())
 
     def commit(self, metadata: bytes, sizes: Mapping[str, int], replaced: Iterable[str] = ()) -> None:
@@ -286,7 +274,7 @@ class Staging:
             self.remove(claim)
 
     def _check(self, entries: Sequence[Entry], sizes: Mapping[str, int]) -> None:
-        """Whether this write may become complete, by a listing that was made after its claim."""
+        """Return whether this write may become complete, by a listing that was made after its claim."""
         found = {e.name: e.size for e in entries}
         rivals = [m[0] for m in map(_OF_A_WRITE.fullmatch, found) if m and m["role"] == _CLAIM and self._rivals(m["token"])]
         if rivals:
@@ -308,7 +296,7 @@ class Staging:
                 )
 
     def _rivals(self, token: str) -> bool:
-        """Whether a claim is another's, and alive."""
+        """Return whether a claim is another's, and alive."""
         if token == self.token:
             return False
         try:
@@ -359,7 +347,7 @@ class Staging:
             raise WriteError(f"{self.directory} can't be brought to the disk: {problem}") from problem
 
     def _clean(self, names: Collection[str]) -> None:
-        """Remove files beside a savepoint that is complete: failing at that is no failure of the write."""
+        """Remove files beside a savepoint that is complete: the write succeeds even if this fails."""
         try:
             self._remove_all(names)
         except OSError as problem:
@@ -367,12 +355,12 @@ class Staging:
             warnings.warn(left, stacklevel=2)
 
     def _entries(self) -> list[Entry]:
-        """The files of the directory, of whichever write."""
+        """Return the files of the directory, of whichever write."""
         self._forget_listings()
         return [e for e in self.storage.list(self.directory) if not e.is_directory]
 
     def _forget_listings(self) -> None:
-        """What others do in the directory has to be seen; some file systems of fsspec keep listings."""
+        """Drop listings that some file systems of fsspec keep: changes by others have to be seen."""
         handler = getattr(self._inner("")[0], "handler", None)
         if isinstance(handler, pafs.FSSpecHandler):
             handler.fs.invalidate_cache()
@@ -391,7 +379,7 @@ class Staging:
 
 
 def _is_named(token: str, metadata: memoryview | None) -> bool:
-    """Whether ``_metadata`` refers to files of a write."""
+    """Return whether ``_metadata`` refers to files of a write."""
     return metadata is not None and f"{token}-".encode() in bytes(metadata)
 
 

@@ -4,7 +4,7 @@ A migration is an evolution whose new serializers follow from the old ones by ru
 (:mod:`~state_processor.serializers.evolution.migration`). Keys stay in their key groups, which are those of the Java objects, and
 what has the same bytes under both versions is carried as such.
 
-Paths of types begin with the part of a state that they are of: ``key:``, ``namespace:``, ``map_key:``; those without are of the
+Paths of types begin with the part of the state: ``key:``, ``namespace:``, ``map_key:``; those without are of the
 value (of a list's element, of a map's value).
 """
 
@@ -54,7 +54,7 @@ _FOLDING: Final = Note("", "Flink 2.x has no folding state", "leave it out with 
 
 @dataclass(frozen=True)
 class StateMigration:
-    """What becomes of one state.
+    """The migration of one state.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ class StateMigration:
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything is to be done for it, or can't be."""
+        """True if the state has to be converted, or can't be."""
         return bool(self.changes or self.problems or self.undecided)
 
     @classmethod
     def of(cls, meta: mi.StateMetaInfo, roles: Mapping[str, Migrated], migration: TypeMigration) -> StateMigration:
-        """That of a state with the serializers of all its roles."""
+        """Build the migration of a state from those of its serializers."""
         notes = (tuple(migration.changes), tuple(migration.problems), dict(migration.undecided), frozenset(migration.used))
         if not any(m.is_changed for m in roles.values()):
             return cls(meta, meta, *notes)
@@ -93,19 +93,19 @@ class StateMigration:
 
 @dataclass(frozen=True)
 class KeyedMigration:
-    """What becomes of the keyed states of one header: it for Flink 2.x, one to read with, and each state."""
+    """The migration of the keyed states of one header: the header for Flink 2.x, one to read with, and each state."""
 
     new: mi.KeyedHeader
     reading: mi.KeyedHeader
     states: Mapping[str, StateMigration]
 
     def roles(self, name: str) -> tuple[KeyedDescription, KeyedDescription]:
-        """A state with the serializers that read it, and with those that write it."""
+        """Return a state with the serializers that read it, and with those that write it."""
         state = self.states[name]
         return describe_keyed(self.reading, state.reading), describe_keyed(self.new, state.new)
 
     def converted(self, name: str, *, write: bool = True) -> KeyedDescription:
-        """The state with bytes in the place of all values: those for Flink 2.x.
+        """Return the state with bytes in the place of all values: those for Flink 2.x.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class KeyedMigration:
 
 
 def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adapt] | None = None) -> KeyedMigration:
-    """What becomes of the keyed states of a header.
+    """Plan the migration of the keyed states of a header.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adap
 
 
 def migrate_operator_state(meta: mi.StateMetaInfo, types: Types, adapt: Adapt = converting) -> StateMigration:
-    """What becomes of a list, union or broadcast state; parameters as for :func:`migrate_keyed`."""
+    """Plan the migration of a list, union or broadcast state; parameters as for :func:`migrate_keyed`."""
     migration = TypeMigration(types.get(meta.name, {}), adapt)
     paths = {mi.KEY: KEY_PATH, mi.VALUE: ""}
     roles = {role: migration.migrate(snapshot, paths.get(role, role)) for role, snapshot in meta.serializers.items()}
@@ -161,7 +161,7 @@ def migrate_operator_state(meta: mi.StateMetaInfo, types: Types, adapt: Adapt = 
 
 
 def _migrated_value(meta: mi.StateMetaInfo, migration: TypeMigration) -> Migrated:
-    """The value as it is registered; the parts of lists, maps and timers have paths of their own."""
+    """Migrate the value as it is registered; the parts of lists, maps and timers have separate paths."""
     value, kind = meta.serializers[mi.VALUE], meta.options.get(mi.KEYED_STATE_TYPE)
     paths: tuple[str, ...] = ()
     if meta.backend_type == "PRIORITY_QUEUE" and value.class_name == TimerSerializer.snapshot_class:
@@ -247,7 +247,7 @@ Elements = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
 def converted_elements(state: StateMigration, elements: Elements, *, write: bool = True) -> Elements:
-    """The elements of a list or union state in other bytes; ``write`` as for :meth:`KeyedMigration.converted`."""
+    """Convert the elements of a list or union state; ``write`` as for :meth:`KeyedMigration.converted`."""
     old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
     convert = _converted(old.value, new.value, write=write)
     data, bounds = elements
@@ -257,7 +257,7 @@ def converted_elements(state: StateMigration, elements: Elements, *, write: bool
 
 
 def converted_broadcast(state: StateMigration, data: bytes | memoryview, *, write: bool = True) -> bytes:
-    """A broadcast state's number of entries, keys and values in other bytes; ``write`` as for :func:`converted_elements`."""
+    """Convert a broadcast state's number of entries, keys and values; ``write`` as for :func:`converted_elements`."""
     old, new = describe_operator_state(state.reading), describe_operator_state(state.new)
     assert isinstance(old, BroadcastDescription)
     assert isinstance(new, BroadcastDescription)

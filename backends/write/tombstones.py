@@ -1,9 +1,9 @@
-"""Leaving out the entries of some keys: what an upsert or a deletion does to the entries of a base.
+"""Tombstones: keys whose entries of the source savepoint are left out, because rows replace or delete them.
 
-Rows mark keys, by entries without content that go the way of all blobs: to the subtask and key group that the key belongs to.
-There the entries of the base meet them. Serialized keys are never the begin of one another, so that an entry belongs to a
-marked key if its bytes begin with the key's; no serializer is needed to tell. A marker that goes on with the key of a map's
-entry stands for that entry alone.
+Rows mark keys by entries without content, which go to the subtask and key group of the key as all blobs do.
+There the entries of the source savepoint meet them. No serialized key is a prefix of another, so that an entry belongs to a
+marked key if its bytes begin with the key's; no serializer is needed to compare. A marker that goes on with the key of a map's
+entry covers that entry alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class _AnyNamespace(VoidNamespaceSerializer):
-    """No bytes at all behind the key: such a marker stands for the key in every namespace."""
+    """A namespace without bytes: such a marker covers the key in every namespace."""
 
     length = 0
     smallest = 0
@@ -67,12 +67,12 @@ class TombstoneEncoder:
         self._encoder = KeyedStateEncoder(marker, state_id, pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options)
 
     def encode(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The blobs of the rows' keys.
+        """Encode the blobs of the rows' keys.
 
         Raises
         ------
         InvalidRowError
-            If a key is null or none of the state's type.
+            If a key is null or not of the state's type.
         """
         columns = [batch.column(c) for c in self._columns]
         true = pa.array(np.ones(batch.num_rows, dtype=np.bool_))
@@ -172,7 +172,7 @@ def _contains(seen, one, two):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sift(data, skip, lengths, seen, marked, kept):  # type: ignore[no-untyped-def]
-    """Copy the entries whose key does, or does not, begin with a marked one, ``skip`` bytes from its start; return their size."""
+    """Copy the entries whose key does, or does not, begin with a marked key, ``skip`` bytes from its start; return their size."""
     size = 0
     pos = 0
     while pos < len(data):

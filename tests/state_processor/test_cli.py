@@ -120,7 +120,7 @@ def test_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["list", "/does/not/exist"], "/does/not/exist is no directory"),
+        (["list", "/does/not/exist"], "/does/not/exist is not a directory"),
         (["inspect", "/does/not/exist"], "/does/not/exist does not exist"),
         (["states", str(ORDERS)], "Snapshots below it"),
         (["show", ORDERS_PATH, "--uid", "order"], "Did you mean 'orders'"),

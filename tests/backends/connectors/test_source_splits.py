@@ -157,7 +157,7 @@ def test_bytes_of_another_connector_than_the_named_one() -> None:
 def test_an_operator_without_splits() -> None:
     with pytest.raises(NotFoundError, match="no splits"):
         rows_of(files.operator(None))
-    with pytest.raises(NotFoundError, match="no FlinkKafkaConsumer"):
+    with pytest.raises(NotFoundError, match="which every FlinkKafkaConsumer has"):
         rows_of(files.operator(None), "kafka-consumer")
 
 

@@ -105,10 +105,11 @@ def test_paths_may_be_path_objects(files):
 @pytest.mark.parametrize("name", ["small", "large"])
 def test_ranges(files, name):
     path = files / name
-    assert Storage().read_range(path, 3, 4) == path.read_bytes()[3:7]
-    assert Storage().read_range(path, 10, 0) == b""
-    with pytest.raises(MissingFileError, match=rf"orders: .*{name} has {path.stat().st_size} bytes, 5 to 1000005 are wanted"):
-        Storage().read_range(path, 5, 1_000_000, "orders")
+    assert Storage().open(path).read(3, 4) == path.read_bytes()[3:7]
+    assert Storage().open(path).read(10, 0) == b""
+    size = path.stat().st_size
+    with pytest.raises(MissingFileError, match=rf"orders: .*{name} has {size} bytes, bytes 5 to 1000005 are needed"):
+        Storage().open(path, "orders").read(5, 1_000_000)
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(files):
@@ -165,7 +166,7 @@ def test_any_other_scheme_by_fsspec():
     fsspec.filesystem("memory").pipe({"/snap/_metadata": SMALL, "/snap/dir/file": b"x"})
     storage = Storage()
     assert storage.read_all("memory://snap/_metadata") == SMALL
-    assert storage.read_range("memory://snap/_metadata", 2, 3) == SMALL[2:5]
+    assert storage.open("memory://snap/_metadata").read(2, 3) == SMALL[2:5]
     assert storage.size("memory://snap/_metadata") == 10
     assert [(e.name, e.path, e.is_directory) for e in storage.list("memory://snap")] == [
         ("_metadata", "memory://snap/_metadata", False),
@@ -184,7 +185,7 @@ def test_an_unknown_scheme():
 def check_s3(storage: Storage, query: str) -> None:
     assert storage.read_all(f"s3://states/snap/_metadata{query}") == SMALL
     # a file named by the snapshot itself has no query
-    assert storage.read_range("s3a://states/snap/dir/file", 1000, 24) == LARGE[1000:1024]
+    assert storage.open("s3a://states/snap/dir/file").read(1000, 24) == LARGE[1000:1024]
     assert storage.size("s3://states/snap/_metadata") == 10
     assert [(e.name, e.is_directory) for e in storage.list("s3://states/snap")] == [("_metadata", False), ("dir", True)]
     assert not storage.exists("s3://states/snap/nowhere")

@@ -285,7 +285,7 @@ def test_a_full_scratch_space_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_name_that_leads_out_of_the_directory_is_refused(name: str) -> None:
     snapshot = open_snapshot(NATIVE)
     handle = changed(handles_of(snapshot)[0], lambda f: replace(f, local_name=name) if f.local_name == "CURRENT" else f)
-    with pytest.raises(CorruptSnapshotError, match="is no name of a file of RocksDB"):
+    with pytest.raises(CorruptSnapshotError, match="is not the name of a RocksDB file"):
         rows(snapshot, handle)
 
 

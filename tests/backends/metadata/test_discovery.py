@@ -62,5 +62,5 @@ def test_a_snapshot_itself_is_found_whatever_its_name() -> None:
 
 
 def test_a_directory_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NotASnapshotError, match="nowhere is no directory"):
+    with pytest.raises(NotASnapshotError, match="nowhere is not a directory"):
         list_snapshots(tmp_path / "nowhere")

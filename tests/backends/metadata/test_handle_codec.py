@@ -187,12 +187,12 @@ def test_round_trip(data, read, strategy, write):
 @pytest.mark.parametrize(
     ("read", "raw", "message"),
     [
-        pytest.param(reader.read_stream, byte(99), "offset 0: 99 is no code of a stream handle", id="stream code"),
-        pytest.param(reader.read_stream, byte(17), "17 is no code of a stream handle", id="operator code as stream"),
-        pytest.param(reader.read_keyed, byte(4), "4 is no code of a keyed state handle", id="keyed code"),
-        pytest.param(reader.read_operator, byte(7), "7 is no code of a operator state handle", id="operator code"),
-        pytest.param(reader.read_typed_input, byte(2), "2 is no code of a input channel handle", id="output as input"),
-        pytest.param(reader.read_typed_output, byte(3), "3 is no code of a result subpartition handle", id="input as output"),
+        pytest.param(reader.read_stream, byte(99), "offset 0: 99 is not a code of a stream handle", id="stream code"),
+        pytest.param(reader.read_stream, byte(17), "17 is not a code of a stream handle", id="operator code as stream"),
+        pytest.param(reader.read_keyed, byte(4), "4 is not a code of a keyed state handle", id="keyed code"),
+        pytest.param(reader.read_operator, byte(7), "7 is not a code of a operator state handle", id="operator code"),
+        pytest.param(reader.read_typed_input, byte(2), "2 is not a code of a input channel handle", id="output as input"),
+        pytest.param(reader.read_typed_output, byte(3), "3 is not a code of a result subpartition handle", id="input as output"),
         pytest.param(reader.read_keyed, byte(7) + i(0, 2**31 - 1), "2147483647 key groups from 0", id="too many key groups"),
         pytest.param(reader.read_keyed, byte(7) + i(0, -1), "-1 key groups", id="negative key groups"),
         pytest.param(reader.read_keyed, byte(7) + i(-1, 1), "key groups from -1", id="negative start"),
@@ -200,7 +200,7 @@ def test_round_trip(data, read, strategy, write):
         pytest.param(reader.read_keyed, byte(7) + i(0, 1) + q(0) + byte(0), "null where a stream handle", id="no stream"),
         pytest.param(reader.read_operator, byte(4) + i(2**31 - 1), "2147483647 operator states", id="too many states"),
         pytest.param(
-            reader.read_operator, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is no mode", id="mode"
+            reader.read_operator, byte(4) + i(1) + utf("s") + byte(3) + i(0) + INLINE_BYTES, "3 is not a mode", id="mode"
         ),
         pytest.param(
             reader.read_operator, byte(4) + i(1) + utf("s") + byte(0) + i(2**28) + INLINE_BYTES, "offsets", id="too many offsets"
@@ -208,12 +208,12 @@ def test_round_trip(data, read, strategy, write):
         pytest.param(reader.read_stream, byte(1) + utf("n") + i(-5), "inline state of -5 bytes", id="negative length"),
         pytest.param(reader.read_stream, byte(2) + q(-1) + utf("f"), "negative length -1", id="negative file length"),
         pytest.param(reader.read_stream, byte(2) + q(1) + b"\0\4\xed\xb0\x80x", "surrogates", id="lone surrogate"),
-        pytest.param(reader.read_stream, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is no scope", id="scope"),
+        pytest.param(reader.read_stream, byte(15) + q(0, 0) + i(2) + utf("p") + utf("l"), "2 is not a scope", id="scope"),
         pytest.param(reader.read_stream, byte(1) + b"\0\1\xff" + i(0), "not modified UTF-8", id="string"),
         pytest.param(
             reader.read_keyed,
             byte(14) + i(0, 1) + q(0) + i(0) + i(1) + byte(7) + KEY_GROUPS_BODY,
-            "7 is no code of a changelog handle",
+            "7 is not a code of a changelog handle",
             id="key groups as change",
         ),
     ],

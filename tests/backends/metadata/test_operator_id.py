@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from state_processor.backends.metadata.operator_id import murmur3_128, operator_id, operator_id_of_hash
-from state_processor.serializers.errors import OptionError
+from state_processor.backends.metadata.operator_id import murmur3_128, operator_id
 
 
 @pytest.mark.parametrize(
@@ -27,13 +26,3 @@ def test_ids_of_real_flink(uid, expected):
 )
 def test_published_vectors_of_murmur3(data, expected):
     assert murmur3_128(data).hex() == expected
-
-
-def test_uid_hash_is_used_as_it_is():
-    assert operator_id_of_hash("BC764CD8DDF7A0CFF126F51C16239658") == "bc764cd8ddf7a0cff126f51c16239658"
-
-
-@pytest.mark.parametrize("wrong", ["orders", "bc76", "g" * 32, "a" * 33])
-def test_what_is_no_uid_hash(wrong):
-    with pytest.raises(OptionError, match="32 hexadecimal digits"):
-        operator_id_of_hash(wrong)

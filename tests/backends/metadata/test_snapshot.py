@@ -56,7 +56,7 @@ def test_snapshots_below_are_named(checkpoint, tmp_path):
     with pytest.raises(NotASnapshotError) as e:
         locate_metadata(tmp_path)
     assert str(e.value) == (
-        f"{tmp_path} has no file _metadata, so it is no snapshot. Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
+        f"{tmp_path} has no file _metadata, so it is not a snapshot. Snapshots below it: {tmp_path}/savepoint-1, {checkpoint}"
     )
 
 
@@ -72,7 +72,7 @@ def test_looking_below_has_an_end(tmp_path):
     deep = tmp_path / "a" / "b" / "c" / "chk-1"
     deep.mkdir(parents=True)
     (deep / "_metadata").touch()
-    with pytest.raises(NotASnapshotError, match=r"so it is no snapshot\.$"):
+    with pytest.raises(NotASnapshotError, match=r"so it is not a snapshot\.$"):
         locate_metadata(tmp_path)
     with pytest.raises(NotASnapshotError, match=r"Snapshots below it: .*chk-1$"):
         locate_metadata(tmp_path / "a")

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.state.key_groups import (
-    default_max_parallelism,
     key_group,
     murmur,
     range_of_subtask,
-    subtask_of_key_group,
 )
 from state_processor.serializers.errors import OptionError
 
@@ -60,8 +58,6 @@ def test_subtasks_share_all_key_groups(parallelism, more):
     max_parallelism = parallelism + more
     ranges = [range_of_subtask(i, parallelism, max_parallelism) for i in range(parallelism)]
     assert [k for r in ranges for k in r] == list(range(max_parallelism))
-    for subtask, r in enumerate(ranges):
-        assert {subtask_of_key_group(k, parallelism, max_parallelism) for k in r} == {subtask}
 
 
 def test_range_of_subtask():
@@ -79,11 +75,3 @@ def test_range_of_subtask():
 def test_wrong_parallelism(subtask, parallelism, max_parallelism):
     with pytest.raises(OptionError):
         range_of_subtask(subtask, parallelism, max_parallelism)
-
-
-@pytest.mark.parametrize(
-    ("parallelism", "expected"),
-    [(1, 128), (85, 128), (86, 256), (100, 256), (171, 256), (200, 512), (21846, 32768), (32768, 32768)],
-)
-def test_default_max_parallelism(parallelism, expected):
-    assert default_max_parallelism(parallelism) == expected

@@ -163,7 +163,7 @@ def test_foreign_key_groups_and_order(staging: Staging) -> None:
     file.add(69, 1, blob["blob"])
     with pytest.raises(OptionError, match="sort by both"):
         file.add(69, 0, blob["blob"])
-    with pytest.raises(OptionError, match="not the begin of a framed entry"):
+    with pytest.raises(OptionError, match="not the beginning of a framed entry"):
         writer(staging, TOTAL).add(69, 0, blob["blob"][:-1])
 
 
