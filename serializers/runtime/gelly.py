@@ -41,7 +41,7 @@ class StringValueArraySerializer(SimpleSerializer):
         source.skip(size, "strings")
         if not 0 <= count <= size:
             raise source.corrupt(f"{count} strings in {size} bytes", start)
-        inner = DataInput(source.data, source.source, begin, begin + size)
+        inner = source.slice(begin, begin + size)
         values = [self._element.read(inner) for _ in range(count)]
         if not inner.at_end():
             raise inner.corrupt(f"{inner.remaining} bytes are left over after {count} strings")

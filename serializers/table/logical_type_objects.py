@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, class_name, elements
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
@@ -47,6 +48,8 @@ class _Converter:
         self._made += 1
         if id(content) in self._open or self._made > MAX_NESTED:
             raise UnsupportedFormatError(f"a type contains itself or more than {MAX_NESTED} others")
+        if len(self._open) >= MAX_NESTING:
+            raise UnsupportedFormatError(f"a type of Flink SQL is nested more than {MAX_NESTING} levels deep")
         self._open.add(id(content))
         result = maker(self, content, content.get("isNullable"))
         self._open.discard(id(content))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.io import MAX_NESTING
 from state_processor.serializers.table.logical_types import (
     MAX_LENGTH,
     ArrayType,
@@ -31,7 +32,6 @@ _DECIMAL: Final = (10, 0)
 _TIMESTAMP: Final = 6
 _YEARS: Final = ("YEAR", "MONTH")
 _UNITS: Final = (*_YEARS, "DAY", "HOUR", "MINUTE", "SECOND")
-_MOST_NESTED: Final = 200
 
 _WORDS: Final[dict[str, Callable[[], LogicalType]]] = {
     **{
@@ -76,8 +76,8 @@ class _Parser:
     def type(self) -> LogicalType:
         """A type, with what may stand behind it: ``NOT NULL``, ``ARRAY``, ``MULTISET``."""
         self._depth += 1
-        if self._depth > _MOST_NESTED:
-            raise self._problem(f"more than {_MOST_NESTED} types inside of one another", self._position)
+        if self._depth > MAX_NESTING:
+            raise self._problem(f"more than {MAX_NESTING} types inside of one another", self._position)
         found = self._nullable(self._plain())
         while (word := self._peek().upper()) in ("ARRAY", "MULTISET"):
             self._next()

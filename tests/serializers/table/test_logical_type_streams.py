@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.errors import OptionError, UnsupportedFormatError
-from state_processor.serializers.io import DataInput
+from state_processor.serializers.io import MAX_NESTING, DataInput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.java.object_output import JavaArray, JavaClassDescription, JavaList, write_java_object
 from state_processor.serializers.table.logical_type_objects import logical_type
@@ -19,7 +20,9 @@ from state_processor.serializers.table.logical_type_streams import serializer_ob
 from state_processor.serializers.table.logical_type_text import parse_logical_type
 from state_processor.serializers.table.logical_types import (
     ArrayType,
+    BytesType,
     DistinctType,
+    LogicalType,
     MapType,
     RowType,
     TimestampType,
@@ -149,3 +152,16 @@ def test_objects_that_can_not_be_written() -> None:
         write_java_object(1.5, {})
     with pytest.raises(UnsupportedFormatError, match="too long"):
         write_java_object("x" * 70_000, {})
+
+
+@pytest.mark.parametrize("levels", [MAX_NESTING, MAX_NESTING + 50])
+def test_a_type_nested_beyond_the_limit_is_refused(levels: int) -> None:
+    type_: LogicalType = BytesType()
+    for _ in range(levels - 2):
+        type_ = ArrayType(type_)
+    data = ArrayDataSerializer(type_).snapshot().to_bytes()
+    if levels == MAX_NESTING:
+        assert read_serializer_snapshot(data).restore_serializer().snapshot().to_bytes() == data
+    else:
+        with pytest.raises(UnsupportedFormatError, match=f"nested more than {MAX_NESTING} levels deep"):
+            read_serializer_snapshot(data)
