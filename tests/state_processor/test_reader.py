@@ -181,7 +181,7 @@ WRONG: dict[str, tuple[Callable[[SavepointReader], Any], type[Exception], str]] 
     "kind of list": (lambda r: r.read_list_state("catalog", "offsets"), sp.NotFoundError, "read it with read_union_state"),
     "nanos": (lambda r: r.read_keyed_state("orders", "total", nanos="round"), sp.OptionError, "nanos='round'"),
     "column": (lambda r: r.read_keyed_state("orders", "total", schema="vale BIGINT"), sp.OptionError, "Did you mean 'value'"),
-    "type": (lambda r: r.read_keyed_state("orders", "total", schema="value DATE"), sp.OptionError, "value as date"),
+    "type": (lambda r: r.read_keyed_state("orders", "total", schema="value DATE"), sp.OptionError, "value is bigint, .* to date"),
     "schema": (lambda r: r.read_keyed_state("orders", "total", schema=1), sp.OptionError, "schema=1"),
     "ttl": (lambda r: r.read_keyed_state("orders", "total", ttl="1h", as_of=0), sp.OptionError, "ISO-8601"),
     "compatibility": (lambda r: r.check_compatibility("orders", "totl", Types.LONG()), sp.NotFoundError, "Did you mean 'total'"),

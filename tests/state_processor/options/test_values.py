@@ -80,7 +80,7 @@ def test_arguments_and_text_are_refused_alike(argument: str, value: Any, text: s
 
 
 def test_every_option_is_tried() -> None:
-    spark_only = {"uid", "uid_hash", "state", "split_size", "pushdown"}
+    spark_only = {"uid", "uid_hash", "state", "split_size", "pushdown", "registrations"}
     assert {argument for argument, _, _ in SAME} == {o.argument for o in TEXT_OPTIONS[READING]} - spark_only
     assert {argument for argument, _, _ in REFUSED} | {"serializers"} == {argument for argument, _, _ in SAME}
 
