@@ -1,1 +1,5 @@
-"""Avro records in Flink's encoding: types, schemas, resolution of a reader's schema."""
+"""Avro records in Flink's encoding.
+
+``records`` is Flink's serializer; ``schema`` makes the types of a schema: ``scalars``, ``logical``, ``containers``.
+``reader_schema`` resolves a reader's schema.
+"""

@@ -1,4 +1,4 @@
-"""All scalar types, by name. Modules that define their serializers describe them in a ``SCALARS`` of their own."""
+"""All scalar types, by name. Modules that define their serializers describe them in ``SCALARS``."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class UnreadSnapshot(TypeSerializerSnapshot):
 
 
 class UnreadSerializer(TypeSerializer):
-    """Stands in the place of a serializer that is not known."""
+    """Stand-in for a serializer that is not known."""
 
     smallest = 0
 

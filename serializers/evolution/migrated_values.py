@@ -34,7 +34,7 @@ from state_processor.serializers.kryo.wire import KRYO_2
 
 
 class ReadingSerializer(TypeSerializer):
-    """Reads what one serializer wrote as values of another.
+    """Reader of what one serializer wrote as values of another.
 
     Parameters
     ----------

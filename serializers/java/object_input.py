@@ -169,7 +169,7 @@ class _FirstObject(io.RawIOBase):
 
 
 class _FirstObjectParser(JavaStreamParser):
-    """Reads one object without any transformer, so that every class is treated alike: as fields and annotations."""
+    """Parser of one object without any transformer, so that every class is treated alike: as fields and annotations."""
 
     def __init__(self, stream: _FirstObject) -> None:
         super().__init__(cast(IO[bytes], stream), [])
@@ -197,7 +197,7 @@ class _Instance(beans.JavaInstance):
 
 
 class _Reader:
-    """From the parser's objects to those of this module; references may go in circles."""
+    """Conversion of the parser's objects to those of this module; references may go in circles."""
 
     def __init__(self) -> None:
         self._known: dict[int, Any] = {}

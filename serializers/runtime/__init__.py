@@ -1,1 +1,6 @@
-"""Serializers of the runtime and its libraries: TTL, timers, windows, CEP, Scala, Gelly."""
+"""Serializers of the runtime and its libraries.
+
+``namespaces`` (windows), ``ttl``, ``timers``, ``stream_records`` and ``two_phase_commit`` belong to operators of the DataStream
+API, ``cep``, ``scala`` and ``gelly`` to libraries, ``java_objects`` to Java serialization. ``wrapping`` has serializers around
+others, ``undescribed`` values of classes that nothing describes.
+"""

@@ -83,7 +83,7 @@ class NodeIdSerializer(NestedDelegatingSerializer):
 
 
 class SharedBufferEdge(NamedTuple):
-    """From a node to the one before it (none at the start of a match), for matches of a version."""
+    """Edge to the node before it (none at the start of a match), for matches of a version."""
 
     target: NodeId | None
     version: list[int]
@@ -103,7 +103,7 @@ class SharedBufferEdgeSerializer(NestedDelegatingSerializer):
 
 
 class Lockable(NamedTuple):
-    """Something of the shared buffer, and how many matches use it."""
+    """Element of the shared buffer, and how many matches use it."""
 
     ref_counter: int
     element: Any
@@ -269,7 +269,7 @@ class NFAStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
 
 class MigrationSnapshot(CompositeTypeSerializerSnapshot):
-    """Of state that pattern matching kept before Flink 1.5, and that Flink up to 1.20 could still migrate."""
+    """Snapshot of state that pattern matching kept before Flink 1.5, and that Flink up to 1.20 could still migrate."""
 
     current_outer_version = 2
 
