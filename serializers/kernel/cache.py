@@ -28,10 +28,10 @@ _VERSIONS: Final = f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{num
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder of compiled kernels; ``None`` where there is none to be had, so that each process compiles for itself.
+    """Return the folder of compiled kernels; ``None`` where no folder can be written, so that each process compiles its kernels.
 
     It is ``STATE_PROCESSOR_CACHE``, which may be shared and read-only, or ``state-processor`` in the user's cache, or, where
-    that can't be written, a folder of the user's own below the system's directory for temporary files.
+    that can't be written, a folder that only the user can access below the system's directory for temporary files.
     """
     given = os.environ.get(_FOLDER_SETTING)
     if given:
@@ -91,7 +91,7 @@ def _source(path: str) -> bytes:
 
 
 class _ContentLocator(_CacheLocator):  # type: ignore[misc]
-    """Where Numba looks for a compiled function: the cache folder, under the function's place and the digest of its content."""
+    """The location of a compiled function in the cache folder, under the function's place and the digest of its content."""
 
     def __init__(self, folder: Path, function: Callable[..., Any]) -> None:
         self._folder = folder

@@ -30,18 +30,18 @@ class Column:
     element_of: Column | None = None
 
     def child(self, position: int) -> Column:
-        """The child at ``position``: a struct's field, a list's element, a map's key (0) or value (1)."""
+        """Return the child at ``position``: a struct's field, a list's element, a map's key (0) or value (1)."""
         return self.children[position] if self.children else self
 
     def named(self, name: str) -> Column:
-        """A struct's field by name; discarded columns have all of them."""
+        """Return a struct's field by name; the discarding column has every field."""
         if self.index < 0:
             return self
         index: int = self.type.get_field_index(name)
         return self.children[index]
 
     def find(self, name: str) -> Column | None:
-        """A struct's field by name; ``None`` where it has none of that name."""
+        """Return a struct's field by name; ``None`` if it has no such field."""
         index = self.type.get_field_index(name) if pa.types.is_struct(self.type) else -1
         return self.children[index] if index >= 0 else None
 
@@ -92,7 +92,7 @@ class ColumnTree:
         return column
 
     def root(self, name: str) -> Column:
-        """The column of a field of the schema."""
+        """Return the column of a field of the schema."""
         index: int = self.schema.get_field_index(name)
         return self.roots[index]
 
@@ -102,10 +102,10 @@ LAST_ACCESS_FIELD: Final = "_last_access"
 
 
 def timed(value: pa.DataType) -> pa.DataType:
-    """The type of values with the time of their last access beside each."""
+    """Return the type of values, each with the time of its last access."""
     return pa.struct([(LAST_ACCESS_FIELD, pa.timestamp("us", tz="UTC")), ("value", value)])
 
 
 def is_timed(type_: pa.DataType) -> bool:
-    """Whether it is one of :func:`timed`."""
+    """Return True for a type of :func:`timed`."""
     return bool(pa.types.is_struct(type_)) and [f.name for f in type_] == [LAST_ACCESS_FIELD, "value"]

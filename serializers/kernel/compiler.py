@@ -1,8 +1,8 @@
-"""How kernels are compiled.
+"""Compilation of kernels.
 
 Numba counts references to every array that goes into a function, with atomic operations that cost more than what most of
 these functions do: dropping the counts makes decoding strings four times as fast. A kernel only borrows its arguments, so it
-needs no counts; only a function that makes arrays of its own does.
+needs no counts; only a function that makes arrays does.
 """
 
 from __future__ import annotations

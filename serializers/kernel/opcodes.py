@@ -24,7 +24,7 @@ WIDTH: Final = 8
 
 # Properties of opcodes that the kernels dispatch by: bits above their numbers
 TIME: Final = 0x100
-"""Dates and times with a module of their own, ``times``."""
+"""Dates and times, of the modules ``times``."""
 TABLE: Final = 0x200
 """Binary rows, arrays and maps of Flink SQL: ``binary`` runs as many of these in a row as there are."""
 SLOT: Final = 0x400
@@ -50,7 +50,7 @@ CLOCK_TEXT: Final = 4
 
 
 class Kind(Enum):
-    """What an operand is, and how many positions it takes."""
+    """A kind of operand, and the number of positions that it takes."""
 
     NUMBER = ("number", 1)
     COLUMN = ("column", 1)

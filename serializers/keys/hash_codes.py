@@ -40,12 +40,12 @@ _SIZE: Final = 4
 
 
 def require_hash_code(serializer: TypeSerializer) -> None:
-    """Check that the ``hashCode`` of keys is a rule of Flink or of the JDK, and not code of the job's own.
+    """Check that the ``hashCode`` of keys is a rule of Flink or of the JDK, and not code of the job.
 
     Raises
     ------
     UnsupportedFormatError
-        If the key is, or holds, a class of the job's own.
+        If the key is, or holds, a class of the job.
     """
     for part in nested((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
         raise UnsupportedFormatError(
@@ -111,7 +111,7 @@ def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
 
 
 def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
-    """The hashes where numpy can tell them; those of null slots are of no meaning."""
+    """Return the hashes if there is a rule for whole columns, else ``None``; those of null slots have no meaning."""
     if isinstance(serializer, NullableSerializer):
         return _vectorized(serializer.inner, array)
     if type(serializer) is NumberSerializer:
@@ -214,7 +214,7 @@ def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
 
 
 def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) -> Hashes | None:
-    """The hashes of a column from those of its values that are not null."""
+    """Return the hashes of a column from those of its values that are not null."""
     if not array.null_count:
         return hashes(array)
     rows = np.flatnonzero(~_nulls(array))
@@ -227,7 +227,7 @@ def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) ->
 
 
 def _murmur(array: pa.Array, *, signed_rest: bool) -> Hashes:
-    """The same hash of texts or bytes; what is left behind the last whole word is hashed byte by byte, as signed numbers."""
+    """Return the hash of texts or bytes; with ``signed_rest``, bytes behind the last whole word are hashed as signed numbers."""
     codes = np.zeros(len(array), dtype=np.int32)
     offsets, content = array.buffers()[1:]
     if len(array) and content is not None:

@@ -26,7 +26,7 @@ ASCII_STORE: Final = 8
 
 
 class Arena:
-    """The memory of one batch: all columns' regions, the table that tells the kernel where they are, and Arrow views of them.
+    """The memory of one batch: all columns' regions, the table of their positions for the kernel, and Arrow views of them.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Arena:
                 self.table[column.index, k.VAR_SIZE] = self._offset_at(column.index, slots)
 
     def to_batch(self, rows: int) -> pa.RecordBatch:
-        """The first ``rows`` rows as a record batch over this memory, without a copy of values."""
+        """Return the first ``rows`` rows as a record batch over this memory, without a copy of values."""
         self.truncate(rows)
         whole = pa.py_buffer(self.memory)
         arrays = [self._array(c, whole) for c in self.tree.roots]

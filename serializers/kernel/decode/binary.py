@@ -48,7 +48,7 @@ _ARRAY: Final = 5  # registers of an array: begin, end, count left, index, posit
 
 @kernel
 def _pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
-    """Where the value lies that a slot points to and its size, which is -1 where that is not inside of the region."""
+    """Return the position and the size of the value that a slot points to; size -1 if it is not inside of the region."""
     size = load_i32(buf, slot)
     offset = load_i32(buf, slot + 4)
     if size < 0 or offset < 0 or offset + size > end - begin:
@@ -58,7 +58,7 @@ def _pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
-    """As :func:`_pointed`, for values of which up to seven bytes lie in the slot itself."""
+    """Return the same as :func:`_pointed`, for values of which up to seven bytes lie in the slot itself."""
     mark = np.int64(buf[slot + 7])
     if mark & 0x80:
         size = mark & 0x7F
@@ -68,7 +68,7 @@ def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
-    """A value from its slot, which lies inside of its region; 0, or the status that stops the run."""
+    """Read a value from its slot, which lies inside of its region. Return 0, or the status that stops the run."""
     slot = regs[prog[pc, B]] + prog[pc, C]
     if op == Op.SLOT_DATE:
         return put_day(arena, cols, col, load_i32(buf, slot), prog[pc, E])
@@ -101,7 +101,7 @@ def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped
 
 @kernel
 def _open_array(buf, regs, reg, width):  # type: ignore[no-untyped-def]
-    """Set the registers of an array whose region is known; its number of elements, or -1 where they don't fit."""
+    """Set the registers of an array whose region is known. Return its number of elements; -1 if they exceed the region."""
     begin = regs[reg]
     size = regs[reg + 1] - begin
     if size < 4:
@@ -120,7 +120,7 @@ def _open_array(buf, regs, reg, width):  # type: ignore[no-untyped-def]
 
 @kernel
 def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untyped-def]
-    """Set the registers of a map's keys and values; their number, or -1 where they don't fit or differ."""
+    """Set the registers of a map's keys and values. Return their number; -1 if they exceed the region or differ."""
     begin = regs[reg]
     end = regs[reg + 1]
     if end - begin < 4:
@@ -138,7 +138,7 @@ def _open_map(buf, regs, reg, key_width, value_width):  # type: ignore[no-untype
 
 @kernel
 def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Begin or go on with an array or a map: whether to jump to the target, and the status."""
+    """Begin or continue an array or a map. Return True if the run continues at the target, and the status."""
     reg = prog[pc, A]
     if op == Op.ELEMENTS:
         left = _open_array(buf, regs, reg, prog[pc, C])
@@ -166,7 +166,7 @@ def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-u
 
 @kernel
 def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Begin or go on with a list that has a bit mask: whether to jump to the target, the position, and the status."""
+    """Begin or continue a list with a bit mask. Return True if the run continues at the target, the position, and the status."""
     reg = prog[pc, A]
     if op == Op.MASKED:
         if pos + 4 > end:
@@ -188,7 +188,7 @@ def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignor
 
 @kernel
 def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
-    """Where a variant's value and dictionary lie, the position after it, and 0 or the status that stops the run."""
+    """Return position and size of a variant's value and of its dictionary, the position after it, and 0 or the status."""
     if op == Op.SLOT_VARIANT:
         at, size = _pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], regs[prog[pc, A] + 1])
         if size < 4:
@@ -209,9 +209,9 @@ def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
 
 @kernel
 def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
-    """Run instructions as long as they are of ``TABLE``: the index after them, the position, the status, the column without room.
+    """Run instructions as long as they are of ``TABLE``. Return the index after them, position, status, the column without room.
 
-    Many at once, because the call costs more than most of them; the most frequent ones stand in the loop for the same reason.
+    Many at once, because the call costs more than most of them; the most frequent ones are part of the loop for the same reason.
     """
     status = outcomes.OK
     col = -1

@@ -1,4 +1,4 @@
-"""Runs a decode program over the bytes of a snapshot and gives record batches of bounded size."""
+"""Record batches of bounded size from the bytes of a snapshot, by a decode program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ColumnDecoder:
     program
         The program of one kind of row.
     batch_rows, batch_bytes
-        Upper bounds of a batch; a single row larger than ``batch_bytes`` still makes a batch of its own.
+        Upper bounds of a batch; a single row larger than ``batch_bytes`` is a batch by itself.
     memory_limit
         Upper bound of the memory of a batch, which a single row must not exceed either.
     """
@@ -98,7 +98,7 @@ class ColumnDecoder:
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Decode ``count`` rows that lie back to back from ``position`` on; :attr:`position` tells where they end.
+        """Decode ``count`` rows that lie back to back from ``position`` on; :attr:`position` is the end afterwards.
 
         ``context`` is the number that the program finds in :data:`~state_processor.serializers.kernel.decode.program.CONTEXT`.
         """
@@ -112,7 +112,7 @@ class ColumnDecoder:
             yield from self._after(arena, locate, -1, buffer)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """The rows that no batch has been made of yet."""
+        """Yield the last batch, of the rows that no batch has yet."""
         if self._rows and self._arena is not None:
             yield self._close(self._arena)
 
@@ -226,12 +226,12 @@ class ColumnDecoder:
 
 
 _DESCRIBE: Final = (
-    "; describe it with register_pojo_class(), or read such values with undescribed='bytes' where the format tells where they end"
+    "; describe it with register_pojo_class(), or read such values with undescribed='bytes' where the format has their length"
 )
 
 
 def _undescribed_class(source: DataInput) -> str:
-    """What a POJO's bytes say after their flags about the class of the value: a name, or a registered subclass's tag."""
+    """Return the class of a POJO's value as its bytes name it after the flags: a name, or the tag of a registered subclass."""
     if source.data[source.position - 1] == _BY_NAME:
         return f"class {source.read_utf()}"
     return f"registered subclass {source.read_unsigned_byte()}"

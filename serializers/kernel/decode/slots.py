@@ -1,7 +1,7 @@
-"""Slots of columns in the arena: what the kernels append values, texts and nulls with.
+"""Slots of columns in the arena: functions that append values, texts and nulls.
 
-Every function that appends tells whether there was room. Where there was none the kernel stops, and the caller goes on
-with more room.
+Every function that appends returns whether there was room. If not, the kernel stops, and the caller continues with more
+room.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def put_fixed(arena, cols, col, value):  # type: ignore[no-untyped-def]
 
 @kernel
 def room(cols, col, size):  # type: ignore[no-untyped-def]
-    """Whether a text column can take another slot of at most ``size`` bytes."""
+    """Return True if a text column has room for another slot of at most ``size`` bytes."""
     return cols[col, COUNT] < cols[col, CAPACITY] and cols[col, VAR_SIZE] + size <= cols[col, VAR_CAPACITY]
 
 
@@ -115,7 +115,7 @@ def fill_nulls(arena, cols, nulls, first, last):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
-    """A point in time as microseconds; 0, or the status that stops the run."""
+    """Append a point in time as microseconds. Return 0, or the status that stops the run."""
     if mode == 0 and nano % 1000 != 0:
         return outcomes.LOST_NANOS
     if seconds > _LAST_SECOND or seconds < _FIRST_SECOND:
@@ -127,7 +127,7 @@ def put_micros(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untype
 
 @kernel
 def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-untyped-def]
-    """A point in time as text; 0, or the status that stops the run."""
+    """Append a point in time as text. Return 0, or the status that stops the run."""
     if not room(cols, col, INSTANT_SIZE):
         return outcomes.FULL
     out = put_instant(arena, cols[col, VAR] + cols[col, VAR_SIZE], seconds, nano)
@@ -137,7 +137,7 @@ def put_instant_text(arena, cols, col, seconds, nano, zone):  # type: ignore[no-
 
 @kernel
 def put_time_of(arena, cols, col, seconds, nano, mode):  # type: ignore[no-untyped-def]
-    """A point in time as UTC text or as microseconds; 0, or the status that stops the run."""
+    """Append a point in time as UTC text or as microseconds. Return 0, or the status that stops the run."""
     if mode == 1:
         return put_instant_text(arena, cols, col, seconds, nano, True)
     return put_micros(arena, cols, col, seconds, nano, mode)

@@ -31,7 +31,7 @@ _DAY_MS: Final = 86400000
 
 @kernel
 def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
-    """Bytes of the UTF-8 sequence at ``pos``; negative for the longest beginning of one that is cut or wrong."""
+    """Return the size of the UTF-8 sequence at ``pos``; of an invalid one, the size of its longest valid prefix, negated."""
     lead = buf[pos]
     if lead < 0x80:
         return 1
@@ -59,7 +59,7 @@ def _sequence(buf, pos, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Text in UTF-8, U+FFFD for what is none, as Java reads it; 0, or the status that stops the run."""
+    """Append UTF-8 text, with U+FFFD for invalid sequences as in Java. Return 0, or the status that stops the run."""
     end = pos + size
     at = pos
     needed = 0
@@ -105,7 +105,7 @@ def put_text(buf, pos, size, arena, cols, col):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
-    """A decimal of 128 bits below a power of ten, in two halves; 0, or the status that stops the run."""
+    """Append a decimal of 128 bits below a power of ten, in two halves. Return 0, or the status that stops the run."""
     over_high, over_low = high, low
     if high < 0:
         over_low = ~low
@@ -128,7 +128,7 @@ def put_decimal(arena, cols, col, high, low, limit_high, limit_low):  # type: ig
 
 @kernel
 def put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low):  # type: ignore[no-untyped-def]
-    """The same for big-endian bytes in two's complement."""
+    """Append a decimal of big-endian bytes in two's complement. Return 0, or the status that stops the run."""
     if size < 1 or size > 16:
         return outcomes.OUT_OF_RANGE
     high = np.int64(-1) if buf[pos] & 0x80 else np.int64(0)
@@ -141,7 +141,7 @@ def put_decimal_bytes(buf, pos, size, arena, cols, col, limit_high, limit_low): 
 
 @kernel
 def put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-untyped-def]
-    """Milliseconds and nanoseconds of the millisecond; 0, or the status that stops the run."""
+    """Append milliseconds and nanoseconds of the millisecond. Return 0, or the status that stops the run."""
     if nano < 0 or nano > 999999:
         return outcomes.BAD_TIME
     seconds = ms // 1000
@@ -163,7 +163,7 @@ def put_timestamp(arena, cols, col, ms, nano, mode, zone):  # type: ignore[no-un
 
 @kernel
 def put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
-    """Milliseconds of the day; 0, or the status that stops the run."""
+    """Append milliseconds of the day. Return 0, or the status that stops the run."""
     if ms < 0 or ms >= _DAY_MS:
         return outcomes.BAD_TIME
     if not room(cols, col, TIME_SIZE):
@@ -177,7 +177,7 @@ def put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
 
 @kernel
 def sized_value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """A value outside of binary rows: the new position and 0, or the status that stops the run."""
+    """Read a value outside of binary rows. Return the new position and 0, or the status that stops the run."""
     fixed = prog[pc, D] != 0
     if op == Op.TIMESTAMP:
         size = np.int64(8 if fixed else 12)

@@ -25,7 +25,7 @@ _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 
 @kernel
 def put_code_point(arena, out, code):  # type: ignore[no-untyped-def]
-    """One Unicode code point as UTF-8, at most four bytes."""
+    """Write one Unicode code point as UTF-8, at most four bytes."""
     if code < 0x80:
         arena[out] = code
         return out + 1
@@ -105,7 +105,7 @@ def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_padded(arena, out, value, width):  # type: ignore[no-untyped-def]
-    """A number that is not negative, with leading zeros up to ``width`` digits."""
+    """Write a number that is not negative, with leading zeros up to ``width`` digits."""
     digits = 1
     bound = 10
     while digits < 19 and value >= bound:
@@ -126,7 +126,7 @@ def decimal_size(size):  # type: ignore[no-untyped-def]
 
 @allocating_kernel
 def put_integer(buf, pos, size, arena, out):  # type: ignore[no-untyped-def]
-    """A two's complement big-endian number of ``size`` > 0 bytes as decimal digits (``BigInteger.toString``)."""
+    """Write a two's complement big-endian number of ``size`` > 0 bytes as decimal digits (``BigInteger.toString``)."""
     negative = buf[pos] >= 0x80
     if size <= 8:
         value = np.int64(-1) if negative else np.int64(0)

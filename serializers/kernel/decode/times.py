@@ -1,6 +1,6 @@
 """Dates and times in the decode kernel: Java's fields to Arrow's days and microseconds, or to the text that Java prints.
 
-Fields that Java itself would refuse (a 13th month, a negative nanosecond) are damaged bytes, not values.
+Fields that Java refuses (a 13th month, a negative nanosecond) are damaged bytes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _INSTANT_MAX: Final = 31556889864403199
 
 @kernel
 def put_day(arena, cols, col, days, mode):  # type: ignore[no-untyped-def]
-    """A day as days since 1970 or as text; 0, or the status that stops the run."""
+    """Append a day as days since 1970 or as text. Return 0, or the status that stops the run."""
     if mode == _TEXT:
         if not room(cols, col, INSTANT_SIZE):
             return outcomes.FULL
@@ -162,7 +162,7 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
 
 @kernel
 def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """One date or time: the new position and 0, or the status that stops the run.
+    """Read one date or time. Return the new position and 0, or the status that stops the run.
 
     ``zone`` is an operand of ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as that of the others does.
     """
@@ -177,7 +177,7 @@ def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[n
 
 @kernel
 def epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """A count of days or of parts of a second, never null (Avro): the new position and 0, or the status that stops the run."""
+    """Read a count of days or of parts of a second, never null (Avro). Return the new position and 0, or the status."""
     mode, meaning, units, size = prog[pc, A], prog[pc, B], prog[pc, C], prog[pc, D]
     if pos + size > end:
         return pos, outcomes.TRUNCATED

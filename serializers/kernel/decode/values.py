@@ -21,7 +21,7 @@ from state_processor.serializers.kernel.opcodes import Op
 
 @allocating_kernel
 def big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """A ``BigInteger`` or ``BigDecimal``: the new position and 0, or the status that stops the run.
+    """Read a ``BigInteger`` or ``BigDecimal``. Return the new position and 0, or the status that stops the run.
 
     The int before the bytes is 0 for null, 1, 2 and 3 for the constants ZERO, ONE and TEN, else the size plus 4.
     """
@@ -68,7 +68,7 @@ def big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-
 
 @kernel
 def varint(buf, pos, end):  # type: ignore[no-untyped-def]
-    """An unsigned LEB128 of at most five bytes and the position after it, which is -1 where it is damaged."""
+    """Return an unsigned LEB128 of at most five bytes and the position after it, which is -1 if it is damaged."""
     value = np.int64(0)
     shift = 0
     while pos < end and shift <= 28:
@@ -83,7 +83,7 @@ def varint(buf, pos, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def java_string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Flink's string: the new position and 0, or the status that stops the run."""
+    """Read Flink's string. Return the new position and 0, or the status that stops the run."""
     units, after = varint(buf, pos, end)
     if after < 0:
         return pos, outcomes.BAD_STRING
@@ -112,7 +112,7 @@ def java_string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-u
 
 @kernel
 def pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignore[no-untyped-def]
-    """Where the program of a subclass starts and the position of its own flags; -1 for a class not described."""
+    """Return the start of a subclass's program and the position of the flags after its tag; -1 for a class not described."""
     if flags == 8:
         if pos >= end:
             return -1, pos

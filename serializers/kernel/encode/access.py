@@ -1,4 +1,4 @@
-"""What every part of the encode kernel does with columns: nulls, texts, bytes."""
+"""Access to columns in the encode kernel: nulls, texts, bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _KINDS: Final = 4
 
 @kernel
 def is_null(arena, cols, col, slot):  # type: ignore[no-untyped-def]
-    """Whether a slot of a column has no value."""
+    """Return True if a slot of a column is null."""
     validity = cols[col, VALIDITY]
     return validity >= 0 and arena[validity + slot] == 0
 
 
 @kernel
 def text_at(arena, cols, col, slot):  # type: ignore[no-untyped-def]
-    """Begin and end of a text or of bytes in the arena."""
+    """Return begin and end of a text or of bytes in the arena."""
     data = cols[col, DATA] + 4 * slot
     return cols[col, VAR] + load_i32(arena, data), cols[col, VAR] + load_i32(arena, data + 4)
 
@@ -35,7 +35,7 @@ def copy(source, begin, end, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def row_kind(arena, cols, col, idx, consts, names):  # type: ignore[no-untyped-def]
-    """The number of the kind that a column names, that of an insertion where there is none; -1 for what is no kind."""
+    """Return the number of the kind that a column names, that of an insertion for null; -1 for an unknown kind."""
     if col < 0:
         return 0
     slot = idx[cols[col, LEVEL]]

@@ -1,4 +1,4 @@
-"""The encode kernel's instructions for Flink's binary rows, arrays and maps: the mirror image of ``decode_binary``.
+"""The encode kernel's instructions for Flink's binary rows, arrays and maps: the inverse of ``decode.binary``.
 
 A region (a row, an array, a map) is written where it begins: null bits and slots first, all zero, then what does not fit in a
 slot, in steps of eight bytes from the region's begin. A region inside of another is a part of the latter's end, so that the
@@ -36,7 +36,7 @@ _INT_MAX: Final = 2**31 - 1
 
 @kernel
 def _zeros(out, pos, size):  # type: ignore[no-untyped-def]
-    """So many zeros, up to seven more where there is room; the offset after them."""
+    """Write so many zeros, up to seven more if there is room. Return the offset after them."""
     end = pos + size
     while pos + 8 <= end:
         store_i64(out, pos, 0)
@@ -54,14 +54,14 @@ def _rounded(size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _point(out, slot, begin, at, size):  # type: ignore[no-untyped-def]
-    """Say in a slot where in its region so many bytes are."""
+    """Write size and position of bytes in a region into a slot."""
     store_i32(out, slot, size)
     store_i32(out, slot + 4, at - begin)
 
 
 @kernel
 def _put_bytes(arena, first, last, inline, out, slot, begin, pos):  # type: ignore[no-untyped-def]
-    """Bytes in a slot, or behind everything; the new end of the region, or -1 without room."""
+    """Write bytes into a slot, or to the end of the region. Return the new end of the region, or -1 without room."""
     size = last - first
     if inline and size <= _INLINE:
         for i in range(size):
@@ -84,7 +84,7 @@ def _put_bytes(arena, first, last, inline, out, slot, begin, pos):  # type: igno
 
 @kernel
 def _put_time(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
-    """A date, a time of day or a timestamp: the new end of the region and 0, or the status that stops the run."""
+    """Write a date, a time of day or a timestamp. Return the new end of the region and 0, or the status that stops the run."""
     textual = prog[pc, E] != 0
     first, last = np.int64(0), np.int64(0)
     if textual:
@@ -122,7 +122,7 @@ def _put_time(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # typ
 
 @kernel
 def _put_decimal(prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
-    """A decimal: the new end of the region and 0, or the status that stops the run."""
+    """Write a decimal. Return the new end of the region and 0, or the status that stops the run."""
     low = load_i64(arena, cols[col, DATA] + 16 * at)
     high = load_i64(arena, cols[col, DATA] + 16 * at + 8)
     if not below(high, low, prog[pc, E], prog[pc, F]):
@@ -141,7 +141,7 @@ def _put_decimal(prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type
 
 @kernel
 def _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos):  # type: ignore[no-untyped-def]
-    """A variant from the columns of its value and dictionary: the new end and 0, or the status that stops the run."""
+    """Write a variant from the columns of its value and dictionary. Return the new end and 0, or the status."""
     value_col, names_col = prog[pc, D], prog[pc, E]
     value_slot, names_slot = idx[cols[value_col, LEVEL]], idx[cols[names_col, LEVEL]]
     if is_null(arena, cols, value_col, value_slot) or is_null(arena, cols, names_col, names_slot):
@@ -163,7 +163,7 @@ def _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos):  # type: 
 
 @kernel
 def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  # type: ignore[no-untyped-def]
-    """Begin an array: its number of elements, -1 without room, and the end of its slots."""
+    """Begin an array. Return its number of elements, -1 without room, and the end of its slots."""
     data = cols[col, DATA] + 4 * at
     first = np.int64(load_i32(arena, data))
     count = load_i32(arena, data + 4) - first
@@ -184,7 +184,7 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
 
 @kernel
 def binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos):  # type: ignore[no-untyped-def]
-    """Run instructions as long as they are of ``TABLE``: the index after them, the position, and the status.
+    """Run instructions as long as they are of ``TABLE``. Return the index after them, the position, and the status.
 
     Many at once, because the call costs more than most of them.
     """

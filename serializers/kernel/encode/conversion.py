@@ -1,4 +1,4 @@
-"""Columns that users bring, made into those that a program takes: nested fields by name, numbers checked, texts decoded.
+"""Conversion of users' columns to those of a program: nested fields by name, numbers checked, texts decoded.
 
 :func:`bind` decides once, from the types; :func:`lower` does it, batch by batch.
 """
@@ -32,14 +32,14 @@ from state_processor.serializers.kernel.encode.program import EncodeProgram
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 
 Rows = Callable[[int], int]
-"""The row that a slot of a column belongs to."""
+"""The row of a slot of a column."""
 Mask = npt.NDArray[np.bool_]
 
 
 def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataType:
-    """The type that a user's column is brought into for a serializer.
+    """Return the type that a user's column is converted to for a serializer.
 
-    It is ``serializer.arrow_type`` but for dates and times that come as text.
+    It is ``serializer.arrow_type``, except for dates and times as text.
 
     Raises
     ------
@@ -64,14 +64,14 @@ def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataTy
 
 
 class _OtherTypeError(Exception):
-    """A part of a column, by its path, is of a type that the serializer does not take."""
+    """A type of a part of a column that the serializer does not accept."""
 
     def __init__(self, given: pa.DataType, wanted: pa.DataType, path: str) -> None:
         self.given, self.wanted, self.path = given, wanted, path
 
 
 def _fitting(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
-    """The column's type with other types in the places where it has to be cast; ``None`` where no cast helps."""
+    """Return the column's type with the types to cast to; ``None`` if no cast helps."""
     if pa.types.is_nested(given) or pa.types.is_nested(wanted):
         if pa.types.is_list(given) and pa.types.is_list(wanted):
             element = _fitting(given.value_type, wanted.value_type)
@@ -127,7 +127,7 @@ def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[s
 
 
 def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns of a batch that a program reads, in the types that it reads them in.
+    """Convert the columns of a batch to the types that a program reads.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
-    """One column in the type that :func:`bind` gives for a serializer.
+    """Convert one column to the type that :func:`bind` returns for a serializer.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
 def _lower(
     program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
 ) -> pa.Array:
-    """A column, or what is inside of one; without a program nothing is written in Python, and nothing held to limits."""
+    """Convert a column, or one inside of it. Without a program nothing is written in Python, and no limit is checked."""
     lowered = _brought(program, column, array, path, reachable, rows)
     for limit in program.limits.get(column.index, ()) if program is not None else ():
         broken = limit.broken(lowered) & reachable

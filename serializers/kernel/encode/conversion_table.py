@@ -1,4 +1,4 @@
-"""Which columns may become values of which types: every value as it is, each value that stays what it is, or none.
+"""Table of conversions from the types of columns to those of values: exact, checked for each value, or refused.
 
 No value changes on the way into state. A conversion that nobody asked for, such as a number into text, is refused by type, with
 the cast to write; one that not every value survives is held against each value.
@@ -76,7 +76,7 @@ def family_of(type_: pa.DataType) -> Family:
 
 
 def conversion(given: pa.DataType, wanted: pa.DataType) -> Conversion:
-    """Return what becomes of the values of a column of one type in the other, both without fields or elements."""
+    """Return the conversion of a column of one type to another, both without fields or elements."""
     if given == wanted:
         return EXACT
     found = CONVERSIONS.get((family_of(given), family_of(wanted)), REFUSED)

@@ -1,4 +1,4 @@
-"""Maps and sets that users bring: Arrow lets a map have a key twice and a list an element, Java does not: one would be lost."""
+"""Check that keys of maps and elements of sets are distinct: Arrow allows duplicates, of which Java would lose one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Codes = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Distinct:
-    """What tells the keys of a map, or the elements of a set, from one another.
+    """The comparison of the keys of maps, or of the elements of sets.
 
     ``type`` is the column of values of which equal ones have equal bits; values that came as another (numbers and times as text,
     ``"5"`` and ``"05"``) are compared by what ``to_bytes`` makes of each.
@@ -34,7 +34,7 @@ class Distinct:
 
 
 def distinct_values(serializer: ValueWriter, *, of_set: bool = False) -> Distinct:
-    """Return what tells values of a serializer apart that are keys of a map, or elements of a set."""
+    """Return the comparison of a serializer's values that are keys of maps, or elements of sets."""
     return Distinct(serializer.arrow_type(WIDEST), lambda value: serializer.serialize(serializer.accept(value)), of_set)
 
 
@@ -46,7 +46,7 @@ def check_distinct_values(
     Parameters
     ----------
     distinct
-        What tells values apart.
+        The comparison.
     values
         The keys or elements of all maps or sets, in the type that the kernel reads; as bytes where they are written in Python.
     lengths
@@ -74,7 +74,7 @@ def check_distinct_values(
 
 
 def holds_maps(type_: pa.DataType) -> bool:
-    """Whether values of a type hold maps, at any depth."""
+    """Return True if values of a type hold maps, at any depth."""
     return pa.types.is_map(type_) or any(holds_maps(type_.field(i).type) for i in range(type_.num_fields))
 
 
@@ -119,7 +119,7 @@ def _check(array: pa.Array, path: str, reachable: Mask, rows: Rows) -> None:
 
 
 def _repeated(keys: pa.Array, maps: Codes, present: Mask) -> int | None:
-    """The first slot whose key its map has at an earlier one, if there is any."""
+    """Return the first slot with a key that the map has at an earlier one; ``None`` without duplicates."""
     codes = _codes(keys)
     order = np.lexsort((codes, maps))
     same = (np.diff(codes[order]) == 0) & (np.diff(maps[order]) == 0) & present[order][1:]
@@ -127,7 +127,7 @@ def _repeated(keys: pa.Array, maps: Codes, present: Mask) -> int | None:
 
 
 def _codes(values: pa.Array) -> Codes:
-    """A number for each value: the same where all bits are."""
+    """Return a number for each value, the same for values with the same bits."""
     if pa.types.is_floating(values.type):
         bits = values.to_numpy(zero_copy_only=False)
         values = pa.array(bits.view(f"i{bits.itemsize}"))

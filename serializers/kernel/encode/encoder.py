@@ -1,4 +1,4 @@
-"""Runs an encode program over record batches and gives the bytes of all rows, and where each entry lies in them."""
+"""The bytes of record batches, by an encode program, and the positions of the entries."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ColumnEncoder:
         batch: pa.RecordBatch,
         key_groups: npt.NDArray[np.int32] | None = None,
     ) -> Encoded:
-        """The entries of a batch.
+        """Return the entries of a batch.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ColumnEncoder:
     def _more_room(
         out: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], result: npt.NDArray[np.int64], rows: int
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-        """Twice the room for what ran out of it; both may have."""
+        """Return copies of bytes and entries with at least twice the room."""
         done, used, found = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
         scale = min(rows / max(done, 1) * 1.1, 64.0)
         bigger = np.empty(max(2 * len(out), int(used * scale)), dtype=np.uint8)
@@ -160,7 +160,7 @@ class ColumnEncoder:
 
 
 def describe_row(batch: pa.RecordBatch, row: int) -> list[str]:
-    """Key and value of a row, in the words of error messages."""
+    """Return key and value of a row for error messages."""
     shown = []
     for name in _SHOWN:
         index = batch.schema.get_field_index(name)
@@ -180,7 +180,7 @@ def _plain(scalar: pa.Scalar) -> Any:
 def encode_column(
     serializer: TypeSerializer, values: pa.Array, options: EncodeOptions | None = None, *, as_keys: bool = False
 ) -> Encoded:
-    """Each value of a column on its own, as one entry.
+    """Encode a column with one entry for each value.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def encode_column(
     values
         A column of a type that the serializer's values fit in.
     options
-        What the column does not say.
+        What the column does not hold.
     as_keys
         In the form that keys of keyed state have.
     """

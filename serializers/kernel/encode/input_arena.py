@@ -24,7 +24,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def level_of(column: Column) -> int:
-    """The register with the slot of a column: 0 for the row, else that of the list or map around it."""
+    """Return the register with the slot of a column: 0 for the row, else that of the list or map around it."""
     return 0 if column.element_of is None else column.element_of.index + 1
 
 

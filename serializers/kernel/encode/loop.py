@@ -1,6 +1,6 @@
 """The encode kernel: one compiled loop that runs a flat program over the rows of a batch and writes their bytes.
 
-The mirror image of :mod:`state_processor.serializers.kernel.decode.loop`. A row is either written whole or not at all: where the
+The inverse of :mod:`state_processor.serializers.kernel.decode.loop`. A row is either written whole or not at all: where the
 output has no room left, the run ends with ``FULL`` at the begin of that row, and the caller goes on with more room.
 """
 
@@ -62,7 +62,7 @@ def _same(arena, begin, size, consts, at):  # type: ignore[no-untyped-def]
 
 @kernel
 def _named(arena, begin, end, aux, first, rows, at, size, consts):  # type: ignore[no-untyped-def]
-    """The number of the row of names (offset in field ``at``, size in field ``size``) that a text equals, or -1."""
+    """Return the number of the name (offset in field ``at`` of its row, size in field ``size``) that a text equals, or -1."""
     for r in range(rows):
         if aux[first + r, size] == end - begin and _same(arena, begin, end - begin, consts, aux[first + r, at]):
             return r
@@ -71,7 +71,7 @@ def _named(arena, begin, end, aux, first, rows, at, size, consts):  # type: igno
 
 @kernel
 def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx, out, pos):  # type: ignore[no-untyped-def]
-    """A row's bit mask: two bits of the kind where rows have one, then a bit for each null field; -1 for an unknown kind."""
+    """Write a row's bit mask: two bits of the kind, if it has one, and one for each field. Return -1 for an unknown kind."""
     for i in range((kind_bits + rows + 7) // 8):
         out[pos + i] = 0
     if kind_bits:
@@ -89,7 +89,7 @@ def _mask(aux, first, rows, kind_bits, kind_col, names, consts, arena, cols, idx
 
 @kernel
 def _union(prog, pc, aux, arena, cols, idx):  # type: ignore[no-untyped-def]
-    """The target of the only branch that is not null, or -1."""
+    """Return the target of the only branch that is not null, or -1."""
     target = -1
     for r in range(prog[pc, A], prog[pc, A] + prog[pc, B]):
         if not is_null(arena, cols, aux[r, 0], idx[cols[aux[r, 0], LEVEL]]):
@@ -101,7 +101,7 @@ def _union(prog, pc, aux, arena, cols, idx):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_fixed(size, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
-    """So many bytes: the offset after them and 0, or the status that stops the run."""
+    """Write so many bytes. Return the offset after them and 0, or the status that stops the run."""
     first, last = text_at(arena, cols, col, slot)
     if last - first != size:
         return pos, outcomes.BAD_SIZE
@@ -112,7 +112,7 @@ def _put_fixed(size, arena, cols, col, slot, out, pos):  # type: ignore[no-untyp
 
 @kernel
 def _null_bits(arena, cols, col, slot, elements, out, pos):  # type: ignore[no-untyped-def]
-    """A bit for each element of a list, set where it is null; the offset after them, or -1 without room."""
+    """Write a bit for each element of a list, set for null. Return the offset after them, or -1 without room."""
     first = load_i32(arena, cols[col, DATA] + 4 * slot)
     count = load_i32(arena, cols[col, DATA] + 4 * slot + 4) - first
     size = (count + 7) // 8

@@ -20,7 +20,7 @@ _INT_MAX: Final = 2**31 - 1
 
 @kernel
 def below(high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
-    """Whether the magnitude of a number of 128 bits, in two halves, is below a limit."""
+    """Return True if the magnitude of a number of 128 bits, in two halves, is below a limit."""
     if high < 0:
         low = -low
         high = ~high + (1 if low == 0 else 0)
@@ -31,7 +31,7 @@ def below(high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
 
 @kernel
 def size_of(high, low):  # type: ignore[no-untyped-def]
-    """Bytes of the shortest two's complement of a number of 128 bits."""
+    """Return the size of the shortest two's complement of a number of 128 bits."""
     size = 16
     while size > 1:
         byte = (high >> (8 * size - 72)) if size > 8 else (low >> (8 * size - 8))
@@ -45,7 +45,7 @@ def size_of(high, low):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_halves(high, low, size, out, pos):  # type: ignore[no-untyped-def]
-    """The last ``size`` bytes of a number of 128 bits, big-endian, with its sign before them where there are more."""
+    """Write the last ``size`` bytes of a number of 128 bits, big-endian, sign-extended."""
     for i in range(size):
         place = size - 1 - i
         if place < 8:
@@ -57,7 +57,7 @@ def put_halves(high, low, size, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
-    """A decimal outside of binary rows: the offset after it and 0, or the status that stops the run."""
+    """Write a decimal outside of binary rows. Return the offset after it and 0, or the status that stops the run."""
     form, length = prog[pc, A], prog[pc, B]
     low = load_i64(arena, cols[col, DATA] + 16 * slot)
     high = load_i64(arena, cols[col, DATA] + 16 * slot + 8)
@@ -81,7 +81,7 @@ def put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-
 
 @kernel
 def _scan(text, begin, end):  # type: ignore[no-untyped-def]
-    """A number's text: where its digits begin and end, how many of them come after a point, its exponent; begin -1 for none."""
+    """Return begin and end of a number's digits, how many are behind the point, the exponent; begin -1 for other text."""
     at = begin
     if at < end and (text[at] == 43 or text[at] == 45):
         at += 1
@@ -125,7 +125,7 @@ def _scan(text, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _times(out, start, size, factor, add):  # type: ignore[no-untyped-def]
-    """Multiply a number, its bytes little-endian, and add to it; its new size."""
+    """Multiply a number of little-endian bytes and add to it. Return its new size."""
     carry = np.int64(add)
     for i in range(size):
         carry += np.int64(out[start + i]) * factor
@@ -140,7 +140,7 @@ def _times(out, start, size, factor, add):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_digits(text, first, last, count, zeros, negative, out, pos):  # type: ignore[no-untyped-def]
-    """The first ``count`` digits of a text and zeros behind them, as the shortest big-endian two's complement; its size.
+    """Write the first ``count`` digits of a text, and zeros, as the shortest big-endian two's complement. Return its size.
 
     There is room for a byte for every two digits, and eight more.
     """
@@ -182,7 +182,7 @@ def _put_digits(text, first, last, count, zeros, negative, out, pos):  # type: i
 
 @kernel
 def _put_sized(text, first, last, count, zeros, negative, out, pos):  # type: ignore[no-untyped-def]
-    """A big integer as Flink writes it: size and bytes, or one of three constants; the offset after it, or -1 without room."""
+    """Write a big integer: size and bytes, or one of three constants. Return the offset after it, or -1 without room."""
     if pos + (count + zeros) // 2 + 24 > len(out):
         return np.int64(-1)
     size = _put_digits(text, first, last, count, zeros, negative, out, pos + 4)
@@ -198,7 +198,7 @@ def _put_sized(text, first, last, count, zeros, negative, out, pos):  # type: ig
 
 @kernel
 def put_number(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
-    """A big integer or big decimal from its digits: the offset after it and 0, or the status that stops the run."""
+    """Write a big integer or big decimal from its digits. Return the offset after it and 0, or the status that stops the run."""
     if null:
         store_be_i32(out, pos, 0)
         return pos + 4, outcomes.OK
@@ -252,7 +252,7 @@ def _only_zeros(text, first, last):  # type: ignore[no-untyped-def]
 
 @kernel
 def _behind(text, first, last, count):  # type: ignore[no-untyped-def]
-    """The offset behind so many digits."""
+    """Return the offset behind so many digits."""
     at = first
     while count > 0:
         if text[at] != 46:

@@ -1,4 +1,4 @@
-"""From serializers to a flat program that writes: the builder that every serializer's ``emit_encode`` writes into."""
+"""Flat programs that encode, and the builder that a serializer's ``emit_encode`` writes into."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Bytes = bytes  # which is a method of the builder, too
 
 @dataclass(frozen=True, slots=True)
 class EncodeOptions:
-    """What columns do not say.
+    """Options that columns do not hold.
 
     Parameters
     ----------
     last_access
-        Milliseconds since 1970 that values with TTL get as the time of their last access, where no column has it.
+        Milliseconds since 1970: the time of last access of values with TTL, if no column has it.
     """
 
     last_access: int = 0
@@ -37,7 +37,7 @@ class EncodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class PreparedColumn:
-    """A column whose values a serializer writes in Python, and the type that it takes them in."""
+    """A column whose values a serializer writes in Python, and the type that it accepts."""
 
     serializer: ValueWriter
     type: pa.DataType
@@ -65,7 +65,7 @@ class EncodeBuilder(ProgramBuilder):
     schema
         The columns of the input, of types that :func:`~state_processor.serializers.kernel.encode.conversion.bind` gave.
     options
-        What columns do not say.
+        Options that columns do not hold.
     last_access
         The timestamp column with the time of the last access of values with TTL, if there is one.
     """
@@ -178,7 +178,7 @@ def _prepared_type(column: Column, prepared: dict[int, PreparedColumn]) -> pa.Da
 
 
 def _renumber(old: ColumnTree, new: ColumnTree, prepared: dict[int, PreparedColumn]) -> npt.NDArray[np.int64]:
-    """The new number of each old column; the last element is that of no column, -1."""
+    """Return the new number of each old column; the last element, for no column, is -1."""
     moved = np.full(len(old.all) + 1, -1, dtype=np.int64)
 
     def walk(before: Column, after: Column) -> None:

@@ -1,4 +1,4 @@
-"""How the fields of a user's struct find those of a type: by name where the type has names, by position where neither side has.
+"""Match of the fields of a user's struct to those of a type: by name if the type has names, by position if neither has.
 
 Savepoints hold no names for the fields of tuples, case classes and rows; such types have the fields ``f0, f1, …`` or
 ``_1, _2, …``. A struct has no names either where its fields are, in this order, ``f0, f1, …``, ``_1, _2, …`` or

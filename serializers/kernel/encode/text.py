@@ -10,7 +10,7 @@ from state_processor.serializers.kernel.memory import load_i64, store_i64
 
 @kernel
 def put_varint(out, pos, value):  # type: ignore[no-untyped-def]
-    """An unsigned LEB128; at most five bytes for an int."""
+    """Write an unsigned LEB128, at most five bytes for an int."""
     while value >= 0x80:
         out[pos] = (value & 0x7F) | 0x80
         pos += 1
@@ -21,7 +21,7 @@ def put_varint(out, pos, value):  # type: ignore[no-untyped-def]
 
 @kernel
 def utf8_size(lead):  # type: ignore[no-untyped-def]
-    """Bytes of the code point that begins with ``lead``."""
+    """Return the size of the code point that begins with ``lead``."""
     if lead < 0x80:
         return 1
     if lead < 0xE0:
@@ -31,7 +31,7 @@ def utf8_size(lead):  # type: ignore[no-untyped-def]
 
 @kernel
 def code_point(text, at, size):  # type: ignore[no-untyped-def]
-    """The code point of ``size`` bytes at ``at``."""
+    """Return the code point of ``size`` bytes at ``at``."""
     lead = np.int64(text[at])
     if size == 1:
         return lead
@@ -43,7 +43,7 @@ def code_point(text, at, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def count_units(text, begin, end):  # type: ignore[no-untyped-def]
-    """UTF-16 units of UTF-8 text."""
+    """Return the number of UTF-16 units of UTF-8 text."""
     units = 0
     for i in range(begin, end):
         byte = text[i]
@@ -54,7 +54,7 @@ def count_units(text, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_string(text, begin, end, lengths_start_at, out, pos):  # type: ignore[no-untyped-def]
-    """Flink's string: length and units as varints; the offset after it, or -1 without room."""
+    """Write Flink's string: length and units as varints. Return the offset after it, or -1 without room."""
     size = end - begin
     # A byte of UTF-8 becomes one and a half bytes at most: four make two surrogates of three bytes.
     if pos + size + size // 2 + 16 > len(out):

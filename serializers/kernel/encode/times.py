@@ -1,6 +1,6 @@
 """Dates and times in the encode kernel: from days, microseconds or ISO text to Java's fields.
 
-Texts are those of :mod:`~state_processor.serializers.text_grammar`, which the decode kernel writes and Python takes.
+Texts are those of :mod:`~state_processor.serializers.text_grammar`, which the decode kernel writes and Python accepts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WRONG: Final = np.int64(-1)
 
 @kernel
 def _digits(text, at, end, count):  # type: ignore[no-untyped-def]
-    """The number that so many digits are, or -1."""
+    """Return the number that so many digits represent; -1 for other text."""
     if at + count > end:
         return _WRONG
     value = np.int64(0)
@@ -59,7 +59,7 @@ def _days_of_month(year, month):  # type: ignore[no-untyped-def]
 
 @kernel
 def parse_date(text, begin, end, most_years):  # type: ignore[no-untyped-def]
-    """Offset after a date like 2024-02-29 and its days since 1970; -1 for what is none."""
+    """Return the offset after a date like 2024-02-29 and its days since 1970; -1 for other text."""
     at = begin
     negative = False
     if at < end and (text[at] == 43 or text[at] == 45):
@@ -84,7 +84,7 @@ def parse_date(text, begin, end, most_years):  # type: ignore[no-untyped-def]
 
 @kernel
 def parse_clock(text, at, end):  # type: ignore[no-untyped-def]
-    """Nanoseconds of the day of a time like 08:30 or 08:30:00.5; -1 for what is none."""
+    """Return the nanoseconds of the day of a time like 08:30 or 08:30:00.5; -1 for other text."""
     if end - at < 5 or text[at + 2] != 58:
         return _WRONG
     hour = _digits(text, at, end, 2)
@@ -109,7 +109,7 @@ def parse_clock(text, at, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def parse_local(text, begin, end):  # type: ignore[no-untyped-def]
-    """Days and nanoseconds of the day of a date and time without a zone, the latter -1 for what is none."""
+    """Return days and nanoseconds of the day of a date and time without a zone; -1 nanoseconds for other text."""
     at, days = parse_date(text, begin, end, _MOST_YEARS)
     if at < 0:
         return days, _WRONG
@@ -122,7 +122,7 @@ def parse_local(text, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def parse_instant(text, begin, end):  # type: ignore[no-untyped-def]
-    """Seconds since 1970 and nanoseconds of the second of a point in time, the latter -1 for what is none."""
+    """Return seconds since 1970 and nanoseconds of the second of a point in time; -1 nanoseconds for other text."""
     if end == begin or text[end - 1] != 90:
         return np.int64(0), _WRONG
     at, days = parse_date(text, begin, end - 1, _ANY_YEAR)
@@ -137,7 +137,7 @@ def parse_instant(text, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def parse_moment(text, begin, end):  # type: ignore[no-untyped-def]
-    """The same for a point in time, or a date and time that is taken for one in UTC."""
+    """Return the same for a point in time, or for a date and time without a zone, taken as UTC."""
     if end > begin and text[end - 1] == 90:
         return parse_instant(text, begin, end)
     days, nanos = parse_local(text, begin, end)
@@ -148,7 +148,7 @@ def parse_moment(text, begin, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _fits_millis(seconds, nano):  # type: ignore[no-untyped-def]
-    """Whether a point in time has milliseconds since 1970 that a long holds, and that do not stand for null."""
+    """Return True if a long holds the milliseconds since 1970 of a point in time, and they do not represent null."""
     if seconds == _MOST_MS:
         return nano <= _LAST_NANO
     if seconds == -_MOST_MS - 1:
@@ -177,7 +177,7 @@ def _put_clock(nanos, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_null(op, out, pos):  # type: ignore[no-untyped-def]
-    """Write the bytes for null: the offset after them and 0, or the status that stops the run."""
+    """Write the bytes for null. Return the offset after them and 0, or the status that stops the run."""
     if op == Op.LOCAL_DATE or op == Op.LOCAL_DATE_TIME:
         store_be_i32(out, pos, _MIN_I32)
         store_be_i16(out, pos + 4, _MIN_I16)
@@ -201,7 +201,7 @@ def _put_null(op, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def _put_moment(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
-    """A point in time: the offset after it and 0, or the status that stops the run."""
+    """Write a point in time. Return the offset after it and 0, or the status that stops the run."""
     if op == Op.INSTANT:
         store_be_i64(out, pos, seconds)
         store_be_i32(out, pos + 8, nano)
@@ -252,7 +252,7 @@ def _from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
-    """A date or time from days, microseconds or text: the offset after it and 0, or the status that stops the run."""
+    """Write a date or time from days, microseconds or text. Return the offset after it and 0, or the status."""
     op = prog[pc, CODE]
     if null:
         if op != Op.MILLIS:
@@ -278,7 +278,7 @@ def put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # t
 
 @kernel
 def put_timestamp(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
-    """A timestamp of Flink SQL outside of binary rows: the offset after it and 0, or the status that stops the run."""
+    """Write a timestamp of Flink SQL outside of binary rows. Return the offset after it and 0, or the status."""
     millis, nano, status = millis_of(arena, cols, col, slot, prog[pc, B] != 0)
     if status != outcomes.OK:
         return pos, status
@@ -291,7 +291,7 @@ def put_timestamp(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[n
 
 @kernel
 def millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
-    """Milliseconds since 1970, nanoseconds of the millisecond, and 0 or the status that stops the run."""
+    """Return milliseconds since 1970, nanoseconds of the millisecond, and 0 or the status that stops the run."""
     if not textual:
         micros = load_i64(arena, cols[col, DATA] + 8 * slot)
         millis = micros // 1000
@@ -307,7 +307,7 @@ def millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
-    """A count of days or of parts of a second (Avro): the offset after it and 0, or the status that stops the run."""
+    """Write a count of days or of parts of a second (Avro). Return the offset after it and 0, or the status."""
     units, size, form = prog[pc, A], prog[pc, B], prog[pc, C]
     seconds = np.int64(0)
     nano = np.int64(0)

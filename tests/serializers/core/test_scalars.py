@@ -13,6 +13,7 @@ from state_processor.inferred_types import inferred_type
 from state_processor.serializers import DecodeOptions, read_serializer_snapshot
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.core.scalars import SCALARS, scalar_type_of
+from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.keys.hash_codes import hash_codes
@@ -114,9 +115,11 @@ def test_java_type(scalar: ScalarType) -> None:
 
 @each_type
 def test_python_coder(scalar: ScalarType) -> None:
-    if scalar.python_coder is not PythonCoder.NONE:
-        assert python_coder(scalar.serializer)
-    assert (python_coder(scalar.serializer) == scalar.serializer) == (scalar.python_coder is PythonCoder.SAME)
+    if scalar.python_coder is PythonCoder.NONE:
+        with pytest.raises(UnsupportedFormatError):
+            python_coder(scalar.serializer)
+    else:
+        assert (python_coder(scalar.serializer) == scalar.serializer) == (scalar.python_coder is PythonCoder.SAME)
 
 
 @each_type
