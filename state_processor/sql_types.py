@@ -52,7 +52,7 @@ _SPARK: Final[dict[str, Callable[[Any], LogicalType]]] = {
 
 
 def sql_type(given: Any) -> LogicalType:
-    """A type of Flink SQL.
+    """Return a type of Flink SQL.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def sql_type(given: Any) -> LogicalType:
 
 
 def row_type(fields: Any) -> RowType:
-    """A row of Flink SQL.
+    """Return a row of Flink SQL.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ _NESTED: Final[dict[str, tuple[int | None, Callable[..., TypeSerializer]]]] = {
 
 
 def parse_type(text: str, column: pa.DataType | None = None) -> TypeSerializer:
-    """The type that a text names.
+    """Parse the text of a type.
 
     Parameters
     ----------
@@ -99,10 +99,10 @@ class _Parser:
 
     def end(self) -> None:
         if self._text[self._position :].strip():
-            raise self._problem("something is left over", self._position)
+            raise self._problem("expected the end of the text", self._position)
 
     def _bracketed(self) -> str:
-        """What stands between angle brackets, as it is: types of SQL are not those of this parser."""
+        """Return the text between angle brackets as it is: types of SQL have another grammar."""
         self._expect("<")
         start, depth = self._position, 1
         for at in range(start, len(self._text)):
@@ -110,7 +110,7 @@ class _Parser:
             if not depth:
                 self._position = at + 1
                 return self._text[start:at]
-        raise self._problem("'>' is wanted", len(self._text))
+        raise self._problem("expected '>'", len(self._text))
 
     def _pojo(self, column: pa.DataType | None) -> TypeSerializer:
         (class_name,) = self._inside(self._next)
@@ -147,7 +147,7 @@ class _Parser:
     def _expect(self, token: str) -> None:
         start = self._position
         if self._next() != token:
-            raise self._problem(f"{token!r} is wanted", start)
+            raise self._problem(f"expected {token!r}", start)
 
     def _peek(self) -> str:
         match = _TOKEN.match(self._text, self._position)
@@ -156,7 +156,7 @@ class _Parser:
     def _next(self) -> str:
         match = _TOKEN.match(self._text, self._position)
         if match is None:
-            raise self._problem("something is missing", self._position)
+            raise self._problem("unexpected end, or unexpected character", self._position)
         self._position = match.end()
         return match[1]
 

@@ -25,7 +25,7 @@ _BOXED: Final = {name: scalar.boxed_class for name, scalar in SCALARS.items() if
 
 
 class Types:
-    """Makes the serializers that Flink uses for types; the names are those of PyFlink's ``Types``.
+    """The serializers that Flink uses for types, with the names of PyFlink's ``Types``.
 
     Examples
     --------
@@ -42,116 +42,116 @@ class Types:
 
     @staticmethod
     def BOOLEAN() -> TypeSerializer:
-        """``boolean``."""
+        """Return the type of ``boolean``."""
         return SCALARS["BOOLEAN"].serializer
 
     @staticmethod
     def BYTE() -> TypeSerializer:
-        """``byte``, 8 bits."""
+        """Return the type of ``byte``, 8 bits."""
         return SCALARS["BYTE"].serializer
 
     @staticmethod
     def SHORT() -> TypeSerializer:
-        """``short``, 16 bits."""
+        """Return the type of ``short``, 16 bits."""
         return SCALARS["SHORT"].serializer
 
     @staticmethod
     def INT() -> TypeSerializer:
-        """``int``, 32 bits."""
+        """Return the type of ``int``, 32 bits."""
         return SCALARS["INT"].serializer
 
     @staticmethod
     def LONG() -> TypeSerializer:
-        """``long``, 64 bits."""
+        """Return the type of ``long``, 64 bits."""
         return SCALARS["LONG"].serializer
 
     @staticmethod
     def FLOAT() -> TypeSerializer:
-        """``float``, 32 bits."""
+        """Return the type of ``float``, 32 bits."""
         return SCALARS["FLOAT"].serializer
 
     @staticmethod
     def DOUBLE() -> TypeSerializer:
-        """``double``, 64 bits."""
+        """Return the type of ``double``, 64 bits."""
         return SCALARS["DOUBLE"].serializer
 
     @staticmethod
     def CHAR() -> TypeSerializer:
-        """``char``, one UTF-16 unit."""
+        """Return the type of ``char``, one UTF-16 unit."""
         return SCALARS["CHAR"].serializer
 
     @staticmethod
     def STRING() -> TypeSerializer:
-        """``String``, or null."""
+        """Return the type of ``java.lang.String``, or null."""
         return SCALARS["STRING"].serializer
 
     @staticmethod
     def BIG_INT() -> TypeSerializer:
-        """``BigInteger``."""
+        """Return the type of ``BigInteger``."""
         return SCALARS["BIG_INT"].serializer
 
     @staticmethod
     def BIG_DEC() -> TypeSerializer:
-        """``BigDecimal``."""
+        """Return the type of ``BigDecimal``."""
         return SCALARS["BIG_DEC"].serializer
 
     # Dates and times
 
     @staticmethod
     def DATE() -> TypeSerializer:
-        """``java.util.Date``."""
+        """Return the type of ``java.util.Date``."""
         return SCALARS["DATE"].serializer
 
     @staticmethod
     def SQL_DATE() -> TypeSerializer:
-        """``java.sql.Date``."""
+        """Return the type of ``java.sql.Date``."""
         return SCALARS["SQL_DATE"].serializer
 
     @staticmethod
     def SQL_TIME() -> TypeSerializer:
-        """``java.sql.Time``."""
+        """Return the type of ``java.sql.Time``."""
         return SCALARS["SQL_TIME"].serializer
 
     @staticmethod
     def SQL_TIMESTAMP() -> TypeSerializer:
-        """``java.sql.Timestamp``."""
+        """Return the type of ``java.sql.Timestamp``."""
         return SCALARS["SQL_TIMESTAMP"].serializer
 
     @staticmethod
     def INSTANT() -> TypeSerializer:
-        """``java.time.Instant``."""
+        """Return the type of ``java.time.Instant``."""
         return SCALARS["INSTANT"].serializer
 
     @staticmethod
     def LOCAL_DATE() -> TypeSerializer:
-        """``java.time.LocalDate``."""
+        """Return the type of ``java.time.LocalDate``."""
         return SCALARS["LOCAL_DATE"].serializer
 
     @staticmethod
     def LOCAL_TIME() -> TypeSerializer:
-        """``java.time.LocalTime``."""
+        """Return the type of ``java.time.LocalTime``."""
         return SCALARS["LOCAL_TIME"].serializer
 
     @staticmethod
     def LOCAL_DATE_TIME() -> TypeSerializer:
-        """``java.time.LocalDateTime``."""
+        """Return the type of ``java.time.LocalDateTime``."""
         return SCALARS["LOCAL_DATE_TIME"].serializer
 
     # Arrays
 
     @staticmethod
     def BYTES() -> TypeSerializer:
-        """``byte[]``."""
+        """Return the type of ``byte[]``."""
         return SCALARS["BYTES"].serializer
 
     @staticmethod
     def PICKLED_BYTE_ARRAY() -> TypeSerializer:
-        """``byte[]`` in which PyFlink keeps pickled values; they stay bytes here."""
+        """Return the type of ``byte[]`` in which PyFlink keeps pickled values; they stay bytes here."""
         return SCALARS["BYTES"].serializer
 
     @staticmethod
     def PRIMITIVE_ARRAY(element_type: TypeSerializer) -> TypeSerializer:
-        """An array of a primitive type, such as ``int[]``.
+        """Return the type of arrays of a primitive type, such as ``int[]``.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class Types:
 
     @staticmethod
     def BASIC_ARRAY(element_type: TypeSerializer) -> TypeSerializer:
-        """``String[]``, or an array of boxed numbers such as ``Integer[]``, which may hold nulls.
+        """Return the type of ``String[]``, or an array of boxed numbers such as ``Integer[]``, which may hold nulls.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Types:
 
     @staticmethod
     def OBJECT_ARRAY(element_type: TypeSerializer, component_class: str | None = None) -> TypeSerializer:
-        """An array of objects; ``component_class`` is the Java class of the elements, where the type does not tell it.
+        """Return the type of arrays of objects; ``component_class`` is their Java class, if the type does not determine it.
 
         Raises
         ------
@@ -189,33 +189,33 @@ class Types:
 
     @staticmethod
     def LIST(element_type: TypeSerializer) -> TypeSerializer:
-        """``List``."""
+        """Return the type of ``List``."""
         return within_limits(collections.ListSerializer(element_type))
 
     @staticmethod
     def SET(element_type: TypeSerializer) -> TypeSerializer:
-        """``Set`` (Flink 2.0 and later)."""
+        """Return the type of ``Set`` (Flink 2.0 and later)."""
         return within_limits(collections.SetSerializer(element_type))
 
     @staticmethod
     def MAP(key_type: TypeSerializer, value_type: TypeSerializer) -> TypeSerializer:
-        """``Map``."""
+        """Return the type of ``Map``."""
         return within_limits(collections.MapSerializer(key_type, value_type))
 
     @staticmethod
     def TUPLE(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
-        """``Tuple1`` to ``Tuple25``."""
+        """Return the type of ``Tuple1`` to ``Tuple25``."""
         _check_size("TUPLE", field_types, 25)
         return within_limits(tuples.TupleSerializer(field_types))
 
     @staticmethod
     def ROW(field_types: Sequence[TypeSerializer]) -> TypeSerializer:
-        """``Row`` with fields by position."""
+        """Return the type of ``Row`` with fields by position."""
         return within_limits(rows.RowSerializer(field_types))
 
     @staticmethod
     def ROW_NAMED(field_names: Sequence[str], field_types: Sequence[TypeSerializer]) -> TypeSerializer:
-        """``Row`` with named fields.
+        """Return the type of ``Row`` with named fields.
 
         Raises
         ------
@@ -228,31 +228,31 @@ class Types:
 
     @staticmethod
     def EITHER(left_type: TypeSerializer, right_type: TypeSerializer) -> TypeSerializer:
-        """Flink's ``Either``."""
+        """Return the type of Flink's ``Either``."""
         return within_limits(either.EitherSerializer(left_type, right_type))
 
     @staticmethod
     def NULLABLE(inner_type: TypeSerializer) -> TypeSerializer:
-        """A type whose serializer does not know null, wrapped in Flink's ``NullableSerializer``."""
+        """Return a type in Flink's ``NullableSerializer``, for serializers without null."""
         return within_limits(nullable.NullableSerializer(inner_type))
 
     # Namespaces of window state
 
     @staticmethod
     def TIME_WINDOW() -> TypeSerializer:
-        """Flink's ``TimeWindow``: the namespace of time and session windows."""
+        """Return the type of Flink's ``TimeWindow``: the namespace of time and session windows."""
         return namespaces.TimeWindowSerializer()
 
     @staticmethod
     def GLOBAL_WINDOW() -> TypeSerializer:
-        """Flink's ``GlobalWindow``."""
+        """Return the type of Flink's ``GlobalWindow``."""
         return namespaces.GlobalWindowSerializer()
 
     # Flink SQL
 
     @staticmethod
     def ROW_DATA(fields: Any) -> TypeSerializer:
-        """A row of Flink SQL (``RowData``): the keys and most values in the state of SQL's operators.
+        """Return the type of rows of Flink SQL (``RowData``): the keys and most values in the state of SQL's operators.
 
         Parameters
         ----------
@@ -271,18 +271,19 @@ class Types:
 
     @staticmethod
     def ARRAY_DATA(element_type: Any) -> TypeSerializer:
-        """An array of Flink SQL (``ArrayData``); the element is SQL text or a type of Spark's."""
+        """Return the type of arrays of Flink SQL (``ArrayData``); the element is SQL text or a type of Spark's."""
         return rowdata.ArrayDataSerializer(ArrayType(sql_types.sql_type(element_type)))
 
     @staticmethod
     def MAP_DATA(key_type: Any, value_type: Any) -> TypeSerializer:
-        """A map of Flink SQL (``MapData``); key and value are SQL text or types of Spark's."""
+        """Return the type of maps of Flink SQL (``MapData``); key and value are SQL text or types of Spark's."""
         return rowdata.MapDataSerializer(MapType(sql_types.sql_type(key_type), sql_types.sql_type(value_type)))
 
     @staticmethod
     def SQL_DATA(type_: Any) -> TypeSerializer:
-        """A single value of Flink SQL in its internal form, such as ``StringData`` for ``"STRING"`` or ``TimestampData`` for
-        ``"TIMESTAMP(3)"``.
+        """Return the type of single values of Flink SQL in internal form.
+
+        That is ``StringData`` for ``"STRING"``, ``TimestampData`` for ``"TIMESTAMP(3)"``, and so on.
 
         Raises
         ------
@@ -292,8 +293,8 @@ class Types:
         found = sql_types.sql_type(type_)
         if isinstance(found, TextType | BytesType) and found.summary != type(found)().summary:
             raise OptionError(
-                f"Types.SQL_DATA({str(found)!r}): the serializer of a single value knows no length, so that nothing would hold "
-                f"values to it; declare {type(found)()} and check the column, or make it a field of a ROW_DATA"
+                f"Types.SQL_DATA({str(found)!r}): the serializer of a single value has no length, so that no check would enforce "
+                f"it; declare {type(found)()} and check the column, or make it a field of a ROW_DATA"
             )
         return rowdata.internal_serializer(found)
 
@@ -301,7 +302,7 @@ class Types:
 
     @staticmethod
     def ENUM(class_name: str, names: Sequence[str]) -> TypeSerializer:
-        """A Java enum with its constants in the order of declaration."""
+        """Return the type of a Java enum with its constants in the order of declaration."""
         return enums.EnumSerializer(class_name, names)
 
     @staticmethod
@@ -310,7 +311,7 @@ class Types:
         fields: Mapping[str, TypeSerializer],
         subclasses: Mapping[str, Mapping[str, TypeSerializer]] | None = None,
     ) -> TypeSerializer:
-        """A POJO or Java record: class and fields. Nested classes are named with ``$``: ``com.acme.Job$Order``.
+        """Return the type of a POJO or Java record; the names of nested classes have a ``$``: ``com.acme.Job$Order``.
 
         Fields have the types that are given, word for word. For a class as Java declares it, with fields that are lists, sets,
         maps, or dates and times of ``java.time``, see :meth:`INFERRED`.
@@ -333,9 +334,9 @@ class Types:
 
     @staticmethod
     def INFERRED(declared: TypeSerializer, flink_version: str = "1.20") -> TypeSerializer:
-        """The type that Flink infers for a class or field as Java declares it (Flink: ``TypeExtractor``).
+        """Return the type that Flink infers for a class or field as Java declares it (Flink: ``TypeExtractor``).
 
-        Unless the job gives a field a type of its own (``@TypeInfo``), a ``LocalDate``, ``LocalTime`` or ``LocalDateTime`` is
+        Unless the job declares the type of a field (``@TypeInfo``), a ``LocalDate``, ``LocalTime`` or ``LocalDateTime`` is
         Kryo's in all versions; a ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x, and a collection with room for
         nulls in Flink 2.x. Classes that Flink has no serializer for, such as ``Duration`` and ``ZonedDateTime``, are
         ``KRYO("java.time.Duration")`` in the first place.
@@ -366,13 +367,13 @@ class Types:
 
     @staticmethod
     def AVRO(schema: str | Mapping[str, Any], class_name: str | None = None) -> TypeSerializer:
-        """An Avro record by its schema (JSON text, or the parsed JSON): ``GenericRecord``, or a generated class."""
+        """Return the type of Avro records by their schema, as JSON text or parsed: ``GenericRecord``, or a generated class."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         return avro.AvroSerializer(text, class_name) if class_name else avro.AvroSerializer(text)
 
     @staticmethod
     def KRYO(class_name: str) -> TypeSerializer:
-        """A class that Flink hands to Kryo (Java: ``Types.GENERIC``; PyFlink has no name for it).
+        """Return the type of a class that Flink serializes with Kryo (Java: ``Types.GENERIC``; PyFlink has no name for it).
 
         Parameters
         ----------

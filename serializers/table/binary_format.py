@@ -75,7 +75,7 @@ class BinaryValue:
     slot: ContainerSlot
 
     def content(self) -> Any:
-        """The Python form: a tuple of fields, a list of elements, or a list of pairs."""
+        """Return the Python form: a tuple of fields, a list of elements, or a list of pairs."""
         return self.slot.content(self.data)
 
     @property
@@ -114,7 +114,7 @@ class ContainerSlot(Slot):
         writer.append(at, self.encode(value))
 
     def wrap(self, data: bytes) -> BinaryValue:
-        """The value that bytes are.
+        """Return the value that has these bytes.
 
         Raises
         ------
@@ -127,14 +127,14 @@ class ContainerSlot(Slot):
 
     @abstractmethod
     def content(self, data: bytes) -> Any:
-        """What the bytes hold."""
+        """Return the Python form of the content of bytes."""
 
     @abstractmethod
     def build(self, value: Any) -> bytes:
-        """The bytes of a value of :meth:`content` or :meth:`present`."""
+        """Return the bytes of a value of :meth:`content` or :meth:`present`."""
 
     def encode(self, value: Any) -> bytes:
-        """The bytes of a value; those of a :class:`BinaryValue` as they are."""
+        """Return the bytes of a value; those of a :class:`BinaryValue` as they are."""
         return value.data if isinstance(value, BinaryValue) else self.build(value)
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
@@ -144,7 +144,7 @@ class ContainerSlot(Slot):
             self.emit_content(builder, column, region)
 
     def emit_framed(self, builder: DecodeBuilder, column: Column) -> None:
-        """Instructions that read an int size and that many bytes."""
+        """Append the instructions that read an int size and that many bytes."""
         region = builder.registers(self.registers)
         builder.op(Op.REGION, column, region=region, smallest=self.smallest)
         if column.index >= 0:
@@ -152,7 +152,7 @@ class ContainerSlot(Slot):
 
     @abstractmethod
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:
-        """Instructions that read the content of a region into a column that is not discarded."""
+        """Append the instructions that read the content of a region into a column that is not discarded."""
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
         region = builder.registers(self.encode_registers)
@@ -160,18 +160,18 @@ class ContainerSlot(Slot):
         builder.op(Op.CLOSE, region=region, slot=(place.register, place.offset), outer=place.region)
 
     def emit_encode_framed(self, builder: EncodeBuilder, column: Column) -> None:
-        """Instructions that write an int size and the bytes."""
+        """Append the instructions that write an int size and the bytes."""
         builder.op(Op.REQUIRE, column)
         with builder.frame():
             self.emit_encode_content(builder, column, builder.registers(self.encode_registers))
 
     @abstractmethod
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int) -> None:
-        """Instructions that write a region from its begin to its end."""
+        """Append the instructions that write a region from its begin to its end."""
 
 
 def null_bytes(arity: int) -> int:
-    """Size of a row's kind and null bits together."""
+    """Return the size of a row's kind and null bits together."""
     return (arity + 63 + _HEADER_BITS) // 64 * 8
 
 
@@ -199,7 +199,7 @@ class RowSlot(ContainerSlot):
         return bool(data[bit >> 3] & 1 << (bit & 7))
 
     def build(self, value: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> bytes:
-        """The bytes of a row.
+        """Return the bytes of a row.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class RowSlot(ContainerSlot):
                 slot.emit(builder, child, Place(region, region, self._first + 8 * i))
 
     def emit_encode_content(self, builder: EncodeBuilder, column: Column, region: int, *, reserve_nulls: bool = False) -> None:
-        """Instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
+        """Append the instructions that write a row; for ``reserve_nulls`` see :meth:`build`."""
         builder.op(Op.OPEN, region=region, size=self.smallest)
         kind = column.find(ROW_KIND_FIELD)
         if kind is not None:
@@ -262,7 +262,7 @@ class RowSlot(ContainerSlot):
                 slot.emit_encode(builder, child, Place(region, region, at))
 
     def emit_encode_key(self, builder: EncodeBuilder, column: Column) -> None:
-        """Instructions that write an int size and a row that is a key: room is kept for what is null."""
+        """Append the instructions that write an int size and a row that is a key, with room for null fields."""
         builder.op(Op.REQUIRE, column)
         with builder.frame():
             self.emit_encode_content(builder, column, builder.registers(self.encode_registers), reserve_nulls=True)
@@ -344,7 +344,7 @@ class ArraySlot(ContainerSlot):
             self.emit_element(builder, child, region)
 
     def emit_element(self, builder: DecodeBuilder, column: Column, region: int) -> None:
-        """Instructions that read the element that the array's registers stand at."""
+        """Append the instructions that read the current element of an array."""
         with builder.unless(Op.ELEMENT_NULL, column, region=region, nulls=column):
             self.element.emit(builder, column, Place(region, region + 4))
 
@@ -352,7 +352,7 @@ class ArraySlot(ContainerSlot):
         self.emit_encode_elements(builder, column, column.child(0), region)
 
     def emit_encode_elements(self, builder: EncodeBuilder, column: Column, child: Column, region: int) -> None:
-        """Instructions that write an array of what ``child`` holds for a list, or one side of a map."""
+        """Append the instructions that write an array of the values in ``child``: of a list, or of one side of a map."""
         builder.limit(child, self.limits)
         with (
             builder.loop(Op.ELEMENTS, Op.ELEMENTS_NEXT, column, region=region, width=self.element.width),
@@ -434,6 +434,6 @@ _SLOTS: Final[dict[type, Callable[[Any], Slot]]] = {
 
 
 def slot_of(type_: LogicalType) -> Slot:
-    """How values of a type lie in a row or an array."""
+    """Return the slot of a type's values in a row or an array."""
     held = without_name_and_alias(type_)
     return _SLOTS[type(held)](held)

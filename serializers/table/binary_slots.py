@@ -54,7 +54,7 @@ _INLINE: Final = 7
 
 
 class Place(NamedTuple):
-    """Where the kernel finds a slot: the registers of the region around it and of its position, and an offset to that."""
+    """The place of a slot for the kernel: registers of the region around it and of its position, and an offset to that."""
 
     region: int
     register: int
@@ -77,7 +77,7 @@ class BinaryWriter:
         self.data += value + bytes(rounded(len(value)) - len(value))
 
     def append_or_inline(self, at: int, value: bytes) -> None:
-        """The same, but up to seven bytes go in the slot itself."""
+        """Append bytes; up to seven go in the slot itself."""
         if len(value) > _INLINE:
             self.append(at, value)
         else:
@@ -85,12 +85,12 @@ class BinaryWriter:
 
 
 def rounded(size: int) -> int:
-    """A size in steps of eight bytes."""
+    """Round a size up to a multiple of eight."""
     return (size + 7) // 8 * 8
 
 
 class Slot(ABC):
-    """How values of a type lie in rows and arrays.
+    """Layout of a type's values in rows and arrays.
 
     ``width`` is the number of bytes of an array's element; in rows all slots have eight.
     """
@@ -104,18 +104,18 @@ class Slot(ABC):
 
     @abstractmethod
     def get(self, data: bytes, at: int) -> Any:
-        """The value whose slot is at ``at`` in a row or array."""
+        """Return the value with the slot at ``at`` in a row or array."""
 
     @abstractmethod
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
-        """The inverse of :meth:`get`; takes what :meth:`present` gives, too."""
+        """Write a value of :meth:`get` or :meth:`present`."""
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The Arrow type of a column."""
+        """Return the Arrow type of a column."""
         return self.type.arrow_type(options)
 
     def present(self, value: Any, options: DecodeOptions) -> Any:
-        """A value as the column shows it."""
+        """Return a value as a column has it."""
         return value
 
     @abstractmethod
@@ -180,7 +180,7 @@ class NullSlot(Slot):
         builder.fill_nulls(column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        """Nothing: there is no such value."""
+        """Append nothing: there is no such value."""
 
 
 class DateSlot(Slot):
@@ -228,7 +228,7 @@ class TimeSlot(Slot):
 
 
 def pointed(data: bytes, at: int) -> bytes:
-    """The bytes that a slot points to."""
+    """Return the bytes that a slot points to."""
     size, offset = struct.unpack_from("<ii", data, at)
     if size < 0 or offset < 0 or offset + size > len(data):
         raise CorruptSnapshotError(f"bytes {offset} to {offset + size} of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
@@ -236,7 +236,7 @@ def pointed(data: bytes, at: int) -> bytes:
 
 
 def pointed_or_inline(data: bytes, at: int) -> bytes:
-    """The bytes in a slot, or those that it points to."""
+    """Return the bytes in a slot, or those that it points to."""
     mark = data[at + _INLINE]
     if not mark & 0x80:
         return pointed(data, at)

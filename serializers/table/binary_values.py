@@ -1,4 +1,4 @@
-"""Values of Flink SQL's types in Python: what columns show of them, and what is accepted for them."""
+"""Values of Flink SQL's types in Python, and their conversion from and to the values of columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Variant(NamedTuple):
 
 
 def to_epoch_day(value: Any) -> int:
-    """Days since 1970: a number as it is, or what :func:`~state_processor.serializers.core.time_values.to_local_date` takes."""
+    """Return days since 1970, from their number or from a value that ``to_local_date`` accepts."""
     return value if isinstance(value, int) else to_local_date(value).epoch_day
 
 
@@ -66,7 +66,7 @@ def to_millis_of_day(value: Any) -> int:
 
 
 def time_text(millis: int) -> str:
-    """Milliseconds of the day as ``LocalTime`` prints them."""
+    """Return milliseconds of the day as ``LocalTime`` prints them."""
     if not 0 <= millis < _DAY_MS:
         raise CorruptSnapshotError(f"{millis} milliseconds: {outcomes.DECODING[outcomes.BAD_TIME]}")
     seconds = millis // 1000
@@ -74,12 +74,12 @@ def time_text(millis: int) -> str:
 
 
 def decode_text(data: bytes) -> str:
-    """UTF-8 as text; each byte that belongs to no character as a lone surrogate, so that it can be written again."""
+    """Return UTF-8 as text, each byte that belongs to no character as a lone surrogate, so that it can be written again."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def encode_text(text: str) -> bytes:
-    """The inverse of :func:`decode_text`; other lone surrogates become ``?``, as in Java."""
+    """Invert :func:`decode_text`; other lone surrogates become ``?``, as in Java."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -87,17 +87,17 @@ def encode_text(text: str) -> bytes:
 
 
 def present_text(text: str) -> str:
-    """Text for a column: U+FFFD for what was no UTF-8."""
+    """Return text for a column, with U+FFFD for invalid UTF-8."""
     return text if text.isascii() else encode_text(text).decode("utf-8", "replace")
 
 
 def to_bytes(value: Any) -> bytes:
-    """Bytes, or the hexadecimal digits of JSON."""
+    """Return bytes, from the hexadecimal digits of JSON where they are text."""
     return bytes.fromhex(value) if isinstance(value, str) else bytes(memoryview(value))
 
 
 def to_variant(value: Any) -> Variant:
-    """A variant from its two parts, in a mapping or in order."""
+    """Return a variant from its two parts, in a mapping or in order."""
     content, metadata = (value["value"], value["metadata"]) if isinstance(value, Mapping) else value
     return Variant(to_bytes(content), to_bytes(metadata))
 
@@ -109,7 +109,7 @@ def decimal_limit(precision: int) -> tuple[int, int]:
 
 
 def to_unscaled(value: Any, type_: DecimalType) -> int:
-    """The unscaled number of a value.
+    """Return the unscaled number of a value.
 
     Raises
     ------
@@ -124,14 +124,14 @@ def to_unscaled(value: Any, type_: DecimalType) -> int:
 
 
 def present_decimal(value: Decimal, type_: DecimalType) -> Decimal:
-    """A decimal for a column of its type, which older rows may not fit."""
+    """Check that a decimal fits a column of its type; decimals of older rows may not."""
     if value.copy_abs() >= 10 ** (type_.precision - type_.scale):  # abs() would round it to 28 digits
         raise UndecodableValueError(f"{value} is out of the range of {type_.summary}")
     return value
 
 
 def to_java_bytes(number: int) -> bytes:
-    """``BigInteger.toByteArray``: the shortest two's complement."""
+    """Return the shortest two's complement (``BigInteger.toByteArray``)."""
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
@@ -141,14 +141,14 @@ def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> dict[str
 
 
 def checked_timestamp(millis: int, nano: int) -> TimestampData:
-    """A timestamp as it was read; its nanoseconds must be fewer than a millisecond."""
+    """Return a timestamp as it was read, with less than a millisecond of nanoseconds."""
     if not 0 <= nano < 1_000_000:
         raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {outcomes.DECODING[outcomes.BAD_TIME]}")
     return TimestampData(millis, nano)
 
 
 def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
-    """A timestamp from milliseconds and nanoseconds, from a ``datetime``, or from ISO text; UTC is assumed where it has no zone.
+    """Return a timestamp from milliseconds and nanoseconds, a ``datetime``, or ISO text; without a zone, UTC is assumed.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def to_timestamp(value: Any, type_: TimestampType) -> TimestampData:
 
 
 def present_timestamp(value: TimestampData, type_: TimestampType, options: DecodeOptions) -> datetime | str:
-    """A timestamp as a column shows it."""
+    """Return a timestamp as a column has it."""
     instant = value.instant
     if not options.as_text:
         return present_time(*instant, options, UTC if type_.local_zoned else None)

@@ -35,7 +35,7 @@ MAX_NESTED: Final = 100_000
 
 
 class _Converter:
-    """From Java objects; counts what it makes, and refuses objects that contain themselves."""
+    """Conversion from Java objects, with a limit of types and no recursion."""
 
     def __init__(self) -> None:
         self._made = 0
@@ -68,7 +68,7 @@ def _structured(converter: _Converter, content: JavaInstance, nullable: bool) ->
 
 
 def _implementation(content: JavaInstance) -> str:
-    """The class: in snapshots of 2.1 and later its name may stand alone, for classes that are not there."""
+    """Return the class name; snapshots of 2.1 and later may hold the name alone, for classes that are not available."""
     implementation = content.fields.get("implementationClass")
     if isinstance(implementation, JavaClass):
         return implementation.name
@@ -160,7 +160,7 @@ _TYPES: Final[dict[str, _Maker]] = {
 
 
 def logical_type(content: Any) -> LogicalType:
-    """The type that a Java object of ``org.apache.flink.table.types.logical`` is.
+    """Return the type from a Java object of ``org.apache.flink.table.types.logical``.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def logical_type(content: Any) -> LogicalType:
 
 
 def type_of_data_type(content: Any) -> LogicalType:
-    """The logical type of a Java object of ``org.apache.flink.table.types.DataType``."""
+    """Return the logical type of a Java object of ``org.apache.flink.table.types.DataType``."""
     if not isinstance(content, JavaInstance) or "logicalType" not in content.fields:
-        raise UnsupportedFormatError(f"Java class {class_name(content)} is no DataType of Flink SQL")
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is not a DataType of Flink SQL")
     return logical_type(content.get("logicalType"))

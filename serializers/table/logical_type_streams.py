@@ -164,7 +164,7 @@ _CLASSES: Final = {
 
 
 def type_object(type_: LogicalType) -> JavaObject:
-    """A type as a Java object of ``org.apache.flink.table.types.logical``.
+    """Return a type as a Java object of ``org.apache.flink.table.types.logical``.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def type_object(type_: LogicalType) -> JavaObject:
 
 
 def serializer_object(type_: LogicalType) -> JavaObject:
-    """The serializer of a type's values as a Java object (Flink: ``InternalSerializers.create``).
+    """Return the serializer of a type's values as a Java object (Flink: ``InternalSerializers.create``).
 
     Functions that it has for reading single fields are left out: Flink makes a serializer anew from the types beside it.
 

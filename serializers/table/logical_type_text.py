@@ -49,7 +49,7 @@ _WORDS: Final[dict[str, Callable[[], LogicalType]]] = {
 
 
 def parse_logical_type(text: str) -> LogicalType:
-    """The type that a text is.
+    """Parse the text of a type.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class _Parser:
         self._depth = 0
 
     def type(self) -> LogicalType:
-        """A type, with what may stand behind it: ``NOT NULL``, ``ARRAY``, ``MULTISET``."""
+        """Parse a type and its suffixes: ``NOT NULL``, ``ARRAY``, ``MULTISET``."""
         self._depth += 1
         if self._depth > MAX_NESTING:
             raise self._problem(f"more than {MAX_NESTING} types inside of one another", self._position)
@@ -87,7 +87,7 @@ class _Parser:
 
     def end(self) -> None:
         if self._text[self._position :].strip():
-            raise self._problem("something is left over", self._position)
+            raise self._problem("expected the end of the text", self._position)
 
     def _nullable(self, found: LogicalType) -> LogicalType:
         if self._take("NOT"):
@@ -103,7 +103,7 @@ class _Parser:
             return _WORDS[word]()
         if word in _LONGER:
             return _LONGER[word](self)
-        raise self._problem(f"{word!r} is no type of Flink SQL", start)
+        raise self._problem(f"{word!r} is not a type of Flink SQL", start)
 
     def _numbers(self, *defaults: int) -> list[int]:
         """Numbers in parentheses, as many as there are defaults at most."""
@@ -122,7 +122,7 @@ class _Parser:
         start = self._position
         token = self._next()
         if not token.isdecimal() or int(token) > MAX_LENGTH:
-            raise self._problem("a number is wanted", start)
+            raise self._problem("expected a number", start)
         return int(token)
 
     def _double(self) -> LogicalType:
@@ -186,7 +186,7 @@ class _Parser:
         start = self._position
         word = self._next().upper()
         if word not in _UNITS:
-            raise self._problem(f"one of {', '.join(_UNITS)} is wanted", start)
+            raise self._problem(f"expected one of {', '.join(_UNITS)}", start)
         return word, self._numbers(0)[0] if self._peek() == "(" else None
 
     def _array(self) -> LogicalType:
@@ -213,7 +213,7 @@ class _Parser:
         start = self._position
         opening = self._next()
         if opening not in ("<", "("):
-            raise self._problem("the fields of a ROW stand in angle brackets", start)
+            raise self._problem("expected the fields of a ROW in angle brackets", start)
         closing = ">" if opening == "<" else ")"
         fields: list[RowField] = []
         if not self._take(closing):
@@ -229,7 +229,7 @@ class _Parser:
         if name.startswith("`"):
             name = name[1:-1].replace("``", "`")
         elif not name[0].isalpha() and name[0] != "_":
-            raise self._problem("the name of a field is wanted", start)
+            raise self._problem("expected the name of a field", start)
         type_ = self.type()
         description = self._next()[1:-1].replace("''", "'") if self._peek().startswith("'") else None
         return RowField(name, type_, description)
@@ -242,7 +242,7 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._take(token):
-            raise self._problem(f"{token!r} is wanted", self._position)
+            raise self._problem(f"expected {token!r}", self._position)
 
     def _peek(self) -> str:
         match = _TOKEN.match(self._text, self._position)
@@ -251,7 +251,7 @@ class _Parser:
     def _next(self) -> str:
         match = _TOKEN.match(self._text, self._position)
         if match is None:
-            raise self._problem("something is missing", self._position)
+            raise self._problem("unexpected end, or unexpected character", self._position)
         self._position = match.end()
         return match[0].strip()
 

@@ -32,7 +32,7 @@ class LogicalType(ABC):
 
     @abstractmethod
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        """The Arrow type of a column of this type."""
+        """Return the Arrow type of a column of this type."""
 
     def __str__(self) -> str:
         return self.summary if self.nullable else f"{self.summary} NOT NULL"
@@ -54,8 +54,9 @@ _ATOMIC: Final = {
 
 @dataclass(frozen=True)
 class AtomicType(LogicalType):
-    """A type without parameters, by its SQL name: ``BOOLEAN``, ``TINYINT``, ``SMALLINT``, ``INT``, ``BIGINT``, ``FLOAT``,
-    ``DOUBLE``, ``NULL``, ``VARIANT`` or ``BITMAP``.
+    """A type without parameters, by its SQL name.
+
+    One of ``BOOLEAN``, ``TINYINT``, ``SMALLINT``, ``INT``, ``BIGINT``, ``FLOAT``, ``DOUBLE``, ``NULL``, ``VARIANT``, ``BITMAP``.
     """
 
     name: str
@@ -137,7 +138,7 @@ class DecimalType(LogicalType):
 
     @property
     def is_compact(self) -> bool:
-        """Whether values fit a long."""
+        """True if values fit a long."""
         return self.precision <= 18
 
     @property
@@ -161,7 +162,7 @@ class TimestampType(LogicalType):
 
     @property
     def is_compact(self) -> bool:
-        """Whether values are milliseconds alone."""
+        """True if values are milliseconds alone."""
         return self.precision <= 3
 
     @property
@@ -199,9 +200,9 @@ _INTERVALS: Final = {
 
 @dataclass(frozen=True)
 class IntervalType(LogicalType):
-    """An interval of months, held as an int, or of milliseconds, held as a long (Flink: ``YearMonthIntervalType``,
-    ``DayTimeIntervalType``).
+    """An interval of months, held as an int, or of milliseconds, held as a long.
 
+    Flink: ``YearMonthIntervalType``, ``DayTimeIntervalType``.
     ``precision`` is that of years or days, ``fraction`` that of seconds.
     """
 
@@ -211,7 +212,7 @@ class IntervalType(LogicalType):
 
     @property
     def in_months(self) -> bool:
-        """Whether it counts months and not milliseconds."""
+        """True if it counts months, not milliseconds."""
         return self.resolution in ("YEAR", "YEAR_TO_MONTH", "MONTH")
 
     @property
@@ -291,7 +292,7 @@ class RowType(LogicalType):
 
     @classmethod
     def of(cls, *types: LogicalType) -> RowType:
-        """A row whose fields have no names of their own: ``f0``, ``f1``, …"""
+        """Return a row with fields named ``f0``, ``f1``, and so on."""
         return cls(tuple(RowField(f"f{i}", t) for i, t in enumerate(types)))
 
     @property
@@ -367,7 +368,7 @@ def escape(name: str) -> str:
 
 
 def without_name_and_alias(type_: LogicalType) -> LogicalType:
-    """The type that holds values of ``type_``: that of a distinct type's source, a multiset's map."""
+    """Return the type that holds values of ``type_``: the source of a distinct type, the map of a multiset."""
     while isinstance(type_, DistinctType):
         type_ = type_.source
     return type_.as_map if isinstance(type_, MultisetType) else type_

@@ -315,7 +315,7 @@ _GENERATED: Final = "generatedRecordComparator"
 
 
 def _order(content: Any) -> Any:
-    """What a comparator compares, in a form that can be compared itself."""
+    """Return the values that a comparator compares, in a form that can be compared."""
     if isinstance(content, JavaInstance):
         fields = {name: _order(value) for name, value in content.fields.items() if name != _GENERATED}
         return content.class_name, fields, [_order(a) for a in content.annotations]
@@ -436,9 +436,7 @@ class MultisetInfoSerializer(TwoLongsSerializer):
 
 
 class RowDataKeySerializerSnapshot(TypeSerializerSnapshot):
-    """Of rows that generated code compares and hashes, which makes no difference to their bytes (Flink:
-    ``RowDataKeySerializer``).
-    """
+    """Of rows that generated code compares and hashes, with the same bytes (Flink: ``RowDataKeySerializer``)."""
 
     current_version = 0
 

@@ -1,6 +1,6 @@
 """The bytes that PyFlink's workers make of values, by the type that a job declares (PyFlink: ``pyflink.fn_execution.coders``).
 
-A state of a PyFlink job holds nothing but byte arrays in the eyes of Java, so that no snapshot tells what is in them.
+To Java, a state of a PyFlink job holds byte arrays; snapshots do not describe their content.
 """
 
 from __future__ import annotations

@@ -279,7 +279,7 @@ _SERIALIZERS: Final[dict[type[LogicalType], Callable[[Any], TypeSerializer]]] = 
 
 
 def python_serializer(type_: LogicalType) -> TypeSerializer:
-    """The serializer of a field or element of this type.
+    """Return the serializer of a field or element of this type.
 
     Raises
     ------

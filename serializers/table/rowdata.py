@@ -67,7 +67,7 @@ MAP_SNAPSHOT: Final = f"{TABLE}MapDataSerializer$MapDataSerializerSnapshot"
 
 
 def worst_of_nested(old: Sequence[TypeSerializerSnapshot], new: Sequence[TypeSerializerSnapshot]) -> SchemaCompatibility:
-    """The verdict on nested serializers, which must be as many (Flink: ``CompositeTypeSerializerUtil``)."""
+    """Return the verdict on nested serializers, which must be as many (Flink: ``CompositeTypeSerializerUtil``)."""
     if len(old) != len(new):
         return SchemaCompatibility.incompatible(f"{len(old)} nested serializers were written, {len(new)} are required")
     return SchemaCompatibility.worst(*(o.resolve_schema_compatibility(n) for o, n in zip(old, new, strict=True)))
@@ -134,7 +134,7 @@ class BinaryDataSerializer(TypeSerializer):
 
     @abstractmethod
     def new_snapshot(self) -> TypeSerializerSnapshot:
-        """The snapshot that Flink writes for a serializer of this type.
+        """Return the snapshot that Flink writes for a serializer of this type.
 
         Raises
         ------
@@ -163,7 +163,7 @@ class RowDataSerializer(BinaryDataSerializer):
         return RowDataSerializerSnapshot(ROW_SNAPSHOT, [type_object(t) for t in types], nested)
 
     def named_as(self, type_: LogicalType) -> RowDataSerializer:
-        """The same serializer with the field names of a row type, if its fields have the same types."""
+        """Return the same serializer with the field names of a row type, if its fields have the same types."""
         own = self.slot.type
         if not isinstance(type_, RowType) or type_.types != own.types:
             return self
@@ -176,7 +176,7 @@ class RowDataSerializer(BinaryDataSerializer):
         self.slot.emit_encode_key(builder, column)
 
     def row(self, fields: Any, kind: str = ROW_KINDS[0], *, reserve_nulls: bool = False) -> BinaryValue:
-        """A row of these fields; see :meth:`RowSlot.build`."""
+        """Return a row of these fields; see :meth:`RowSlot.build`."""
         return self.slot.wrap(self.slot.build(fields, kind, reserve_nulls=reserve_nulls))
 
 
@@ -277,7 +277,7 @@ class JavaObjectsSnapshot(TypeSerializerSnapshot):
         return self.create_serializer(*self.logical_types)
 
     def create_serializer(self, *types: Any) -> TypeSerializer:
-        """The serializer for these types."""
+        """Return the serializer for these types."""
         raise NotImplementedError
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
@@ -311,7 +311,7 @@ class MapDataSerializerSnapshot(JavaObjectsSnapshot):
 class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of values of a ``DataType``, which are written in internal form (Flink: ``ExternalSerializer``).
 
-    The data type tells what the internal serializer does not know: the names of fields, and whether a timestamp has a zone.
+    The data type has what the internal serializer lacks: the names of fields, and whether a timestamp has a zone.
     """
 
     data_type: JavaObject
@@ -362,7 +362,7 @@ _INTERNAL: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
 
 
 def internal_serializer(type_: LogicalType) -> TypeSerializer:
-    """The serializer that Flink SQL has for values of a type (Flink: ``InternalSerializers.create``).
+    """Return the serializer of Flink SQL for values of a type (Flink: ``InternalSerializers.create``).
 
     Raises
     ------

@@ -85,7 +85,7 @@ class NumbersSnapshot(TypeSerializerSnapshot):
         return self.create_serializer(*self.numbers)
 
     def create_serializer(self, *numbers: int) -> TypeSerializer:
-        """The serializer for these numbers."""
+        """Return the serializer for these numbers."""
         raise NotImplementedError
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
@@ -128,8 +128,9 @@ BINARY_ROW_SNAPSHOT: Final = f"{TABLE}BinaryRowDataSerializer$BinaryRowDataSeria
 
 
 class BinaryRowDataSerializer(SizedBytesSerializer):
-    """A binary row of which only the number of fields is known: a column holds the row's bytes (Flink:
-    ``BinaryRowDataSerializer``; before 1.11 ``BinaryRowSerializer``).
+    """A binary row of which only the number of fields is known: a column holds the row's bytes.
+
+    Flink: ``BinaryRowDataSerializer``; before 1.11 ``BinaryRowSerializer``.
     """
 
     def __init__(self, arity: int, snapshot_class: str = BINARY_ROW_SNAPSHOT) -> None:
@@ -208,8 +209,9 @@ DECIMAL_SNAPSHOT: Final = f"{TABLE}DecimalDataSerializer$DecimalSerializerSnapsh
 
 
 class DecimalDataSerializer(TypeSerializer):
-    """``DecimalData``: a long up to 18 digits, else an int size and bytes (Flink: ``DecimalDataSerializer``; before 1.11
-    ``DecimalSerializer``).
+    """``DecimalData``: a long up to 18 digits, else an int size and bytes.
+
+    Flink: ``DecimalDataSerializer``; before 1.11 ``DecimalSerializer``.
     """
 
     def __init__(self, precision: int, scale: int, snapshot_class: str = DECIMAL_SNAPSHOT) -> None:
@@ -273,8 +275,9 @@ TIMESTAMP_SNAPSHOT: Final = f"{TABLE}TimestampDataSerializer$TimestampDataSerial
 
 
 class TimestampDataSerializer(TypeSerializer):
-    """``TimestampData``: long milliseconds, above precision 3 also int nanoseconds of the millisecond (Flink:
-    ``TimestampDataSerializer``; before 1.11 ``SqlTimestampSerializer``).
+    """``TimestampData``: long milliseconds, above precision 3 also int nanoseconds of the millisecond.
+
+    Flink: ``TimestampDataSerializer``; before 1.11 ``SqlTimestampSerializer``.
 
     The snapshot does not say whether it is a ``TIMESTAMP`` or a ``TIMESTAMP_LTZ``: columns have no zone.
     """
@@ -343,7 +346,7 @@ class TimestampDataSerializerSnapshot(NumbersSnapshot):
 
 
 class NullSerializer(SimpleSerializer):
-    """A byte of zero for a field that is always null, such as a data view whose content is a state of its own."""
+    """A byte of zero for a field that is always null, such as a data view, whose content is another state."""
 
     snapshot_class = f"{DATA_VIEW}NullSerializer$NullSerializerSnapshot"
     length = smallest = 1
@@ -376,8 +379,9 @@ RAW_VALUE_SNAPSHOT: Final = f"{TABLE}RawValueDataSerializer$RawValueDataSerializ
 
 
 class RawValueDataSerializer(SizedBytesSerializer):
-    """``RawValueData``: an int size and what the nested serializer wrote (Flink: ``RawValueDataSerializer``; before 1.11
-    ``BinaryGenericSerializer``). A column holds the bytes, as it does for raw fields of rows.
+    """``RawValueData``: an int size and the bytes of the nested serializer, which a column holds.
+
+    Flink: ``RawValueDataSerializer``; before 1.11 ``BinaryGenericSerializer``.
     """
 
     def __init__(self, inner: TypeSerializer, snapshot_class: str = RAW_VALUE_SNAPSHOT) -> None:

@@ -1,8 +1,7 @@
-"""What types of Flink SQL allow beyond their bytes: nullability, lengths, digits of seconds.
+"""Limits of types of Flink SQL that their bytes do not show: nullability, lengths, digits of seconds.
 
-The bytes of a ``VARCHAR(3)`` are those of any text, so that nothing but these checks holds a value to its type. Flink counts
-the length of text in code points, and the values of its own ``CHAR(n)`` and ``BINARY(n)`` are padded. Values are never
-changed here: what does not fit is refused.
+The bytes of a ``VARCHAR(3)`` are those of any text; only these checks enforce the type. Flink counts the length of text in code
+points, and pads the values of ``CHAR(n)`` and ``BINARY(n)``. Values are never changed here: those that do not fit are refused.
 """
 
 from __future__ import annotations
@@ -36,25 +35,25 @@ _MICROS: Final = 6
 
 @dataclass(frozen=True)
 class Limit(ABC):
-    """One thing that a type asks of its values."""
+    """A rule of a type for its values."""
 
     type: LogicalType
 
     @property
     @abstractmethod
     def rule(self) -> str:
-        """What it asks, and what to do about values that do not keep it."""
+        """The rule, and the remedy for values that break it."""
 
     @abstractmethod
     def broken(self, array: pa.Array) -> Mask:
-        """Return which values of a column do not keep it."""
+        """Return a mask of the values of a column that break the rule."""
 
     @abstractmethod
     def is_broken(self, value: Any) -> bool:
-        """Return whether a single value does not keep it."""
+        """Return True if a single value breaks the rule."""
 
     def check(self, value: Any) -> None:
-        """Refuse a value that does not keep it.
+        """Refuse a value that breaks the rule.
 
         Raises
         ------
@@ -139,7 +138,7 @@ class Fraction(Limit):
 
 
 def limits_of(type_: LogicalType) -> tuple[Limit, ...]:
-    """Return what a type asks of its own values; what is inside of them has types of its own.
+    """Return the limits of a type's values; fields and elements have types with limits themselves.
 
     A processing time attribute is ``NOT NULL`` and always null in state: Flink takes the time when it is read.
     """

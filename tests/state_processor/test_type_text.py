@@ -40,12 +40,12 @@ def test_fields_of_the_column() -> None:
     [
         ("LONGS", "at character 0: there is no type 'LONGS'"),
         ("MAP<STRING>", "MAP has 2 types inside, not 1"),
-        ("LIST<LONG", "something is missing"),
-        ("LONG STRING", "at character 4: something is left over"),
+        ("LIST<LONG", "unexpected end, or unexpected character"),
+        ("LONG STRING", "at character 4: expected the end of the text"),
         ("POJO<com.acme.Account>", "name the fields of com.acme.Account"),
-        ("ROW_DATA<id BIGINT", "'>' is wanted"),
-        ("ROW_DATA<id LONG>", "'LONG' is no type of Flink SQL"),
-        ("", "something is missing"),
+        ("ROW_DATA<id BIGINT", "expected '>'"),
+        ("ROW_DATA<id LONG>", "'LONG' is not a type of Flink SQL"),
+        ("", "unexpected end, or unexpected character"),
     ],
 )
 def test_no_types(text: str, message: str) -> None:

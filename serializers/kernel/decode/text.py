@@ -179,7 +179,7 @@ def put_integer(buf, pos, size, arena, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_unspelled(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-def]
-    """A number whose digits the long division of :func:`put_integer` would take too long for: its bytes, for Python to spell.
+    """Write the bytes of a number that the long division of :func:`put_integer` is too slow for; Python converts them to digits.
 
     A byte that no text starts with, scale, size and two's complement take the room of the digits. See
     :func:`~state_processor.serializers.kernel.decode.arena.spelled`.
