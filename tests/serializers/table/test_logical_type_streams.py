@@ -164,4 +164,4 @@ def test_a_type_nested_beyond_the_limit_is_refused(levels: int) -> None:
         assert read_serializer_snapshot(data).restore_serializer().snapshot().to_bytes() == data
     else:
         with pytest.raises(UnsupportedFormatError, match=f"nested more than {MAX_NESTING} levels deep"):
-            read_serializer_snapshot(data)
+            read_serializer_snapshot(data).restore_serializer()
