@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from state_processor.backends.files.storage import Location
+from state_processor.backends.files.location import Location
 from state_processor.serializers.errors import CorruptSnapshotError, ForbiddenPathError
 
 _CHECKPOINT: Final = re.compile(r"chk-\d+")

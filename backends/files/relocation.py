@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from state_processor.backends.files.location import Location
 from state_processor.backends.files.recorded_paths import (
     Boundaries,
     is_below_checkpoint_directory,
@@ -16,7 +17,7 @@ from state_processor.backends.files.recorded_paths import (
     recorded_location,
     storage_and_parts,
 )
-from state_processor.backends.files.storage import Location, Storage
+from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
 
 if TYPE_CHECKING:

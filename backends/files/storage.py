@@ -7,7 +7,6 @@ read is a ``memoryview`` that numpy views without a copy. Only regular files are
 from __future__ import annotations
 
 import os
-import re
 import stat
 import threading
 import weakref
@@ -15,22 +14,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
+from state_processor.backends.files.location import Location
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
-from state_processor.serializers.redaction import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_URL: Final = re.compile(
-    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?:\?(?P<query>.*))?", re.DOTALL
-)
-_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _PYARROW_SCHEMES: Final = frozenset({"gs", "hdfs", "viewfs"})
 _CONNECT_SECONDS: Final = 20.0
 _REQUEST_SECONDS: Final = 60.0
@@ -39,74 +34,6 @@ _ANSWER_SECONDS: Final = 300.0
 """How long any other remote storage may take for one call, its own retries included."""
 
 _T = TypeVar("_T")
-
-
-class Location(NamedTuple):
-    """A path or URL taken apart; a local file has neither scheme nor authority."""
-
-    scheme: str
-    authority: str
-    path: str
-    query: str = ""
-
-    @classmethod
-    def parse(cls, path: str | os.PathLike[str]) -> Location:
-        """Parse a local path, ``file:/…``, ``file:///…`` or any other URL.
-
-        Raises
-        ------
-        OptionError
-            A ``file:`` URL that names a host.
-        """
-        text = os.fspath(path)
-        match = _URL.fullmatch(text)
-        if match is None:
-            return cls("", "", text)
-        scheme = match["scheme"].lower()
-        if match["authority"] is None and scheme != "file" and not match["path"].startswith("/"):
-            return cls("", "", text)  # a file name with a colon
-        authority = match["authority"] or ""
-        if scheme != "file":
-            return cls(_ALIASES.get(scheme, scheme), authority, match["path"], match["query"] or "")
-        if authority not in ("", "localhost"):
-            raise OptionError(
-                f"{text!r} names the host {authority!r}; a file URL has three slashes: file:///{authority}{match['path']}"
-            )
-        # Flink writes paths into file: URLs without encoding them, and a local path has no query
-        return cls("", "", match["path"] + (f"?{match['query']}" if match["query"] is not None else ""))
-
-    @property
-    def segments(self) -> list[str]:
-        """The parts of the path, without empty ones."""
-        return [part for part in self.path.split("/") if part]
-
-    @property
-    def is_local(self) -> bool:
-        """True if it is on this machine."""
-        return not self.scheme
-
-    @property
-    def name(self) -> str:
-        """The last part of the path."""
-        return self.path.rstrip("/").rpartition("/")[2]
-
-    @property
-    def parent(self) -> Location:
-        """The directory that holds it; the root is its own parent."""
-        head, slash, _ = self.path.rstrip("/").rpartition("/")
-        return self._replace(path=head or ("/" if slash or self.path.startswith("/") or self.scheme else "."))
-
-    def joined(self, relative: str) -> Location:
-        """Return a path below this directory."""
-        return self._replace(path=f"{self.path.rstrip('/')}/{relative.lstrip('/')}") if relative else self
-
-    def __str__(self) -> str:
-        if self.is_local:
-            return self.path
-        return f"{self.scheme}://{self.authority}{self.path}" + (f"?{self.query}" if self.query else "")
-
-    def __repr__(self) -> str:
-        return f"Location({redacted(str(self))!r})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.fs as pafs
 
+from state_processor.backends.files.location import Location
 from state_processor.backends.files.scratch import Scratch, scratch_space
-from state_processor.backends.files.storage import Location
 from state_processor.backends.formats import framing
 from state_processor.backends.formats.entry_runs import Block
 from state_processor.backends.formats.rocksdb_process import RocksDbError, close_later, rocksdb_call

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from state_processor.backends.files.storage import Entry, Location, Storage
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.metadata.snapshot_metadata import read_metadata

@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
-from state_processor.backends.files.storage import Location, Storage
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.serializers.errors import NotASnapshotError

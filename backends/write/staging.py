@@ -23,7 +23,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from state_processor.backends.files.storage import Entry, Location, Storage, StoredFile
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.write.process_identity import is_gone, this_process
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError

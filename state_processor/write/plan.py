@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Final
 
-from state_processor.backends.files.storage import Location
+from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from state_processor.backends.files.storage import Location, Storage
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.write.staging import Staging

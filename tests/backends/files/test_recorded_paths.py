@@ -17,8 +17,9 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.files import storage as storage_module
+from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
-from state_processor.backends.files.storage import Location, Storage
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import (

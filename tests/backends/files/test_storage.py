@@ -10,7 +10,8 @@ import pyarrow.fs as pafs
 import pytest
 from moto.server import ThreadedMotoServer
 
-from state_processor.backends.files.storage import Location, Storage
+from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
 
 SMALL, LARGE = b"0123456789", bytes(range(256)) * 1024

@@ -1,0 +1,83 @@
+"""Locations of files: local paths and URLs, taken apart."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final, NamedTuple
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.redaction import redacted
+
+_URL: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?:\?(?P<query>.*))?", re.DOTALL
+)
+_ALIASES: Final = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
+
+
+class Location(NamedTuple):
+    """A path or URL taken apart; a local file has neither scheme nor authority."""
+
+    scheme: str
+    authority: str
+    path: str
+    query: str = ""
+
+    @classmethod
+    def parse(cls, path: str | os.PathLike[str]) -> Location:
+        """Parse a local path, ``file:/…``, ``file:///…`` or any other URL.
+
+        Raises
+        ------
+        OptionError
+            A ``file:`` URL that names a host.
+        """
+        text = os.fspath(path)
+        match = _URL.fullmatch(text)
+        if match is None:
+            return cls("", "", text)
+        scheme = match["scheme"].lower()
+        if match["authority"] is None and scheme != "file" and not match["path"].startswith("/"):
+            return cls("", "", text)  # a file name with a colon
+        authority = match["authority"] or ""
+        if scheme != "file":
+            return cls(_ALIASES.get(scheme, scheme), authority, match["path"], match["query"] or "")
+        if authority not in ("", "localhost"):
+            raise OptionError(
+                f"{text!r} names the host {authority!r}; a file URL has three slashes: file:///{authority}{match['path']}"
+            )
+        # Flink writes paths into file: URLs without encoding them, and a local path has no query
+        return cls("", "", match["path"] + (f"?{match['query']}" if match["query"] is not None else ""))
+
+    @property
+    def segments(self) -> list[str]:
+        """The parts of the path, without empty ones."""
+        return [part for part in self.path.split("/") if part]
+
+    @property
+    def is_local(self) -> bool:
+        """True if it is on this machine."""
+        return not self.scheme
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rstrip("/").rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location:
+        """The directory that holds it; the root is its own parent."""
+        head, slash, _ = self.path.rstrip("/").rpartition("/")
+        return self._replace(path=head or ("/" if slash or self.path.startswith("/") or self.scheme else "."))
+
+    def joined(self, relative: str) -> Location:
+        """Return a path below this directory."""
+        return self._replace(path=f"{self.path.rstrip('/')}/{relative.lstrip('/')}") if relative else self
+
+    def __str__(self) -> str:
+        if self.is_local:
+            return self.path
+        return f"{self.scheme}://{self.authority}{self.path}" + (f"?{self.query}" if self.query else "")
+
+    def __repr__(self) -> str:
+        return f"Location({redacted(str(self))!r})"
