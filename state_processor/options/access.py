@@ -29,7 +29,7 @@ class SnapshotAccess:
     scratch
         Directory for copies of files; ``None`` for the default one.
     allow_paths
-        Places outside of the snapshot's own storage that recorded paths may refer to.
+        Places outside of the storage of the snapshot that recorded paths may refer to.
     """
 
     path_mapping: Mapping[str, str] = field(default_factory=dict)

@@ -174,8 +174,8 @@ SNAPSHOT_OPTIONS: Final = (
     Option(
         "allow_paths",
         PATHS,
-        "Directories and URLs outside of the snapshot's own storage that paths recorded in the snapshot may refer to. The own "
-        "storage is the bucket or, for local snapshots, the directory and the job's checkpoint directory.",
+        "Directories and URLs outside of the storage of the snapshot that paths recorded in it may refer to. The storage is the "
+        "bucket or, for local snapshots, the directory and the job's checkpoint directory.",
         (),
         flag="--allow PATH...",
     ),
