@@ -65,7 +65,7 @@ class Limit(ABC):
 
 
 class NotNull(Limit):
-    """Null is no value of a type that is NOT NULL."""
+    """The rule of a type that is NOT NULL."""
 
     @property
     def rule(self) -> str:
@@ -79,7 +79,7 @@ class NotNull(Limit):
 
 
 class Length(Limit):
-    """Text has so many code points, bytes are so many: exactly, or at most."""
+    """The exact or the largest number of code points of text, or of bytes."""
 
     type: TextType | BytesType
 
@@ -108,7 +108,7 @@ class Length(Limit):
 
 
 class Fraction(Limit):
-    """Seconds have at most so many digits behind the point that are not zero."""
+    """The number of digits of a fraction of a second."""
 
     type: TimestampType | TimeType
 
