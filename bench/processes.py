@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,15 @@ def usage(root: int | None = None) -> Usage:
         if _is_worker(pid):
             peak = max(peak, _peak_bytes(pid))
     return Usage(ticks / _TICKS, peak)
+
+
+def command_lines(root: int | None = None) -> dict[int, str]:
+    """Return the command lines of the tree below ``root`` (default: this process) by process id, words separated by NUL."""
+    found = {}
+    for pid in _tree(root or os.getpid()):
+        with suppress(OSError):
+            found[pid] = Path(f"/proc/{pid}/cmdline").read_text()
+    return found
 
 
 def _tree(root: int) -> set[int]:

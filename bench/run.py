@@ -1,4 +1,4 @@
-"""``./dev bench [read|metadata|write|encode]``: speed and memory against Parquet and the stated targets.
+"""``./dev bench [read|metadata|write|encode|cold]``: speed and memory against Parquet and the stated targets.
 
 Everything compared is measured in one run on one machine; CPU time counts the JVM and all Python workers.
 """
@@ -15,12 +15,19 @@ sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "interop")]
 
 def main() -> None:
     """Run the benchmarks that are named, by default all."""
+    import cold_bench
     import encode_bench
     import metadata_bench
     import read_bench
     import write_bench
 
-    benches = {"read": read_bench.main, "write": write_bench.main, "metadata": metadata_bench.main, "encode": encode_bench.main}
+    benches = {
+        "read": read_bench.main,
+        "write": write_bench.main,
+        "metadata": metadata_bench.main,
+        "encode": encode_bench.main,
+        "cold": cold_bench.main,
+    }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*benches, []], metavar="|".join(benches))
     for name in parser.parse_args().names or benches:

@@ -1,0 +1,138 @@
+"""The first questions of a new process: session, metadata, first read, first write, and the Python processes that Spark starts.
+
+Each figure comes from a process of its own. Parquet's first query, in another, is what Spark itself needs. Kernels are compiled
+already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from processes import command_lines, usage
+
+ROOT = Path(__file__).parent.parent
+SAVEPOINT = str(ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint")
+REPEATS = 3
+_SAMPLING_SECONDS = 0.01
+
+
+class Steps:
+    """Wall time and CPU time of named steps, and the Python processes that were started during each."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, dict[str, Any]] = {}
+        self._seen: dict[int, str] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+
+    def run(self, name: str, action: Callable[[], Any]) -> Any:
+        """Run an action and record its figures."""
+        known, before, start = set(self._seen), usage().cpu_seconds, time.perf_counter()
+        result = action()
+        wall, cpu = time.perf_counter() - start, usage().cpu_seconds - before
+        started = [_module(line) for pid, line in self._seen.items() if pid not in known]
+        self.figures[name] = {"wall": wall, "cpu": cpu, "processes": sorted(filter(None, started))}
+        return result
+
+    def finish(self) -> dict[str, dict[str, Any]]:
+        """Stop sampling and return the figures by step."""
+        self._stop.set()
+        self._thread.join()
+        return self.figures
+
+    def _sample(self) -> None:
+        while not self._stop.wait(_SAMPLING_SECONDS):
+            self._seen |= command_lines()
+
+
+def _module(command: str) -> str | None:
+    """Return the module that a Python process runs, ``None`` for other processes."""
+    words = command.split("\0")
+    return words[words.index("-m") + 1] if "-m" in words and "python" in words[0] else None
+
+
+def flink_steps() -> dict[str, dict[str, Any]]:
+    """Ask a savepoint the first questions, read a state and write a savepoint, each twice."""
+    steps = Steps()
+    spark = steps.run("session", _session)
+    sp = steps.run("import", lambda: __import__("state_processor"))
+    reader = steps.run("SavepointReader.read", lambda: sp.SavepointReader.read(spark, SAVEPOINT))
+    for table in ("operators", "states", "handles"):
+        steps.run(f"{table}()", lambda table=table: getattr(reader, table)().collect())
+    for which in ("first", "second"):
+        steps.run(f"{which} read", lambda: reader.read_keyed_state("orders", "total").agg({"value": "sum"}).collect())
+    rows = spark.range(1000).selectExpr("cast(id AS string) AS key", "id AS value")
+    for which in ("first", "second", "third"):
+        writer = sp.SavepointWriter.from_existing(spark, SAVEPOINT)
+        target = tempfile.mkdtemp() + "/savepoint"
+        steps.run(f"{which} write", lambda w=writer, t=target: w.update_keyed_state("orders", "total", rows).write(t))
+    target = tempfile.mkdtemp() + "/savepoint"
+    steps.run("write of 64 states", lambda: _many_states(sp, spark, target))
+    return steps.finish()
+
+
+def _many_states(sp: Any, spark: Any, target: str) -> None:
+    """Write 64 states of ten operators."""
+    rows = spark.range(1000).selectExpr("cast(id AS string) AS key", "id AS value")
+    writer = sp.SavepointWriter.new(spark)
+    for number in range(64):
+        names = {"value": f"state-{number}"}
+        writer.with_keyed_state(f"operator-{number % 10}", rows, "key", states={"value": sp.Types.LONG()}, columns=names)
+    writer.write(target)
+
+
+def parquet_steps() -> dict[str, dict[str, Any]]:
+    """Run the first queries on a Parquet file."""
+    steps = Steps()
+    spark = steps.run("session", _session)
+    target = tempfile.mkdtemp() + "/parquet"
+    rows = spark.range(1000).selectExpr("cast(id AS string) AS key", "id AS value")
+    rows.write.parquet(target)
+    for which in ("first", "second"):
+        steps.run(f"{which} read", lambda: spark.read.parquet(target).agg({"value": "sum"}).collect())
+    return steps.finish()
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.log.level", "ERROR")
+    spark = builder.getOrCreate()
+    spark.range(10).count()
+    return spark
+
+
+_RUNS = {"flink": flink_steps, "parquet": parquet_steps}
+
+
+def main() -> None:
+    """Print the medians of several processes."""
+    for name in _RUNS:
+        runs = [_in_new_process(name) for _ in range(REPEATS)]
+        print(f"{name}: wall and CPU seconds, Python processes started")
+        for step in runs[0]:
+            wall, cpu = (statistics.median(run[step][unit] for run in runs) for unit in ("wall", "cpu"))
+            processes = runs[-1][step]["processes"]
+            counts = ", ".join(f"{processes.count(p)} x {p}" for p in dict.fromkeys(processes))
+            print(f"  {step:22} {wall:6.2f} {cpu:6.2f}  {counts}")
+
+
+def _in_new_process(name: str) -> dict[str, dict[str, Any]]:
+    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    print(json.dumps(_RUNS[sys.argv[1]]()))
