@@ -32,7 +32,8 @@ _KEYED = ("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING")
 class Restored:
     """What Flink found in a savepoint.
 
-    Attributes:
+    Attributes
+    ----------
         operators: each with its states, and these with their entries.
         savepoint: the savepoint that Flink took afterwards.
     """
@@ -69,7 +70,8 @@ class Restored:
 def restore(savepoint: str) -> Restored:
     """Restore a savepoint with Flink, have it tell what it read, and then take a savepoint of its own.
 
-    Raises:
+    Raises
+    ------
         RuntimeError: Flink refused the savepoint; the message is Flink's.
     """
     parent = Path(savepoint).resolve().parent

@@ -19,7 +19,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
-from state_processor.serializers.kryo.types import KryoClass
+from state_processor.serializers.java.types import KryoClass
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -10,8 +10,8 @@ from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.user_classes import java_type_of
 from state_processor.type_text import parse_type
 

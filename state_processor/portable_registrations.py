@@ -18,8 +18,8 @@ from typing import Any, Final, cast
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.java.types import JavaType, KryoClass
 from state_processor.serializers.kryo.nested_kryo import declare, java_types
-from state_processor.serializers.kryo.types import JavaType, KryoClass
 from state_processor.serializers.user_registrations import (
     Registrations,
     SnapshotReader,

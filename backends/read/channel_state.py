@@ -75,13 +75,6 @@ class ChannelState:
                 raise CorruptSnapshotError(f"{where}, offset {offset}: {length} bytes announced, {stream.size - offset - 4} left")
             yield bytes(stream.read(offset + 4, length))
 
-    def record_count(self, snapshot: Snapshot) -> int | None:
-        """Count the whole records; ``None`` where the bytes do not begin with one.
-
-        A record is a length and as many bytes, and may go on in the next buffer; the last one may be cut off.
-        """
-        return _count_records(b"".join(self.read(snapshot)))
-
 
 def channel_states(operator: OperatorState) -> Iterator[ChannelState]:
     """Yield the channels of an operator that have in-flight data."""
@@ -114,7 +107,11 @@ def _channels(handle: h.MergedChannelStateHandle, context: str) -> Iterator[tupl
         raise source.corrupt(f"{source.remaining} bytes too many")
 
 
-def _count_records(data: bytes) -> int | None:
+def count_records(data: bytes) -> int | None:
+    """Count the whole records in the buffers of a channel; ``None`` if they do not begin with one.
+
+    A record is a length and as many bytes, and may continue in the next buffer; the last one may be cut off.
+    """
     position = count = 0
     while position + 4 <= len(data):
         length = int.from_bytes(data[position : position + 4], "big", signed=True)
@@ -162,7 +159,7 @@ def channel_table(snapshot: Snapshot, operators: Sequence[OperatorState], *, raw
                 "gate": channel.gate,
                 "channel": channel.channel,
                 "size_in_bytes": channel.size,
-                "record_count": _count_records(b"".join(buffers)),
+                "record_count": count_records(b"".join(buffers)),
             }
             rows.append(row | {_BUFFERS.name: buffers} if raw else row)
     return pa.Table.from_pylist(rows, _SCHEMA.append(_BUFFERS) if raw else _SCHEMA)

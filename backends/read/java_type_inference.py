@@ -10,11 +10,11 @@ from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.evolution.migrated_values import Found, ObservingSerializer, holds_others
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.containers import is_collection, is_map
 from state_processor.serializers.kryo.nested_kryo import replaced
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.types import JavaType
 
 
 def inferred_java_types(snapshot: Snapshot, operator: OperatorState, name: str) -> dict[str, JavaType]:

@@ -15,9 +15,9 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.evolution.resolution import PortableType, resolve
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declared_as, kryo_parts
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.undescribed import with_undescribed_classes
 from state_processor.serializers.traversal import transform
 

@@ -24,11 +24,11 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.evolution.migration import COLLECTIONS, FLINK_2, collection_of
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.types import BOXES
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.layouts import whole
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
-from state_processor.serializers.kryo.types import BOXES
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 

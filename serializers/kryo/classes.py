@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.kryo.types import BOXES, JavaType, KryoClass
+from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
 from state_processor.serializers.user_registrations import current_registrations
 
 _KAFKA_TOPIC_PARTITION: Final = KryoClass(

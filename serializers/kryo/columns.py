@@ -12,10 +12,10 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import basic, temporal
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError
+from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.containers import is_collection, is_map
 from state_processor.serializers.kryo.plain_values import to_json
-from state_processor.serializers.kryo.types import BOXES, JavaType
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject
 
 _COLUMNS: Final[dict[str, TypeSerializer]] = {

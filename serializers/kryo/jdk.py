@@ -17,6 +17,7 @@ from state_processor.serializers.core.time_values import (
     to_local_date_time,
     to_local_time,
 )
+from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType
 from state_processor.serializers.kryo import containers, converters, java_time, jdk_layouts
 from state_processor.serializers.kryo.classes import user_class
 from state_processor.serializers.kryo.layouts import (
@@ -37,7 +38,6 @@ from state_processor.serializers.kryo.layouts import (
     optional_field,
     sequence,
 )
-from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, JavaType
 from state_processor.serializers.kryo.values import KryoMap
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 

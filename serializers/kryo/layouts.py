@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.object_input import JavaClass, JavaEnum, JavaInstance, read_java_object
-from state_processor.serializers.kryo.types import BOXES, PRIMITIVES, JavaType, KryoClass
+from state_processor.serializers.java.types import BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput
 

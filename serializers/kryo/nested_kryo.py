@@ -20,9 +20,9 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.undescribed import UndescribedClassesSerializer
 from state_processor.serializers.traversal import nested, transform

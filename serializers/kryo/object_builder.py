@@ -11,10 +11,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime
+from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo import containers, java_time, jdk, jdk_layouts
 from state_processor.serializers.kryo.classes import unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
-from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, KryoObject, Node
 
 CLASS: Final = "@class"

@@ -22,12 +22,12 @@ from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.columns import column_value, shape
 from state_processor.serializers.kryo.nested_kryo import kryo_parts, replaced
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.serializer import Encoding, KryoSerializer, KryoValue
-from state_processor.serializers.kryo.types import BOXES, JavaType
 from state_processor.serializers.kryo.values import BigInteger, KryoMap, Node
 
 _EXACT: Final = DecodeOptions(nanos="string")

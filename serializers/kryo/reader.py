@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType, KryoClass
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, Layout, ObjectInput
 from state_processor.serializers.kryo.plain_values import plain
-from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType, KryoClass
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 

@@ -20,13 +20,13 @@ from state_processor.serializers.core.optional_map import OptionalEntry, read_op
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import FIRST_USER_ID, class_ids, unknown_class
 from state_processor.serializers.kryo.columns import column_type, column_value, shape
 from state_processor.serializers.kryo.jdk import is_known
 from state_processor.serializers.kryo.object_builder import FROM_COLUMNS
 from state_processor.serializers.kryo.plain_values import plain, to_json
 from state_processor.serializers.kryo.reader import KryoReader
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import Node
 from state_processor.serializers.kryo.wire import KRYO_2, KRYO_5
 from state_processor.serializers.kryo.writer import KryoWriter
@@ -277,12 +277,6 @@ class KryoSerializer(TypeSerializer):
 
 def _version_of(flink: int) -> int:
     return KRYO_5 if flink >= _FIRST_FLINK_WITH_KRYO_5 else KRYO_2
-
-
-def with_first_id(serializer: KryoSerializer, first_id: int) -> KryoSerializer:
-    """Return the same serializer with another number of the first registration."""
-    ids = class_ids(serializer.registered, first_id)
-    return serializer._copy_with(first_id=first_id, _ids=ids, _numbers={name: number for number, name in ids.items()})
 
 
 def convert(data: bytes, serializer: KryoSerializer, to_flink: int) -> bytes:

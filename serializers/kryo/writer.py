@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
+from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.classes import unknown_class, user_class
 from state_processor.serializers.kryo.layouts import JAVA_SERIALIZED, PRIMITIVE_LAYOUTS, ObjectOutput, whole
 from state_processor.serializers.kryo.reader import DEEPEST, JAVA_SERIALIZERS, final_element, is_referenced
-from state_processor.serializers.kryo.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo.values import KryoMap, Node
 from state_processor.serializers.kryo.wire import KRYO_2
 

@@ -17,7 +17,7 @@ import numpy as np
 from state_processor.options.durations import duration_ms, duration_text, instant_ms
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
-from state_processor.serializers.kryo.types import JavaType
+from state_processor.serializers.java.types import JavaType
 
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 

@@ -18,8 +18,8 @@ from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.rows import Columns, Rows

@@ -31,8 +31,8 @@ from state_processor.backends.write.tombstones import TombstoneEncoder, Tombston
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.subtask_files import staged_file
 from state_processor.write.task_data import (

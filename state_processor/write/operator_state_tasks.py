@@ -21,9 +21,9 @@ from state_processor.backends.write.staging import Staging
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.subtask_files import staged_file
 from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches, merge_batches, part_numbers

@@ -26,7 +26,8 @@ def bench_savepoint(kind: str, variant: str = "canonical") -> Path:
             fields: id, name, city, score, level, active).
         variant: ``canonical`` (written by the hashmap backend) or ``native`` (RocksDB's files).
 
-    Raises:
+    Raises
+    ------
         KeyError: there is no such kind or variant.
         flink.FlinkError: Flink could not write it.
     """

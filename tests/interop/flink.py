@@ -56,7 +56,8 @@ class FlinkError(RuntimeError):
 def jars(version: str) -> list[Path]:
     """Return Flink's jars for the class path, fetched from the package index if they are not here yet.
 
-    Raises:
+    Raises
+    ------
         FlinkError: pip could not fetch the package, or it holds no flink-dist.
     """
     lib = _jars(version, "lib", _JARS)
@@ -68,7 +69,8 @@ def jars(version: str) -> list[Path]:
 def libraries(version: str) -> list[Path]:
     """Return the jars of Flink's libraries (table API, pattern matching, Scala), which few tests need beside :func:`jars`.
 
-    Raises:
+    Raises
+    ------
         FlinkError: pip could not fetch the package.
     """
     return _jars(version, "libraries", _LIBRARIES)
@@ -82,7 +84,8 @@ def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict
         requests: for each the ``savepoint`` that it goes on from, ``backend``, the format of operators' ``uids``, the statements
             that create its ``tables``, and the ``query``.
 
-    Raises:
+    Raises
+    ------
         FlinkError: a query failed.
     """
     CACHE.mkdir(exist_ok=True)
@@ -122,7 +125,8 @@ def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:
 def table_classes(version: str) -> Path:
     """Return the directory of those of our compiled Java sources that need the table API, ``java/table``.
 
-    Raises:
+    Raises
+    ------
         FlinkError: javac refused the sources, or pip could not fetch the table API.
     """
     return _compiled(version, [SOURCES / "table"], [classes(version), *libraries(version)])
@@ -133,7 +137,8 @@ def classes(version: str) -> Path:
 
     ``java/common`` is for every version, ``java/flink1`` and ``java/flink2`` for the two major ones.
 
-    Raises:
+    Raises
+    ------
         FlinkError: javac refused the sources.
     """
     return _compiled(version, [SOURCES / "common", SOURCES / f"flink{version.split('.', maxsplit=1)[0]}"])
@@ -142,7 +147,8 @@ def classes(version: str) -> Path:
 def generated_classes(version: str, package: str, sources: Mapping[str, str]) -> Path:
     """Return the directory of compiled Java sources that a test generates: the text of each by the name of its class.
 
-    Raises:
+    Raises
+    ------
         FlinkError: javac refused the sources.
     """
     digest = hashlib.sha256(json.dumps([package, sources], sort_keys=True).encode()).hexdigest()
@@ -191,7 +197,8 @@ def run(
         class_path: jars beside :func:`jars`.
         instead: a folder below ``java`` whose classes take the place of ours of the same names.
 
-    Raises:
+    Raises
+    ------
         FlinkError: it ended with an error or not in time; the message holds its output.
     """
     first = [_compiled(version, [SOURCES / instead])] if instead else []
@@ -222,12 +229,14 @@ def restore(
         changelogs: the directory for what the changelog backend writes.
         class_path, timeout: see :func:`run`.
 
-    Returns:
+    Returns
+    -------
         for each request a dict with ``operators`` (as in expected.json, with every entry Flink found), ``savepoint`` (the
         one written, if asked for), ``snapshots`` (by format, if asked for) and ``fired`` (what timers and windows did before it),
         or ``error`` (the exceptions, from the outermost to the cause).
 
-    Raises:
+    Raises
+    ------
         FlinkError: the JVM failed, other than by Flink refusing a request.
     """
     CACHE.mkdir(exist_ok=True)
@@ -249,10 +258,12 @@ def list_states(version: str, savepoints: Sequence[Path]) -> list[dict[str, Any]
         version: the Flink version that reads.
         savepoints: directories with ``_metadata``.
 
-    Returns:
+    Returns
+    -------
         for each the operators by id: ``coordinator``, and ``states`` with their options and serializer snapshots.
 
-    Raises:
+    Raises
+    ------
         FlinkError: Flink could not read one.
     """
     CACHE.mkdir(exist_ok=True)

@@ -58,7 +58,8 @@ class Kernels:
     def execute(self, name: str) -> NotebookNode:
         """A notebook with the outputs that a run of it has, in the form in which they are stored.
 
-        Raises:
+        Raises
+        ------
             nbclient.exceptions.CellExecutionError: a cell failed; the message shows it.
         """
         notebook = load(name)

@@ -11,6 +11,8 @@ import pytest
 from harness import REPOSITORY
 
 from state_processor.serializers import register_kryo_class, registrations
+from state_processor.serializers.kryo.classes import class_ids
+from state_processor.serializers.kryo.serializer import KryoSerializer
 
 PACKAGE = "io.stateprocessor.interop.SerializerSpecimens$"
 TEXT = "java.lang.String"
@@ -107,3 +109,9 @@ def kryo_parameters() -> list[Any]:
         for version in VERSIONS
         for name, case in kryo_cases(version).items()
     ]
+
+
+def with_first_id(serializer: KryoSerializer, first_id: int) -> KryoSerializer:
+    """Return the same serializer with another number of the first registration."""
+    ids = class_ids(serializer.registered, first_id)
+    return serializer._copy_with(first_id=first_id, _ids=ids, _numbers={name: number for number, name in ids.items()})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from harness import OFFICIAL, Specimen, check_payloads, specimen_modules, specimens
+from kryo_specimens import with_first_id
 
 from state_processor.serializers import (
     DecodeOptions,
@@ -19,7 +20,7 @@ from state_processor.serializers import (
 )
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
-from state_processor.serializers.kryo.serializer import KryoSerializer, with_first_id
+from state_processor.serializers.kryo.serializer import KryoSerializer
 
 BEYOND_BYTES = {
     "value-serializer": "ValueSerializer calls NameValue.write, code of the test's class",

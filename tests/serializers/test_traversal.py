@@ -19,9 +19,9 @@ from state_processor.serializers.core.basic import StringSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare, java_types
 from state_processor.serializers.kryo.serializer import KryoSerializer
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.traversal import nested, transform, walk
 

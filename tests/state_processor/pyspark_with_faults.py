@@ -1,4 +1,6 @@
-"""Faults in the midst of a write. Spark's executors run this module as that of their workers (``spark.python.worker.module``,
+"""Faults in the midst of a write.
+
+Spark's executors run this module as that of their workers (``spark.python.worker.module``,
 which has to begin with ``pyspark``); the process that commits imports it as a module of serializers.
 
 A file says what goes wrong, where, and how often; it is read anew each time, since workers live longer than a write. Spark

@@ -370,7 +370,8 @@ def register_parser(name: str, parser: Callable[[str], Form]) -> None:
 def parse(label: str) -> Form:
     """The form of a label.
 
-    Raises:
+    Raises
+    ------
         KeyError: there is none.
     """
     name, _, rest = label.partition("<")

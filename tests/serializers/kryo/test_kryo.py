@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from harness import PLAIN, decode_with_kernel, specimens
-from kryo_specimens import EVERYTHING, MONEY, PACKAGE, TEXT, TIP, VERSIONS, described_classes, kryo_parameters
+from kryo_specimens import EVERYTHING, MONEY, PACKAGE, TEXT, TIP, VERSIONS, described_classes, kryo_parameters, with_first_id
 
 from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -24,15 +24,14 @@ from state_processor.serializers.errors import (
     UndecodableValueError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.classes import BARE_FIRST_USER_ID
 from state_processor.serializers.kryo.plain_values import to_json
 from state_processor.serializers.kryo.serializer import (
     KryoSerializer,
     KryoSerializerSnapshot,
     KryoValue,
-    with_first_id,
 )
-from state_processor.serializers.kryo.types import JavaType
 from state_processor.serializers.kryo.values import KryoObject
 from state_processor.serializers.user_registrations import Registrations, current_registrations, register
 

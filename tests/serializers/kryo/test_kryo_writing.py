@@ -19,7 +19,7 @@ import pytest
 from harness import PLAIN, specimens
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kryo_specimens import MONEY, PACKAGE, TEXT, VERSIONS, described_classes, kryo_cases, kryo_parameters
+from kryo_specimens import MONEY, PACKAGE, TEXT, VERSIONS, described_classes, kryo_cases, kryo_parameters, with_first_id
 
 from state_processor.serializers import DataInput, DataOutput, DecodeOptions, read_serializer_snapshot, register_kryo_class
 from state_processor.serializers.core.optional_map import OptionalEntry
@@ -42,7 +42,6 @@ from state_processor.serializers.kryo.serializer import (
     KryoSerializerSnapshot,
     KryoValue,
     convert,
-    with_first_id,
 )
 from state_processor.serializers.kryo.values import KryoObject, Node
 from state_processor.serializers.kryo.wire import KryoInput, KryoOutput

@@ -241,7 +241,7 @@ TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, None, T.LONG())
 
 
 def of_flink_1(target: Path, *states: tuple[StateDescription, list[Any]]) -> Path:
-    """A savepoint of Flink 1.x with the values of some states by keys a, b, …"""
+    """A savepoint of Flink 1.x with the values of some states by keys a, b and so on."""
     staging = Staging(str(target), "written")
     staging.prepare()
     tables = [
