@@ -123,7 +123,7 @@ def test_schema_of_the_user(spark: SparkSession) -> None:
     assert [tuple(r) for r in frame.collect()] == [(Decimal("3950.00"), "amelia")]
     with pytest.raises(PySparkException, match=r"does not fit decimal\(3,2\)"):
         load(spark, schema="value DECIMAL(3,2)", uid="orders", state="total").collect()
-    with pytest.raises(PySparkException, match="the column 'vale'"):
+    with pytest.raises(PySparkException, match="there is no column 'vale'"):
         load(spark, schema="vale BIGINT", uid="orders", state="total").collect()
 
 
