@@ -70,7 +70,7 @@ def sql_type(given: Any) -> LogicalType:
         return parse_logical_type(given)
     maker = _SPARK.get(type(given).__name__) if type(given).__module__.startswith("pyspark.") else None
     if maker is None:
-        raise OptionError(f"{given!r} is no type of Flink SQL: SQL text such as 'BIGINT NOT NULL', or a type of Spark's, is one")
+        raise OptionError(f"{given!r} is not a type of Flink SQL; give SQL text such as 'BIGINT NOT NULL', or a type of Spark")
     return maker(given)
 
 
@@ -97,7 +97,7 @@ def row_type(fields: Any) -> RowType:
         fields = RowType.of(*map(sql_type, fields))
     found = sql_type(fields)
     if not isinstance(found, RowType):
-        raise OptionError(f"{found} is no row: name its fields, as in ROW<id BIGINT, name STRING>")
+        raise OptionError(f"{found} is not a row; name its fields, as in ROW<id BIGINT, name STRING>")
     return found
 
 

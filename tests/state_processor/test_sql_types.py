@@ -64,14 +64,14 @@ def test_rows(fields: Any, sql: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (5, "5 is no type of Flink SQL"),
-        (st.LongType(), "BIGINT is no row"),
-        (st.CalendarIntervalType(), "is no type of Flink SQL"),
-        ("id", "'>' is no type of Flink SQL"),
-        ("id BIGINT extra", "'>' is wanted"),
+        (5, "5 is not a type of Flink SQL"),
+        (st.LongType(), "BIGINT is not a row"),
+        (st.CalendarIntervalType(), "is not a type of Flink SQL"),
+        ("id", "'>' is not a type of Flink SQL"),
+        ("id BIGINT extra", "expected '>'"),
         ("id DECIMAL(39, 0)", "precision 1 to 38"),
         ("at TIMESTAMP(10)", "more than nine"),
-        ("<" * 5, "the name of a field is wanted"),
+        ("<" * 5, "expected the name of a field"),
         ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "more than 100 types inside of one another"),
     ],
 )
