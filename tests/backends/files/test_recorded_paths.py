@@ -274,7 +274,7 @@ def test_names_that_no_file_can_have(tmp_path: Path, path: str, kind: type) -> N
     str(failure.value).encode()
     if not path.startswith("a"):
         assert isinstance(failure.value, CorruptSnapshotError)
-        assert "operator x" in str(failure.value)
+        assert "operator x" in str(failure.value) or "_metadata, offset" in str(failure.value)
 
 
 @pytest.mark.parametrize("path", ["x\0y", "\ud800", "s3://bu\0cket/x", "nosuch://x/\0"])
