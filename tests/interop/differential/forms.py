@@ -9,6 +9,7 @@ from typing import Any
 from differential.draw import Draw
 from differential.scalars import BYTES, KRYO, SCALARS, Form, as_text, canonical_of, column_of, drawn, flink_version, printed_of
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.kryo.nested_kryo import for_flink
 from state_processor.types import Types
 
 T = Types
@@ -273,7 +274,8 @@ class Pojo(Form):
 
     def serializer(self) -> TypeSerializer:
         added = {name: members.serializers for name, members in self.subclasses}
-        return T.INFERRED(T.POJO(self.class_name, self.members.serializers, added or None), flink_version())
+        inferred = T.INFERRED(T.POJO(self.class_name, self.members.serializers, added or None), flink_version())
+        return for_flink(inferred, int(flink_version()[0]))
 
     def _of_class(self, class_name: str) -> tuple[Members, Members]:
         return self.members, dict(self.subclasses).get(class_name, _NO_MEMBERS)
