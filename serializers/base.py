@@ -16,7 +16,13 @@ import pyarrow as pa
 
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE, NotCompilableError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import (
+    UNWRITABLE,
+    CorruptSnapshotError,
+    NotCompilableError,
+    StateProcessorError,
+    UnsupportedFormatError,
+)
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
 
@@ -381,7 +387,15 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
         write_nested_snapshots(self.nested, target)
 
     def restore_serializer(self) -> TypeSerializer:
-        return self.create_serializer([n.restore_serializer() for n in self.nested])
+        nested = [n.restore_serializer() for n in self.nested]
+        try:
+            return self.create_serializer(nested)
+        except StateProcessorError:
+            raise  # some of them are a ValueError
+        except (TypeError, ValueError, LookupError) as problem:
+            raise CorruptSnapshotError(
+                f"{self.class_name}: no serializer can be made of {len(nested)} nested ones: {problem}"
+            ) from None
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, CompositeTypeSerializerSnapshot)

@@ -37,7 +37,7 @@ KEY_BYTES_COLUMN: Final = "_key_bytes"
 _REFERENCE_BATCH_ROWS: Final = 4096
 _ROW: Final = "row"
 _PLACED: Final = re.compile(rf"{_ROW}, offset (\d+): (.*)", re.DOTALL)
-_DAMAGE: Final = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, struct.error)
+_DAMAGE: Final = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError, struct.error)
 """What reading damaged bytes in plain Python may raise beside our own errors."""
 _Where = Callable[[int], str]
 
