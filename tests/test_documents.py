@@ -1,0 +1,40 @@
+"""Documents name files that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PREFIXES = ("", "serializers/", "state_processor/", "state_processor/write/", "backends/connectors/", "serializers/core/")
+"""Folders that a path may leave out where the text before it names them."""
+
+_FILES = re.compile(r"`([\w./-]+\.(?:py|md))`")
+_LINKS = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_exist(document: Path) -> None:
+    text = document.read_text("utf-8")
+    folders = [line.rpartition("/")[0] + "/" for line in _FILES.findall(text) if "/" in line]
+    prefixes = {*PREFIXES, *folders, *(f"serializers/{folder}" for folder in folders)}
+    missing = [name for name in _FILES.findall(text) if not any((ROOT / prefix / name).is_file() for prefix in prefixes)]
+    assert not missing
+    assert not [link for link in _LINKS.findall(text) if not (document.parent / link).exists()]
+
+
+def test_every_room_of_the_layout_exists() -> None:
+    layout = (ROOT / "ARCHITECTURE.md").read_text("utf-8").split("```")[1]
+    package, rooms = "", []
+    for line in layout.splitlines():
+        if match := re.match(r" (\w+)/ ", line):
+            package = match[1]
+        elif match := re.match(r"   ((?:\w+/ +)+)", line):
+            rooms += [f"{package}/{name.strip('/')}" for name in match[1].split()]
+    assert len(rooms) > 15
+    folders = [f for package in ("state_processor", "backends", "serializers") for f in (ROOT / package).iterdir()]
+    found = [f.relative_to(ROOT).as_posix() for f in folders if (f / "__init__.py").is_file() and not f.is_symlink()]
+    assert sorted(rooms) == sorted(found)
