@@ -189,7 +189,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
         r"operator new: state '_timer_state/event_user-timers': column 'timestamp' is of Spark type timestamp; .*takes bigint",
     ),
     "a misspelt domain": (timers(TIMER + ", 'event_time' AS domian"), r"operator new: column 'domian' would.*mean 'domain'"),
-    "a domain": (timers(TIMER + ", 'event' AS domain"), r"operator new: timers of domain 'event'"),
+    "a domain": (timers(TIMER + ", 'event' AS domain"), r"operator new: timers: domain 'event', expected"),
     "no domain": (timers(TIMER + ", CAST(NULL AS string) AS domain"), r"operator new: .*domain None"),
     "a service": (timers(TIMER + ", 1 AS service"), r"operator new: .*column 'service' is of type int32"),
     "a window without type": (timers(TIMER + f", {WINDOW} AS window"), r"operator new: column 'window'.*namespace=Types"),
