@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, StructType
 from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, MapDescription, StateDescription
@@ -23,7 +24,6 @@ from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import (
     READING,
-    READING_METADATA,
     AccessOptions,
     KeyedStateOptions,
     OperatorStateOptions,
@@ -33,7 +33,7 @@ from state_processor.options.text import format_options
 from state_processor.portable_registrations import to_json
 from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
-from state_processor.read.sources import find_reader
+from state_processor.read.sources import TABLES, find_reader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -41,7 +41,7 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.serializers.user_registrations import user_registrations
-from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.registration import format_with_code, register
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import our_errors
@@ -259,8 +259,9 @@ class SavepointReader:
         identifier = OperatorIdentifier.of(uid)
         return find_operator(self._snapshot, identifier.uid, identifier.uid_hash)
 
-    def _table(self, table: str) -> DataFrame:
-        return self._load(FlinkSavepointMetadataDataSource, READING_METADATA, self._access.values() | {"table": table})
+    def _table(self, name: str) -> DataFrame:
+        """Return a table of metadata: the driver has its rows, so that Spark starts no Python process for it."""
+        return self._spark.createDataFrame(TABLES[name](self._snapshot), spark_schema(SCHEMAS[name]))
 
     def _read(
         self, uid: Uid, state: str | None, kind: str | None, schema: Schema | None, options: Mapping[str, Any]
