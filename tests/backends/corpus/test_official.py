@@ -88,7 +88,7 @@ def test_a_serializer_of_the_job_itself_is_named(directory: Path) -> None:
     state = operator_states(snapshot, operator)["testState"]
     assert str(state.value).endswith("MigrationITCase$TestSerializerSnapshot")
     (row,) = (r for r in catalog.states(snapshot).to_pylist() if r["operator_uid_hash"] == WITH_SERIALIZER_OF_ITS_OWN)
-    assert "MigrationITCase$TestSerializerSnapshot (version 1) is not known" in row["value_type"]
+    assert "MigrationITCase$TestSerializerSnapshot (version 1) is unknown" in row["value_type"]
     if row["backend"] != "heap":
         found = read(snapshot, operator, "testState")
         assert found
