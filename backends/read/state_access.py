@@ -29,7 +29,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
     UnreadState,
 )
-from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.errors import NotFoundError, OptionError
 
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"
@@ -74,7 +74,7 @@ def open_state(
     Parameters
     ----------
     snapshot, operator
-        Where the state is; see :func:`~state_processor.backends.state.descriptions.find_operator`.
+        Where the state is; see :func:`~state_processor.backends.read.state_listing.find_operator`.
     state
         Its name; ``None`` for all keyed states side by side or, with kind ``TIMER``, all timers.
     kind
@@ -87,6 +87,8 @@ def open_state(
     ------
     NotFoundError
         If the operator has no such state, or it is of another kind.
+    OptionError
+        If an option does not apply to raw state.
     UnsupportedFormatError
         If it can't be read; other states of the operator do not matter.
     """
@@ -94,6 +96,7 @@ def open_state(
     if kind is not None and kind in _RAW:
         if state is not None:
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
+        _check_raw(options, operator)
         return RawStateReader(snapshot, operator, kind)
     with naming_state(state, operator):
         variants, unread = survey(snapshot, operator)
@@ -116,6 +119,14 @@ def open_state(
     if keyed:
         return KeyedStateReader(snapshot, operator, keyed, options)
     return OperatorStateReader(snapshot, operator, found, options)
+
+
+def _check_raw(options: ReadOptions, operator: OperatorState) -> None:
+    """Refuse options that choose or convert values: those of raw state are bytes without a type."""
+    given = {"ttl": options.ttl_ms, "as_of": options.as_of_ms, "types": options.types}
+    for name, value in given.items():
+        if value not in (None, ()):
+            raise OptionError(f"{name}: raw state of {operator_label(operator)} has no times and types; leave {name} out")
 
 
 def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:

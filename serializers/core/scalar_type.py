@@ -43,6 +43,8 @@ class ScalarType:
         Arrow types of columns that become this type if none is declared.
     boxed_class
         The class of values that may be null, for a primitive type.
+    extracted
+        True if Flink infers the serializer for fields of the class (``TypeExtractor``); it leaves other classes to Kryo.
     """
 
     serializer: SimpleSerializer
@@ -50,6 +52,7 @@ class ScalarType:
     python_coder: PythonCoder
     inferred_from: tuple[pa.DataType, ...] = ()
     boxed_class: str | None = None
+    extracted: bool = True
 
     @property
     def name(self) -> str:

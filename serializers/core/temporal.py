@@ -111,7 +111,7 @@ def _clock(millis: int) -> str:
 
 
 class TemporalSerializer(SimpleSerializer):
-    """Base of all dates and times: a fixed number of bytes, one value of which means null, one kernel instruction."""
+    """Base of all dates and times: a fixed number of bytes, and one kernel instruction."""
 
     name: str
     operation: Op
@@ -451,9 +451,9 @@ SCALARS: Final = (
     ScalarType(MillisSerializer("SQL_TIME"), "java.sql.Time", PythonCoder.TIME),
     ScalarType(SqlTimestampSerializer(), "java.sql.Timestamp", PythonCoder.TIMESTAMP),
     ScalarType(InstantSerializer(), "java.time.Instant", PythonCoder.SAME, (_UTC_TYPE,)),
-    ScalarType(LocalDateSerializer(), "java.time.LocalDate", PythonCoder.DATE, (pa.date32(),)),
-    ScalarType(LocalTimeSerializer(), "java.time.LocalTime", PythonCoder.TIME),
-    ScalarType(LocalDateTimeSerializer(), "java.time.LocalDateTime", PythonCoder.TIMESTAMP, (_LOCAL_TYPE,)),
+    ScalarType(LocalDateSerializer(), "java.time.LocalDate", PythonCoder.DATE, (pa.date32(),), extracted=False),
+    ScalarType(LocalTimeSerializer(), "java.time.LocalTime", PythonCoder.TIME, extracted=False),
+    ScalarType(LocalDateTimeSerializer(), "java.time.LocalDateTime", PythonCoder.TIMESTAMP, (_LOCAL_TYPE,), extracted=False),
 )
 
 for _scalar in SCALARS:

@@ -15,12 +15,12 @@ from dataclasses import replace
 from typing import Final
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import temporal
 from state_processor.serializers.core.arrays import GenericArraySerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -28,7 +28,7 @@ from state_processor.serializers.kryo.user_classes import java_type_of
 
 _COLLECTIONS: Final = (ListSerializer, MapSerializer, SetSerializer)
 _WITH_ARGUMENTS: Final = (*_COLLECTIONS, TupleSerializer, EitherSerializer)
-LEFT_TO_KRYO: Final = (temporal.LocalDateSerializer, temporal.LocalTimeSerializer, temporal.LocalDateTimeSerializer)
+LEFT_TO_KRYO: Final = tuple(type(scalar.serializer) for scalar in SCALARS.values() if not scalar.extracted)
 """What Flink has serializers for, and its extractor does not look for."""
 
 _FLINK_2: Final = 2

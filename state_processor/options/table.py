@@ -3,7 +3,8 @@
 An option of reading is an entry of ``READ_OPTIONS``, a key of the ``TypedDict`` for the kinds of state that it is about, and a
 field of :class:`~state_processor.backends.read.read_options.ReadOptions`. An option of opening a snapshot is an entry of
 ``SNAPSHOT_OPTIONS``, a key of ``SnapshotOptions`` and a field of :class:`~state_processor.options.access.SnapshotAccess`.
-Signatures, docstrings, data sources and the command line follow the table; ``docs/options.md`` shows it.
+Signatures, docstrings and data sources follow the table, and the command line for options of opening a snapshot;
+``docs/options.md`` shows it.
 """
 
 from __future__ import annotations

@@ -114,6 +114,8 @@ def _check_count(value: Any) -> int:
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
+    if value < 0:
+        raise ValueError
     return value
 
 

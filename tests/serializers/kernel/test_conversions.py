@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.conversion_table import (
     CHECKED,
@@ -58,13 +59,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 """Spark's types: as Arrow has them, and values."""
 
 TYPES: dict[str, TypeSerializer] = {
-    **{
-        name: getattr(T, name)()
-        for name in (
-            *("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "BIG_INT", "BIG_DEC", "CHAR", "STRING", "BYTES"),
-            *("DATE", "SQL_DATE", "SQL_TIME", "SQL_TIMESTAMP", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME"),
-        )
-    },
+    **{name: scalar.serializer for name, scalar in SCALARS.items()},
     "ENUM": T.ENUM("com.acme.Status", ["OPEN", "PAID"]),
     **{f"SQL {name}": T.SQL_DATA(name) for name in ("STRING", "DECIMAL(10, 2)", "TIMESTAMP(3)", "TIMESTAMP(9)")},
 }

@@ -25,8 +25,10 @@ INTRODUCTION = """\
 # Options
 
 An option has the same name, values and default wherever it is accepted: as a keyword argument of `SavepointReader`,
-`SavepointWriter` and `sp.arrow`, as an option of the data sources (in camel case, with its value as text), and as an argument
-of the command line. Unknown options are refused; the message names the nearest one.
+`SavepointWriter` and `sp.arrow`, and as an option of the data sources (in camel case, with its value as text). The command line
+has those for which an argument is listed. Unknown options are refused; the message names the nearest one.
+
+`python -m tests.state_processor.options.option_pages` writes this page.
 """
 
 BESIDES = """\

@@ -85,6 +85,10 @@ def test_what_raw_state_does_not_have(path: str) -> None:
         list(sp.arrow.read_state(path, "own", "total", kind="RAW_KEYED"))
     with pytest.raises(sp.OptionError, match="'RAW_OPERATOR' is raw or operator state, which is read as a whole"):
         list(sp.arrow.read_state(path, "own", kind="RAW_OPERATOR", keys=[1]))
+    with pytest.raises(sp.OptionError, match="ttl: raw state of operator 'own' has no times and types; leave ttl out"):
+        list(sp.arrow.read_state(path, "own", kind="RAW_KEYED", ttl="PT1H", as_of=0))
+    with pytest.raises(sp.OptionError, match="types: raw state of operator 'own'"):
+        list(sp.arrow.read_state(path, "own", kind="RAW_KEYED", types={"value": sp.Types.LIST(sp.Types.LONG())}))
 
 
 def test_channels_with_counts_and_bytes(path: str) -> None:
