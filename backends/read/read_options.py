@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
-from state_processor.serializers.decode_options import DecodeOptions, Nanos
+from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
 
 
@@ -32,6 +32,8 @@ class ReadOptions:
         Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
     undescribed
         ``error``, or ``bytes`` for values of a POJO's subclasses that the snapshot does not describe.
+    batch_memory
+        Bytes that one batch may take while it is decoded.
     """
 
     flatten: bool = True
@@ -43,6 +45,7 @@ class ReadOptions:
     as_of_ms: int | None = None
     types: tuple[TypeByPath, ...] = ()
     undescribed: Undescribed = "error"
+    batch_memory: int = BATCH_MEMORY
 
     def __post_init__(self) -> None:
         if self.ttl_ms is not None and self.ttl_ms <= 0:
@@ -58,7 +61,8 @@ class ReadOptions:
     @property
     def decode(self) -> DecodeOptions:
         """Representation of values; times of last access are decoded only if something needs them."""
-        return DecodeOptions(self.nanos, self.row_kind, ttl=self.metadata or self.ttl_ms is not None)
+        ttl = self.metadata or self.ttl_ms is not None
+        return DecodeOptions(self.nanos, self.row_kind, ttl, batch_memory=self.batch_memory)
 
     @property
     def oldest_micros(self) -> int | None:

@@ -30,6 +30,7 @@ from state_processor.options.values import (
     ValueKind,
     one_of,
 )
+from state_processor.serializers.decode_options import BATCH_MEMORY
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -54,6 +55,7 @@ class OperatorStateOptions(TypedDict, total=False):
     nanos: Nanos
     row_kind: bool
     types: DeclaredTypes | None
+    batch_memory: int | str
 
 
 class KeyedStateOptions(OperatorStateOptions, total=False):
@@ -160,6 +162,13 @@ READ_OPTIONS: Final = (
         "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
         "the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
         "error",
+    ),
+    Option(
+        "batch_memory",
+        SIZE,
+        "Memory that one batch may take while it is decoded. A row that needs more is refused: a damaged or hostile snapshot can "
+        "describe values of any size.",
+        BATCH_MEMORY,
     ),
 )
 """Options of reading state; each is a field of ``ReadOptions``."""

@@ -38,3 +38,7 @@ def test_a_ttl_needs_a_point_in_time() -> None:
 def test_nanos_has_three_values() -> None:
     with pytest.raises(OptionError, match="'error', 'string', 'truncate'"):
         _ = ReadOptions(nanos="round").decode  # type: ignore[arg-type]
+
+
+def test_the_limit_of_memory_reaches_the_decoder() -> None:
+    assert ReadOptions(batch_memory=1 << 20).decode.batch_memory == 1 << 20
