@@ -78,17 +78,22 @@ def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: 
         if first == batch.num_rows:
             continue
         if held:
-            yield _as_maps(_concat(held), group, key, value, into)
+            yield _as_maps(concatenate(held), group, key, value, into)
         last = int(starts[-1])
         if last > first:
             yield _as_maps(batch.slice(first, last - first), group, key, value, into)
         held = [batch.slice(last)]
     if held:
-        yield _as_maps(_concat(held), group, key, value, into)
+        yield _as_maps(concatenate(held), group, key, value, into)
 
 
-def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches, at least one, as one: ``pyarrow.concat_batches``, which pyarrow 18 lacks."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches).combine_chunks()
+    columns = [pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0) for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
 def _run_starts(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:

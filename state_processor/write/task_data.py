@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 
+from state_processor.backends.formats.row_shapes import concatenate
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA
 
 Batches = Iterable[pa.RecordBatch]
@@ -56,10 +57,10 @@ def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: i
         size += batch.nbytes
         rows += batch.num_rows
         if size >= most_bytes or rows >= most_rows:
-            yield pa.concat_batches(held)
+            yield concatenate(held)
             held, size, rows = [], 0, 0
     if rows:
-        yield pa.concat_batches(held)
+        yield concatenate(held)
 
 
 def part_numbers(batches: Batches) -> Iterator[int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pytest
 from harness import check_codec, decode_with_kernel
 
 from state_processor.inferred_types import inferred_type
-from state_processor.serializers import DecodeOptions, read_serializer_snapshot
+from state_processor.serializers import DecodeOptions, core, read_serializer_snapshot
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.core.scalars import SCALARS, scalar_type_of
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -136,3 +138,10 @@ def test_no_column_becomes_two_types() -> None:
 def test_decimals_become_big_decimals() -> None:
     assert inferred_type(pa.decimal128(10, 2), "value") == SCALARS["BIG_DEC"].serializer
     assert SCALARS["BIG_DEC"].serializer.accept(Decimal("1.50")) == Decimal("1.50")
+
+
+def test_every_module_with_scalar_types_is_listed() -> None:
+    modules = [import_module(f"{core.__name__}.{found.name}") for found in iter_modules(core.__path__)]
+    declared = {s.name for m in modules for s in getattr(m, "SCALARS", ()) if isinstance(s, ScalarType)}
+    assert declared == set(SCALARS), "list the module in serializers/core/scalars.py"
+    assert set(EXAMPLES) == set(SCALARS)
