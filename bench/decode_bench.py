@@ -19,7 +19,7 @@ OPTIONS = DecodeOptions()
 
 
 def decode_seconds(serializer: TypeSerializer, values: list[Any]) -> float:
-    """CPU seconds that decoding :data:`ROWS` values takes, the least of several runs."""
+    """Return the CPU seconds that decoding :data:`ROWS` values takes, the least of several runs."""
     payload = b"".join(serializer.serialize(serializer.accept(v)) for v in values) * (ROWS // len(values))
     buffer = np.frombuffer(payload, dtype=np.uint8)
     buffer.flags.writeable = False

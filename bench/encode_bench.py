@@ -18,7 +18,7 @@ IN_PYTHON = 20_000
 
 
 def seconds_of(run: Callable[[], object], repeats: int = REPEATS) -> float:
-    """CPU seconds of the fastest of several runs."""
+    """Return the CPU seconds of the fastest of several runs."""
     runs = []
     for _ in range(repeats):
         start = time.process_time()

@@ -97,7 +97,7 @@ def show_contents(reader: SavepointReader) -> None:
 
 
 def show_states(reader: SavepointReader) -> None:
-    """States of all kinds as tables."""
+    """Show states of all kinds as tables."""
     heading('reader.read_keyed_state("orders")', "all keyed states of an operator side by side, one row per key")
     show(reader.read_keyed_state("orders").orderBy("key").limit(5))
     heading('reader.read_keyed_state("orders", "items")', "a map state, one row per entry")
@@ -109,7 +109,7 @@ def show_states(reader: SavepointReader) -> None:
 
 
 def show_analysis(spark: SparkSession, reader: SavepointReader) -> None:
-    """State is a table like any other: Spark SQL over it."""
+    """Run Spark SQL over a state, which is a table like any other."""
     reader.read_keyed_state("orders").createOrReplaceTempView("orders")
     query = "SELECT profile.tier, count(*) AS customers, sum(total) AS total FROM orders GROUP BY 1 ORDER BY 1 NULLS LAST"
     heading(query, "Spark SQL over state")

@@ -36,7 +36,7 @@ class Versioned:
 
     @classmethod
     def read(cls, source: DataInput) -> Versioned:
-        """Version, length, bytes."""
+        """Return version, length, bytes."""
         version = source.read_int()
         return cls(version, source.read_bytes(source.read_count("bytes"), "versioned bytes"))
 

@@ -124,7 +124,7 @@ def _write_split(values: Values, target: DataOutput) -> None:
 
 
 def _read_old_split(source: DataInput) -> Values:
-    """Before Flink 1.15 a split had neither the file's time nor its size, under the same version."""
+    """Read a split from before Flink 1.15: without the file's time and size, under the same version."""
     return _read_region(source) | {MODIFIED: None, FILE_SIZE: None} | _read_position(source)
 
 

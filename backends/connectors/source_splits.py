@@ -233,7 +233,7 @@ def _row(values: Values, subtask: int | None, assignment: str | None, split: Ver
 
 
 def _raw_rows(state: SourceState) -> list[Values]:
-    """Undecoded splits, and in a row without subtask what the enumerator has."""
+    """Return undecoded splits, and in a row without a subtask the state of the enumerator."""
     rows = [_row({c.SPLIT_ID: None}, subtask, c.ASSIGNED, split) for subtask, split in state.splits]
     if state.coordinator is not None:
         rows.append(_row({c.SPLIT_ID: None}, None, None, state.coordinator.enumerator))
@@ -241,7 +241,7 @@ def _raw_rows(state: SourceState) -> list[Values]:
 
 
 def _unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values], list[pa.Field]]:
-    """Rows of a hybrid source with the columns of the sources in it, as far as their splits are known."""
+    """Return rows of a hybrid source with the columns of the sources in it, as far as their splits are known."""
     current = None
     if state.coordinator is not None:
         current = HYBRID.enumerator.read(state.coordinator.enumerator, state.label).details

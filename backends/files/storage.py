@@ -261,7 +261,7 @@ class Storage:
         return StoredFile(self, os.fspath(path), context, recorded_size)
 
     def size(self, path: str | os.PathLike[str], context: str = "") -> int:
-        """Length of a file in bytes.
+        """Return the length of a file in bytes.
 
         Raises
         ------
@@ -274,7 +274,7 @@ class Storage:
         return size
 
     def size_if_file(self, path: str | os.PathLike[str]) -> int | None:
-        """Length of a file in bytes, ``None`` if there is no such file."""
+        """Return the length of a file in bytes, ``None`` if there is no such file."""
         info = self._info(path)
         return int(info.size) if info.type is pafs.FileType.File else None
 
@@ -296,7 +296,7 @@ class Storage:
             return _ask(Location.parse(path), lambda: filesystem.get_file_info(inner))
 
     def list(self, path: str | os.PathLike[str]) -> list[Entry]:
-        """Files and directories in a directory, sorted by name; empty if there is no such directory.
+        """Return files and directories in a directory, sorted by name; empty if there is no such directory.
 
         Raises
         ------
@@ -371,7 +371,7 @@ class StoredFile:
         return self._opened().size
 
     def read(self, offset: int, length: int) -> memoryview:
-        """``length`` bytes from ``offset`` on.
+        """Return ``length`` bytes from ``offset`` on.
 
         Raises
         ------

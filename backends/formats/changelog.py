@@ -121,7 +121,7 @@ def _between(groups: h.KeyGroupRange, changed: Sequence[int]) -> Iterator[h.KeyG
 
 
 def _as_framed(batch: pa.RecordBatch, state: KeyedDescription, names: Sequence[str]) -> pa.RecordBatch:
-    """Rows of the heap, which has whole maps, as those of framed formats."""
+    """Return rows of the heap, which has whole maps, as those of framed formats."""
     if state.kind == MAP and layouts.VALUE in batch.schema.names:
         batch = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
     return batch.select(list(names))

@@ -147,7 +147,7 @@ def _check_same_type(old: mi.StateMetaInfo, new: mi.StateMetaInfo, context: str)
 
 
 def _announce(source: DataInput, log: ChangeLog, names: dict[int, str]) -> None:
-    """Metadata of a state; of what follows it (time-to-live, default value) only the id at the end matters."""
+    """Read the metadata of a state; of what follows it (time-to-live, default value) only the id at the end matters."""
     start = source.position
     version = source.read_int()
     if version not in _META_VERSIONS:

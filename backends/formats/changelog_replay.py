@@ -72,7 +72,7 @@ class Pieces:
         return key, _NULL if source.read_boolean() else _NOT_NULL + self.value(source)
 
     def framed_scope(self, source: DataInput) -> Scope:
-        """Key and namespace in front of what else is in a framed key."""
+        """Return the key and namespace in front of what else is in a framed key."""
         return self._suffixed_piece(source, self.key), self._suffixed_piece(source, self.namespace)
 
     def _suffixed_piece(self, source: DataInput, read: Callable[[DataInput], bytes]) -> bytes:
@@ -91,7 +91,7 @@ class Pieces:
         return elements
 
     def framed(self, scope: Scope, value: Value) -> Iterator[tuple[bytes, bytes]]:
-        """Key and value of each entry as a canonical file has them, without the key group."""
+        """Return the key and value of each entry as a canonical file has them, without the key group."""
         if isinstance(value, Merged):
             raise UnsupportedFormatError(
                 f"{value.where}, state {self.state.name!r}: the changelog records that windows were merged, but not the result: "

@@ -40,7 +40,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
 
 @kernel
 def fingerprint(data, begin, end):  # type: ignore[no-untyped-def]
-    """128 bits of a key: two keys of one state with the same ones are taken to be the same key."""
+    """Return a 128-bit hash of a key; two keys of one state with the same hash are taken to be the same key."""
     one = np.uint64(0x9E3779B97F4A7C15) ^ np.uint64(end - begin)
     two = np.uint64(0xC2B2AE3D27D4EB4F) + np.uint64(end - begin)
     i = begin

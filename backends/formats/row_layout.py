@@ -79,7 +79,7 @@ class RowDecoder(Protocol):
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
-        """Rows that lie back to back."""
+        """Return rows that lie back to back."""
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows that no batch has been made of yet."""
@@ -175,7 +175,7 @@ class RowLayout:
 
 
 def suffix_size(length: int) -> int:
-    """Bytes of a length written in base 256, little-endian, at least one."""
+    """Return the bytes of a length written in base 256, little-endian, at least one."""
     return max(1, (length.bit_length() + 7) // 8)
 
 

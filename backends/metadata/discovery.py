@@ -59,7 +59,7 @@ class SnapshotInfo:
 
 
 def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = None) -> list[SnapshotInfo]:
-    """Snapshots in a directory and up to four levels below, by path.
+    """List the snapshots in a directory and up to four levels below, by path.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class HandleInput(DataInput):
         return self.raw[start]
 
     def read_utf(self) -> str:
-        """Java's modified UTF-8 with a 16-bit length."""
+        """Read Java's modified UTF-8 with a 16-bit length."""
         start = self.position
         (size,) = self.unpack(_USHORT)
         raw = self.take(size, "string")
@@ -59,7 +59,7 @@ class HandleInput(DataInput):
             raise self.corrupt(f"not modified UTF-8: {e.args[-1]}", start) from None
 
     def take(self, size: int, what: str) -> bytes:
-        """Exactly ``size`` bytes."""
+        """Return exactly ``size`` bytes."""
         start = self.position
         if size < 0 or start + size > self.end:
             raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
@@ -67,11 +67,11 @@ class HandleInput(DataInput):
         return self.raw[start : start + size]
 
     def read_data(self, what: str) -> bytes:
-        """Bytes preceded by their length."""
+        """Read bytes preceded by their length."""
         return self.take(self.unpack(_INT)[0], what)
 
     def read_offsets(self, count: int) -> h.Offsets:
-        """``count`` longs."""
+        """Read ``count`` longs."""
         return h.Offsets(self.take(8 * count, "offsets"))
 
     def key_group_range(self, start: int, count: int) -> h.KeyGroupRange:

@@ -64,7 +64,7 @@ class Offsets(Sequence[int]):
 
     @classmethod
     def of(cls, offsets: Iterable[int]) -> Offsets:
-        """Offsets from integers."""
+        """Return the offsets that integers stand for."""
         values = tuple(offsets)
         return cls(struct.pack(f">{len(values)}q", *values))
 
@@ -235,7 +235,7 @@ class KeyGroupsStateHandle:
         return self.stream.state_size
 
     def offset_of(self, key_group: int) -> int:
-        """Offset in the stream of a key group of the range.
+        """Return the offset in the stream of a key group of the range.
 
         Raises
         ------

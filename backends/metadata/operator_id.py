@@ -20,7 +20,7 @@ def operator_id(uid: str) -> str:
 
 
 def murmur3_128(data: bytes) -> bytes:
-    """MurmurHash3 x64 128 with seed 0: the two halves little-endian, as Guava's ``HashCode.asBytes`` gives them."""
+    """Return MurmurHash3 x64 128 with seed 0: the two halves little-endian, as Guava's ``HashCode.asBytes`` gives them."""
     h1 = h2 = 0
     whole = len(data) // 16 * 16
     for k1, k2 in struct.iter_unpack("<QQ", data[:whole]):

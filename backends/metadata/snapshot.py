@@ -60,7 +60,7 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
 
 
 def _snapshots_below(storage: Storage, root: str) -> list[str]:
-    """Directories with ``_metadata`` below ``root``, breadth first, looking into a bounded number of directories."""
+    """Return directories with ``_metadata`` below ``root``, breadth first, looking into a bounded number of directories."""
     found: list[str] = []
     level, listed = [root], 0
     for _ in range(_DEPTH):

@@ -58,7 +58,7 @@ class StateStream:
         return self._start
 
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
-        """``length`` bytes from ``offset`` on, by default to the end; numpy views them without a copy.
+        """Return ``length`` bytes from ``offset`` on, by default to the end; numpy views them without a copy.
 
         Raises
         ------

@@ -129,7 +129,7 @@ def _keyed_size(operator: OperatorState) -> int:
 
 
 def _operator_state_size(operator: OperatorState, state: StateDescription) -> int | None:
-    """Bytes between this state's offsets and those that follow them; ``None`` for keyed state."""
+    """Return the bytes between this state's offsets and those that follow them; ``None`` for keyed state."""
     if state.is_keyed:
         return None
     total = 0

@@ -151,7 +151,7 @@ def _taken(tables: dict[str, pa.Table], column: str, rows: pa.Array, wanted: pa.
 
 
 def _chunks(split: KeyedSplit) -> Iterator[h.KeyGroupRange]:
-    """Ranges of key groups small enough to hold all states of in memory; a single key group at least."""
+    """Return ranges of key groups whose states fit in memory together; at least one key group each."""
     groups = split.key_groups
     per_group = split.handle.handle.state_size / max(1, len(split.handle.key_groups))
     step = max(1, int(_CHUNK_BYTES / max(per_group, 1.0)))

@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 def serialized_keys(state: KeyedDescription, keys: Sequence[Any]) -> tuple[bytes, ...]:
-    """Keys as the state's key serializer writes them.
+    """Return keys as the state's key serializer writes them.
 
     Raises
     ------

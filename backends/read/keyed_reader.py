@@ -164,6 +164,6 @@ def with_text_namespace(schema: pa.Schema) -> pa.Schema:
 
 
 def namespace_column(state: KeyedDescription) -> str:
-    """``window`` for windows, ``namespace`` for others."""
+    """Return ``window`` for windows, ``namespace`` for others."""
     windows = (TimeWindowSerializer, GlobalWindowSerializer)
     return WINDOW if isinstance(state.namespace, windows) else layouts.NAMESPACE

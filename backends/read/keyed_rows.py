@@ -27,7 +27,7 @@ def read_state(
     *,
     key_bytes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Entries of one state of one source in the shape that ``options`` ask for.
+    """Return entries of one state of one source in the shape that ``options`` ask for.
 
     With ``key_bytes`` each row also has its serialized key, by which rows of several states can be matched.
     """
@@ -53,7 +53,7 @@ def read_state(
 
 
 def _filter_keys(batches: Iterator[pa.RecordBatch], keys: tuple[bytes, ...] | None) -> Iterator[pa.RecordBatch]:
-    """Rows of the wanted keys. Framed formats have done so already, and their bytes go on behind the key."""
+    """Return rows of the wanted keys. Framed formats have filtered already, and their bytes go on behind the key."""
     if keys is None:
         yield from batches
         return
@@ -100,7 +100,7 @@ def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, optio
 
 
 def _without_dropped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Entries of a map with TTL but for those without a value and its time, which the heap's own format can't have."""
+    """Return the entries of a map with TTL except those without a value and its time, which the heap's own format can't have."""
     if layouts.MAP_VALUE not in batch.schema.names:
         return batch
     values = batch.column(layouts.MAP_VALUE)

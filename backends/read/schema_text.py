@@ -18,7 +18,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 def type_text(data_type: pa.DataType) -> str:
-    """Spark's name of a type.
+    """Return Spark's name of a type.
 
     Raises
     ------

@@ -77,7 +77,7 @@ def _rotated(h: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
 
 
 def _product_hash(fields: Sequence[_Field]) -> Hashes:
-    """``MurmurHash3.productHash`` of Scala 2.11 and 2.12."""
+    """Return ``MurmurHash3.productHash`` of Scala 2.11 and 2.12."""
     h = np.full(len(fields[0].hashes), _PRODUCT_SEED, dtype=np.int32).view(np.uint32)
     with np.errstate(over="ignore"):
         for f in fields:
@@ -142,7 +142,7 @@ class LearnedHash:
         return " or ".join(map(str, self.rules))
 
     def __call__(self, keys: pa.Array) -> Hashes:
-        """``hashCode`` of keys.
+        """Return ``hashCode`` of keys.
 
         Raises
         ------
@@ -298,7 +298,7 @@ def _columns(serializer: PojoSerializer, array: pa.Array) -> dict[str, _Field]:
 
 
 def _scala_hashes(values: pa.Array, hashes: Hashes) -> Hashes:
-    """``##``: equal numbers of different types have one hash, that of the int where one equals them."""
+    """Return ``##``: equal numbers of different types have one hash, that of the int where one equals them."""
     if not (pa.types.is_int64(values.type) or pa.types.is_floating(values.type)):
         return hashes
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)

@@ -16,7 +16,7 @@ _ONE_BYTE_PREFIX = 128
 
 
 def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
-    """Flink's ``MathUtils.murmurHash`` of Java hash codes.
+    """Apply Flink's ``MathUtils.murmurHash`` to Java hash codes.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def murmur(hashes: npt.ArrayLike) -> npt.NDArray[np.int32]:
 
 
 def key_group(hashes: npt.ArrayLike, max_parallelism: int) -> npt.NDArray[np.int32]:
-    """Key groups of keys with these Java hash codes (``computeKeyGroupForKeyHash``)."""
+    """Return key groups of keys with these Java hash codes (``computeKeyGroupForKeyHash``)."""
     return np.asarray(murmur(hashes) % np.int32(max_parallelism), dtype=np.int32)
 
 
@@ -57,7 +57,7 @@ def prefix_size(max_parallelism: int) -> int:
 
 
 def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> KeyGroupRange:
-    """Key groups that a subtask owns (``computeKeyGroupRangeForOperatorIndex``).
+    """Return key groups that a subtask owns (``computeKeyGroupRangeForOperatorIndex``).
 
     Raises
     ------

@@ -165,7 +165,7 @@ class KeyedHeader:
         _write_states(self.states, target)
 
     def state_id(self, name: str) -> int:
-        """Position of a state; -1 where this file does not hold it."""
+        """Return the position of a state; -1 where this file does not hold it."""
         return next((i for i, s in enumerate(self.states) if s.name == name), -1)
 
 
@@ -271,7 +271,7 @@ def _completions(
     problem: _EndUnknownError,
     attempts: Iterator[int],
 ) -> list[tuple[int, _T]]:
-    """Up to two ways to read the header to its end, with where each ends.
+    """Return up to two ways to read the header to its end, with where each ends.
 
     Raises
     ------

@@ -181,7 +181,7 @@ def to_blobs(
     parallelism: int,
     max_parallelism: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Adjacent stretches of bytes (lines of begin, end and number of entries), each of one key group, as blobs."""
+    """Return adjacent ranges of bytes (lines of begin, end and number of entries), each of one key group, as blobs."""
     kept = spans[:, 2] > 0
     spans, groups = spans[kept], groups[kept]
     first = 0
@@ -384,7 +384,7 @@ Parts = list[tuple[str, TypeSerializer]]
 
 
 def _key_parts(state: KeyedDescription, fields: dict[str, TypeSerializer]) -> Parts:
-    """Key and namespace; the void one has no column."""
+    """Return the columns of key and namespace; the void one has no column."""
     namespace = next((n for n in NAMESPACES if n in fields), "")
     return [(KEY, fields[KEY]), (namespace, state.namespace)]
 

@@ -150,7 +150,7 @@ def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.
 
 
 def encode_broadcast(state: BroadcastDescription, keys: pa.Array, values: pa.Array, context: str) -> npt.NDArray[np.uint8]:
-    """Keys and values of broadcast state, back to back.
+    """Encode keys and values of broadcast state, back to back.
 
     Raises
     ------

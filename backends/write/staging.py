@@ -367,7 +367,7 @@ class Staging:
             handler.fs.invalidate_cache()
 
     def present_metadata(self) -> memoryview | None:
-        """``_metadata`` of the savepoint that is there."""
+        """Return the ``_metadata`` of the savepoint in the target directory."""
         self._forget_listings()
         path = self._path(METADATA_FILE)
         return self.storage.read_all(path) if self.storage.is_file(path) else None

@@ -114,7 +114,7 @@ class Tombstones:
         self._lengths.update(np.unique(keys[:, 1] - keys[:, 0]).tolist())
 
     def without(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
-        """Framed entries but for those of marked keys."""
+        """Return framed entries except those of marked keys."""
         return self._sifted(key_group, state_id, entries, marked=False)
 
     def only(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:

@@ -154,7 +154,7 @@ class AvroResolution:
         return default_value(self._reader, field["type"], field["default"])
 
     def _reader_branch(self, writer: Any, reader: list[Any], path: str) -> int:
-        """Avro's choice: the branch of the same type, else the first that takes it."""
+        """Choose Avro's branch: the one of the same type, else the first that takes it."""
         same = [i for i, b in enumerate(reader) if _same_type(writer, _definition(self._reader, b))]
         fitting = [i for i in same or range(len(reader)) if not self._problem(writer, reader[i], path)]
         if not fitting:

@@ -102,7 +102,7 @@ class SimpleArraySerializer(SimpleSerializer):
         raise _no_key(self)
 
     def content_hash(self, value: Any) -> int:
-        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
+        """Return ``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
         return self._list.hash_code(value)
 
 
@@ -154,7 +154,7 @@ class BytesSerializer(SimpleSerializer):
         raise _no_key(self)
 
     def content_hash(self, value: bytes) -> int:
-        """``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
+        """Return ``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
         return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
 
 

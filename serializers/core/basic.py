@@ -56,7 +56,7 @@ def _whole(value: Any) -> int:
 
 
 def _floating(layout: str) -> Callable[[Any], float]:
-    """Numbers that a floating type holds exactly; others are not rounded."""
+    """Return numbers that a floating type holds exactly; others are not rounded."""
 
     def accept(value: Any) -> float:
         if isinstance(value, str | bool):

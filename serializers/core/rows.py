@@ -179,7 +179,7 @@ class RowSerializer(TypeSerializer):
         return RowSerializerSnapshot(nested, supports_row_kind=self.supports_row_kind, outer_version=self._outer_version)
 
     def hash_code(self, value: RowValue) -> int:
-        """``Row.hashCode`` since Flink 1.11, of a row whose fields have positions."""
+        """Return ``Row.hashCode`` since Flink 1.11, of a row whose fields have positions."""
         fields = (_row_field_hash(f, v) for f, v in zip(self.fields, value.fields, strict=True))
         return hashing.wrap(31 * ROW_KINDS.index(value.kind) + hashing.of_units(fields, start=1))
 

@@ -13,24 +13,24 @@ def wrap(value: int) -> int:
 
 
 def of_boolean(value: bool) -> int:
-    """``Boolean.hashCode``."""
+    """Return ``Boolean.hashCode``."""
     return 1231 if value else 1237
 
 
 def of_long(value: int) -> int:
-    """``Long.hashCode``: both halves, exclusive or."""
+    """Return ``Long.hashCode``: both halves, exclusive or."""
     unsigned = value & 0xFFFFFFFFFFFFFFFF
     return wrap(unsigned ^ (unsigned >> 32))
 
 
 def of_float(value: float) -> int:
-    """``Float.hashCode``: the bits, with one NaN."""
+    """Return ``Float.hashCode``: the bits, with one NaN."""
     bits: int = 0x7FC00000 if math.isnan(value) else struct.unpack(">i", struct.pack(">f", value))[0]
     return bits
 
 
 def of_double(value: float) -> int:
-    """``Double.hashCode``: the bits as a long, with one NaN."""
+    """Return ``Double.hashCode``: the bits as a long, with one NaN."""
     bits: int = 0x7FF8000000000000 if math.isnan(value) else struct.unpack(">q", struct.pack(">d", value))[0]
     return of_long(bits)
 
@@ -44,19 +44,19 @@ def of_units(units: Iterable[int], start: int = 0) -> int:
 
 
 def of_string(value: str) -> int:
-    """``String.hashCode``: over UTF-16 units."""
+    """Return ``String.hashCode``: over UTF-16 units."""
     return of_units(u for (u,) in struct.iter_unpack("<H", value.encode("utf-16-le", "surrogatepass")))
 
 
 def of_big_integer(value: int) -> int:
-    """``BigInteger.hashCode``: over 32-bit words of the magnitude, most significant first."""
+    """Return ``BigInteger.hashCode``: over 32-bit words of the magnitude, most significant first."""
     magnitude = abs(value)
     words = magnitude.to_bytes((magnitude.bit_length() + 31) // 32 * 4, "big")
     return wrap((-1 if value < 0 else 1) * of_units(w for (w,) in struct.iter_unpack(">I", words)))
 
 
 def of_big_decimal(unscaled: int, scale: int) -> int:
-    """``BigDecimal.hashCode``: equal numbers of different scale differ."""
+    """Return ``BigDecimal.hashCode``: equal numbers of different scale differ."""
     if abs(unscaled) < 1 << 63:
         magnitude = abs(unscaled)
         folded = (magnitude >> 32) * 31 + (magnitude & 0xFFFFFFFF)

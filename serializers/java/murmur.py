@@ -29,7 +29,7 @@ def _finish(hash_: int, size: int) -> int:
 
 
 def hash_words(data: bytes) -> int:
-    """``hashCode`` of a binary row, array or map: over its words of four bytes."""
+    """Return ``hashCode`` of a binary row, array or map: over its words of four bytes."""
     hash_ = _SEED
     for (word,) in _UINT.iter_unpack(data):
         hash_ = _mix(hash_, word)
@@ -37,7 +37,7 @@ def hash_words(data: bytes) -> int:
 
 
 def hash_bytes(data: bytes) -> int:
-    """``hashCode`` of ``StringData``: over words, then over each byte left, as a signed number."""
+    """Return ``hashCode`` of ``StringData``: over words, then over each byte left, as a signed number."""
     whole = len(data) // 4 * 4
     hash_ = _SEED
     for (word,) in _UINT.iter_unpack(data[:whole]):

@@ -123,7 +123,7 @@ def elements(content: Any) -> list[Any]:
 
 
 def _annotated(instance: JavaInstance) -> list[Any]:
-    """After a count, in bytes, the elements."""
+    """Read the elements that follow a count, in bytes."""
     return [a for a in instance.annotations if not isinstance(a, bytes)]
 
 
@@ -192,7 +192,7 @@ class _FirstObjectParser(JavaStreamParser):
 
 class _Instance(beans.JavaInstance):
     def load_from_blockdata(self, parser: Any, reader: Any, indent: int = 0) -> bool:
-        """``writeExternal``: what it wrote is read as annotations."""
+        """Read what ``writeExternal`` wrote as annotations."""
         return True
 
 

@@ -184,7 +184,7 @@ class _Writer:
         return self._described[name]
 
     def _constant(self, text: str) -> None:
-        """Text that Java has only one object of: types and names of constants."""
+        """Return text of which Java has only one object: type names and names of constants."""
         key = str, text
         if key in self._handles:
             self._refer(key)

@@ -46,7 +46,7 @@ class Column:
         return self.children[index] if index >= 0 else None
 
     def null_slots(self) -> Iterator[int]:
-        """Columns that need a slot where this value is null: itself and, for a struct, all that lies at the same level."""
+        """Return the columns that need a slot if this value is null: itself and, for a struct, all at the same level."""
         if self.index < 0:
             return
         yield self.index

@@ -55,7 +55,7 @@ def require_hash_code(serializer: TypeSerializer) -> None:
 
 
 def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:
-    """``hashCode`` of every key of a column.
+    """Return ``hashCode`` of every key of a column.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") 
 
 
 def column_hashes(serializer: TypeSerializer, array: pa.Array) -> Hashes:
-    """``hashCode`` of the values of a column that has the serializer's own type; 0 for null."""
+    """Return ``hashCode`` of the values of a column that has the serializer's own type; 0 for null."""
     found = _vectorized(serializer, array)
     if found is None:
         return _one_by_one(serializer, array)
@@ -145,7 +145,7 @@ def _child(array: pa.StructArray, index: int) -> pa.Array:
 
 
 def polynomial(parts: Sequence[Hashes], start: int, factor: int = 31) -> Hashes:
-    """``factor * hash + part`` over all parts, from ``start`` on."""
+    """Return ``factor * hash + part`` over all parts, from ``start`` on."""
     code = np.full(len(parts[0]) if parts else 0, start, dtype=np.int32)
     with np.errstate(over="ignore"):
         for part in parts:
@@ -179,7 +179,7 @@ def _strings(array: pa.Array) -> Hashes:
 
 @allocating_kernel
 def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
-    """``String.hashCode`` of UTF-8 texts: over UTF-16 units."""
+    """Return ``String.hashCode`` of UTF-8 texts: over UTF-16 units."""
     for row in range(len(codes)):
         code = np.uint32(0)
         i = np.int64(starts[row])
@@ -202,7 +202,7 @@ def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
 
 
 def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
-    """``hashCode`` of binary rows, arrays and maps: over their bytes, as keys have them."""
+    """Return ``hashCode`` of binary rows, arrays and maps: over their bytes, as keys have them."""
 
     def found(present: pa.Array) -> Hashes:
         encoded = encode_column(serializer, present, as_keys=True)
@@ -247,7 +247,7 @@ def _mixed(code, word):  # type: ignore[no-untyped-def]
 
 @allocating_kernel
 def _hash_words(data, begins, ends, rest, codes):  # type: ignore[no-untyped-def]
-    """Flink's ``MurmurHashUtils``: over words of four bytes and, with ``rest``, over each byte behind them."""
+    """Apply Flink's ``MurmurHashUtils`` over words of four bytes and, with ``rest``, over each byte behind them."""
     for row in range(len(codes)):
         code = np.int64(_MURMUR_SEED)
         at = begins[row]
@@ -268,7 +268,7 @@ def _hash_words(data, begins, ends, rest, codes):  # type: ignore[no-untyped-def
 
 
 def _rows(serializer: RowSerializer, array: pa.Array) -> Hashes | None:
-    """``Row.hashCode`` of rows whose fields are scalars or rows; ``None`` for others."""
+    """Return ``Row.hashCode`` of rows whose fields are scalars or rows; ``None`` for others."""
     kind_index = array.type.get_field_index(ROW_KIND_FIELD)
     first = 0 if kind_index < 0 else 1
     parts = []

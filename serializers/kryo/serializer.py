@@ -121,7 +121,7 @@ class KryoSerializer(TypeSerializer):
         return new
 
     def __getstate__(self) -> dict[str, Any]:
-        """Descriptions of classes are pickled along, for functions that Spark runs in other processes."""
+        """Return the state with the descriptions of classes, for functions that Spark runs in other processes."""
         return vars(self) | {"_described": current_registrations().kryo_classes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

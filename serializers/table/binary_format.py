@@ -335,7 +335,7 @@ class ArraySlot(ContainerSlot):
         return self.present_all(value.content(), options)
 
     def present_all(self, elements: Iterable[Any], options: DecodeOptions) -> list[Any]:
-        """Elements as a column shows them."""
+        """Return elements as a column shows them."""
         return [None if e is None else self.element.present(e, options) for e in elements]
 
     def emit_content(self, builder: DecodeBuilder, column: Column, region: int) -> None:

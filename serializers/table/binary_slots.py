@@ -120,11 +120,11 @@ class Slot(ABC):
 
     @abstractmethod
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
-        """Instructions that read the value; none where the column is discarded, since nothing has to be stepped over."""
+        """Append the instructions that read the value; none if the column is discarded, since nothing has to be stepped over."""
 
     @abstractmethod
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
-        """Instructions that write a value that is not null."""
+        """Append the instructions that write a value that is not null."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,12 @@ class Variant(NamedTuple):
 
 
 def to_epoch_day(value: Any) -> int:
-    """Return days since 1970, from their number or from a value that ``to_local_date`` accepts."""
+    """Return the days since 1970, from their number or from a value that ``to_local_date`` accepts."""
     return value if isinstance(value, int) else to_local_date(value).epoch_day
 
 
 def to_millis_of_day(value: Any) -> int:
-    """Milliseconds of the day: a number as it is, or what ``to_local_time`` of ``core.time_values`` takes.
+    """Return the milliseconds of the day: a number as it is, or what ``to_local_time`` of ``core.time_values`` takes.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def to_millis_of_day(value: Any) -> int:
 
 
 def time_text(millis: int) -> str:
-    """Return milliseconds of the day as ``LocalTime`` prints them."""
+    """Return the milliseconds of the day as ``LocalTime`` prints them."""
     if not 0 <= millis < _DAY_MS:
         raise CorruptSnapshotError(f"{millis} milliseconds: {outcomes.DECODING[outcomes.BAD_TIME]}")
     seconds = millis // 1000

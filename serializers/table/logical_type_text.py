@@ -106,7 +106,7 @@ class _Parser:
         raise self._problem(f"{word!r} is not a type of Flink SQL", start)
 
     def _numbers(self, *defaults: int) -> list[int]:
-        """Numbers in parentheses, as many as there are defaults at most."""
+        """Parse numbers in parentheses, at most as many as there are defaults."""
         start = self._position
         if not self._take("("):
             return list(defaults)

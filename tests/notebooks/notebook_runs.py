@@ -33,8 +33,10 @@ _USUAL = re.compile(
     r"|Setting default log level to .*"
     r"|To adjust logging level use .*"
     r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library .*"
+    # Notebook 5 reads Avro values with another schema than they were written with, which no kernel does.
+    r"|values of type AVRO_GENERIC<com\.teashop\.Visit> in column value are decoded one by one in Python, not by the kernel"
 )
-"""What Spark says at every start."""
+"""What Spark logs at every start, and what notebooks are known to log."""
 
 
 def names() -> list[str]:

@@ -149,7 +149,7 @@ def allocate(size: int) -> npt.NDArray[np.uint8]:
 
 
 def estimate_bytes(tree: ColumnTree, slots: Sequence[float], text: Sequence[float]) -> float:
-    """Bytes of arena that one row takes, given slots and text bytes per row of each column."""
+    """Return the bytes of arena that one row takes, given slots and text bytes per row of each column."""
     total = 0.0
     for c in tree.all:
         kind = int(tree.kinds[c.index])

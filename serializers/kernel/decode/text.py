@@ -47,7 +47,7 @@ def put_code_point(arena, out, code):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_units(buf, pos, end, units, arena, out):  # type: ignore[no-untyped-def]
-    """``units`` UTF-16 code units, each a varint (Flink's ``StringValue``), as UTF-8: at most three bytes a unit.
+    """Put ``units`` UTF-16 code units, each a varint (Flink's ``StringValue``), as UTF-8: at most three bytes a unit.
 
     A surrogate without its partner has no UTF-8 form and becomes U+FFFD. Returns the input position after the text,
     or -1 where it ends too early or a unit does not fit 16 bits, and the output offset.
@@ -120,7 +120,7 @@ def put_padded(arena, out, value, width):  # type: ignore[no-untyped-def]
 
 @kernel
 def decimal_size(size):  # type: ignore[no-untyped-def]
-    """Digits, sign and point included, that a two's complement number of ``size`` bytes needs at most as plain digits."""
+    """Return the most characters, sign and point included, that a two's complement number of ``size`` bytes takes in digits."""
     return size * 5 // 2 + 4
 
 
@@ -194,13 +194,13 @@ def put_unspelled(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped
 
 @kernel
 def decimal_text_size(size, scale):  # type: ignore[no-untyped-def]
-    """Bytes that :func:`put_decimal` needs at most: plain notation occurs only where the scale adds six zeros or less."""
+    """Return the most bytes that :func:`put_decimal` writes: plain digits occur only where the scale adds six zeros or less."""
     return decimal_size(size) + 24
 
 
 @kernel
 def put_decimal(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-def]
-    """Unscaled number and scale as ``BigDecimal.toString`` prints them, scientific notation included."""
+    """Put unscaled number and scale as ``BigDecimal.toString`` prints them, scientific notation included."""
     start = out
     out = put_integer(buf, pos, size, arena, out)
     if scale == 0:
@@ -238,7 +238,7 @@ def put_decimal(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-d
 
 @kernel
 def days_from_civil(year, month, day):  # type: ignore[no-untyped-def]
-    """Days since 1970-01-01 of a date in the proleptic Gregorian calendar."""
+    """Return the days since 1970-01-01 of a date in the proleptic Gregorian calendar."""
     year -= month <= 2
     era = year // 400
     year_of_era = year - era * 400
@@ -249,7 +249,7 @@ def days_from_civil(year, month, day):  # type: ignore[no-untyped-def]
 
 @kernel
 def civil_from_days(days):  # type: ignore[no-untyped-def]
-    """Year, month and day of a number of days since 1970-01-01: the inverse of :func:`days_from_civil`."""
+    """Return the year, month and day of a number of days since 1970-01-01: the inverse of :func:`days_from_civil`."""
     days += 719468
     era = days // 146097
     day_of_era = days - era * 146097
@@ -263,7 +263,7 @@ def civil_from_days(days):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_date(arena, out, year, month, day):  # type: ignore[no-untyped-def]
-    """``LocalDate.toString``: four digits of year at least, ``+`` before more, ``-`` before negative ones."""
+    """Put ``LocalDate.toString``: four digits of year at least, ``+`` before more, ``-`` before negative ones."""
     if year < 0:
         arena[out] = 45
         out += 1
@@ -279,7 +279,7 @@ def put_date(arena, out, year, month, day):  # type: ignore[no-untyped-def]
 
 @kernel
 def put_time(arena, out, hour, minute, second, nano, always_seconds):  # type: ignore[no-untyped-def]
-    """``LocalTime.toString``: seconds left out where they are zero (unless asked for), a fraction of 3, 6 or 9 digits."""
+    """Put ``LocalTime.toString``: seconds left out if they are zero (unless asked for), a fraction of 3, 6 or 9 digits."""
     out = put_padded(arena, out, hour, 2)
     arena[out] = 58
     out = put_padded(arena, out + 1, minute, 2)
@@ -298,7 +298,7 @@ def put_time(arena, out, hour, minute, second, nano, always_seconds):  # type: i
 
 @kernel
 def put_instant(arena, out, seconds, nano):  # type: ignore[no-untyped-def]
-    """``Instant.toString``: date, ``T``, time with seconds, ``Z``."""
+    """Put ``Instant.toString``: date, ``T``, time with seconds, ``Z``."""
     days = seconds // 86400
     rest = seconds - days * 86400
     year, month, day = civil_from_days(days)
