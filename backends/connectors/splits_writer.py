@@ -44,7 +44,7 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
     ----------
     rows
         The splits, in columns as :func:`~state_processor.backends.connectors.source_splits.read_source_splits` gives them.
-        Where there is no column ``subtask``, all are the readers'. ``assignment``, ``version`` and ``raw`` may be missing.
+        Without a column ``subtask``, all splits belong to readers. ``assignment``, ``version`` and ``raw`` may be missing.
     base
         The state that they take the place of, if there is one.
     connector

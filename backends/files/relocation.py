@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _ANCESTORS: Final = 6
-"""How far up files are looked for: job directory, checkpoint directory, and a few more for a changelog beside it."""
+"""Number of parent directories in which files are searched: job, checkpoints, and a few more for a changelog beside it."""
 
 
 class Relocation:

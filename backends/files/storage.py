@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PYARROW_SCHEMES: Final = frozenset({"gs", "hdfs", "viewfs"})
 _CONNECT_SECONDS: Final = 20.0
 _REQUEST_SECONDS: Final = 60.0
-"""How long S3 may take for one request; it is tried again a few times."""
+"""Time limit of a request to S3, which is tried again a few times."""
 _ANSWER_SECONDS: Final = 300.0
 """How long any other remote storage may take for one call, its own retries included."""
 

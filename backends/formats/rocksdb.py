@@ -23,7 +23,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, MissingFile
 
 _FIRST_WITH_FORST: Final = 2
 _FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")
-"""Where ForSt works (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
+"""Working directory of ForSt (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
 _MOST_SEEKS: Final = 10_000
 """Looked-up keys times key groups up to which each is sought; beyond, reading all entries is faster."""
 

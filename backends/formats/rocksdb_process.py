@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from state_processor.serializers.errors import CorruptSnapshotError
 
 _SOURCE: Final = inspect.getsource(rocksdb_server)
 _CPU_SECONDS: Final = 15
-"""What one request may take: opening a store, or reading a few megabytes. Waiting for files does not count."""
+"""Limit of CPU time of a request: opening a store, or reading a few megabytes. Waiting for files does not count."""
 _ENDS: Final = {
     -signal.SIGXCPU: "has computed for more than {seconds} seconds",
     -signal.SIGSEGV: "has crashed with a segmentation fault",
@@ -119,7 +120,7 @@ class RocksDbProcess:
 
 _current: RocksDbProcess | None = None
 _lock = threading.Lock()
-_done: list[str] = []
+_done: deque[str] = deque()
 """Directories of stores that nobody reads any more."""
 
 
@@ -138,8 +139,7 @@ def rocksdb_call(place: str, **request: Any) -> tuple[dict[str, Any], npt.NDArra
     for is_last in (False, True):
         process = _running()
         try:
-            while _done:
-                process.call(do="close", directory=_done.pop())
+            _close_unused(process)
             return process.call(**request)
         except ProcessEnded as ended:
             if is_last or ended.status == -signal.SIGXCPU:
@@ -147,6 +147,15 @@ def rocksdb_call(place: str, **request: Any) -> tuple[dict[str, Any], npt.NDArra
                     f"{place}: RocksDB {ended}: a file of the snapshot is damaged, or was made to do that"
                 ) from None
     raise AssertionError
+
+
+def _close_unused(process: RocksDbProcess) -> None:
+    while True:
+        try:
+            directory = _done.popleft()  # other threads take from it, too
+        except IndexError:
+            return
+        process.call(do="close", directory=directory)
 
 
 def close_later(directory: str) -> None:

@@ -79,13 +79,13 @@ class Server:
 
     def __init__(self) -> None:
         self.stores: dict[str, Any] = {}
+        self.families: dict[str, list[str]] = {}
         self.cursors: dict[tuple[str, str, bytes], Cursor] = {}
 
     def open(self, directory: str) -> dict[str, Any]:
         """Open a store, and return the names of its column families and of the files that it consists of."""
-        self.store(directory)
-        names = rocksdict.Rdict.list_cf(directory)
-        return {"families": names, "files": [os.path.basename(f["name"]) for f in self.stores[directory].live_files()]}
+        files = self.store(directory).live_files()
+        return {"families": self.families[directory], "files": [os.path.basename(file["name"]) for file in files]}
 
     def store(self, directory: str) -> Any:
         """Return the store of a directory, which is opened at its first use."""
@@ -93,17 +93,19 @@ class Server:
         if store is None:
             family_options = rocksdict.Options.load_latest(os.path.join(directory, "options"))[1]["default"]
             family_options.set_num_levels(MOST_LEVELS)
-            families = dict.fromkeys(rocksdict.Rdict.list_cf(directory), family_options)
+            names = rocksdict.Rdict.list_cf(directory)
             options = rocksdict.Options(raw_mode=True)
             options.set_max_open_files(OPEN_FILES)
+            families = dict.fromkeys(names, family_options)
             store = rocksdict.Rdict(directory, options, families, rocksdict.AccessType.read_only(False))
-            self.stores[directory] = store
+            self.stores[directory], self.families[directory] = store, names
         return store
 
     def close(self, directory: str) -> dict[str, Any]:
         """Close a store."""
         self.cursors = {place: cursor for place, cursor in self.cursors.items() if place[0] != directory}
         self.stores.pop(directory, None)
+        self.families.pop(directory, None)
         return {}
 
     def read(self, directory: str, family: str, lower: str, upper: str) -> tuple[dict[str, Any], list[bytes], Cursor | None]:

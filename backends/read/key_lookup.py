@@ -23,7 +23,7 @@ _PLAIN_KEYS: Final[dict[str, type]] = {
     **dict.fromkeys(("FLOAT", "DOUBLE"), Real),
     "BOOLEAN": bool,
 }
-"""What Python has for keys of plain types; their serializers would take more, such as any value for a boolean."""
+"""Python types of keys of plain types; serializers alone accept more, such as any value for a boolean."""
 
 _T = TypeVar("_T")
 

@@ -25,7 +25,7 @@ TypeByPath = tuple[str, PortableType | JavaType]
 """A column and the type that it is read in, or the path of a part that Kryo wrote and its Java type."""
 
 Undescribed = Literal["error", "bytes"]
-"""How values of a POJO's subclasses are read that nothing describes."""
+"""Values whose class is an undescribed subclass of a POJO: an error, or a column of their bytes."""
 
 
 class ColumnTypes(NamedTuple):

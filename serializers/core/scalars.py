@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.core import arrays, basic, temporal
+from state_processor.serializers.core import arrays, basic, sql_times, temporal
 from state_processor.serializers.core.scalar_type import ScalarType
 
-SCALARS: Final[dict[str, ScalarType]] = {s.name: s for s in (*basic.SCALARS, *temporal.SCALARS, *arrays.SCALARS)}
+_MODULES: Final = (basic, sql_times, temporal, arrays)
+SCALARS: Final[dict[str, ScalarType]] = {scalar.name: scalar for module in _MODULES for scalar in module.SCALARS}
 
 
 def scalar_type_of(serializer: TypeSerializer) -> ScalarType | None:

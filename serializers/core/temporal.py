@@ -1,9 +1,8 @@
-"""Serializers of dates and times of ``java.util``, ``java.sql`` and ``java.time``."""
+"""Serializers of dates and times of ``java.time``, and what those of ``java.sql`` have in common with them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +15,12 @@ from state_processor.serializers.core.time_values import (
     EPOCH,
     INSTANT_MAX,
     INSTANT_MIN,
-    MILLIS_OF_DAY,
     NANOS_OF_SECOND,
     SECONDS_OF_DAY,
     Instant,
     LocalDate,
     LocalDateTime,
     LocalTime,
-    SqlTimestamp,
-    exact_millis,
     to_instant,
     to_local_date,
     to_local_date_time,
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
-_NULL_LONG: Final = -(1 << 63)
+NULL_LONG: Final = -(1 << 63)
 _NULL_INT: Final = -(1 << 31)
 _NULL_SHORT: Final = -(1 << 15)
 _NULL_BYTE: Final = -(1 << 7)
@@ -84,30 +80,24 @@ def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
     return date(*value)
 
 
-def _present_instant(value: Instant, options: DecodeOptions) -> datetime | str:
+def present_instant(value: Instant, options: DecodeOptions) -> datetime | str:
+    """Return an instant for a timestamp column, or its text."""
     return str(value) if options.as_text else present_time(*value, options, UTC)
 
 
-def _instant_type(options: DecodeOptions) -> pa.DataType:
+def instant_type(options: DecodeOptions) -> pa.DataType:
+    """Return the type of a column of instants."""
     return pa.string() if options.as_text else _UTC_TYPE
 
 
-def _date_type(options: DecodeOptions) -> pa.DataType:
+def date_type(options: DecodeOptions) -> pa.DataType:
+    """Return the type of a column of days."""
     return pa.string() if options.as_text else pa.date32()
 
 
-def _text_type(options: DecodeOptions) -> pa.DataType:
-    return pa.string()
-
-
-def _of_millis(millis: int) -> Instant:
-    return Instant(millis // 1000, millis % 1000 * 1_000_000)
-
-
-def _clock(millis: int) -> str:
-    """Return ``java.sql.Time`` as text: seconds always, milliseconds if there are any."""
-    text = str(_of_millis(millis % MILLIS_OF_DAY))
-    return text[text.index("T") + 1 : -1]
+def snapshot_class(java_name: str) -> str:
+    """Return the class of the snapshots of a serializer in Flink's ``typeutils.base``."""
+    return f"{BASE}{java_name}Serializer${java_name}SerializerSnapshot"
 
 
 class TemporalSerializer(SimpleSerializer):
@@ -127,150 +117,10 @@ class TemporalSerializer(SimpleSerializer):
         builder.time(self.operation, column)
 
 
-@dataclass(frozen=True, slots=True)
-class _Millis:
-    """Properties of a type of milliseconds."""
-
-    name: str
-    java_name: str
-    operation: Op
-    arrow_type: Callable[[DecodeOptions], pa.DataType]
-    present: Callable[[int, DecodeOptions], Any]
-    accept: Callable[[Any], int]
-
-
-_MILLIS: Final = {
-    m.name: m
-    for m in (
-        _Millis(
-            "DATE",
-            "Date",
-            Op.DATE_MS,
-            _instant_type,
-            lambda v, o: _present_instant(_of_millis(v), o),
-            lambda v: exact_millis(to_instant(v)),
-        ),
-        _Millis(
-            "SQL_DATE",
-            "SqlDate",
-            Op.SQL_DATE,
-            _date_type,
-            lambda v, o: present_date(LocalDate.of_epoch_day(v // MILLIS_OF_DAY), o),
-            lambda v: to_local_date(v).epoch_day * MILLIS_OF_DAY,
-        ),
-        _Millis(
-            "SQL_TIME",
-            "SqlTime",
-            Op.SQL_TIME,
-            _text_type,
-            lambda v, o: _clock(v),
-            lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, NANOS_OF_SECOND))),
-        ),
-    )
-}
-
-
-class MillisSerializer(TemporalSerializer):
-    """``java.util.Date``, ``java.sql.Date`` and ``java.sql.Time``: milliseconds since 1970 as a long, its minimum for null.
-
-    Python holds the milliseconds.
-
-    Parameters
-    ----------
-    name
-        ``DATE``, ``SQL_DATE`` or ``SQL_TIME``.
-    """
-
-    length = smallest = 8
-
-    def __init__(self, name: str) -> None:
-        self._kind = _MILLIS[name]
-        super().__init__(_snapshot_class(self._kind.java_name))
-        self.name = name
-        self.operation = self._kind.operation
-
-    def read(self, source: DataInput) -> int | None:
-        value = source.read_long()
-        return None if value == _NULL_LONG else value
-
-    def write(self, value: int | None, target: DataOutput) -> None:
-        target.write_long(_NULL_LONG if value is None else value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self._kind.arrow_type(options)
-
-    def present(self, value: int | None, options: DecodeOptions) -> Any:
-        return None if value is None else self._kind.present(value, options)
-
-    def accept(self, value: Any) -> int | None:
-        return None if value is None else value if type(value) is int else self._kind.accept(value)
-
-    def hash_code(self, value: int | None) -> int:
-        return 0 if value is None else hashing.of_long(value)
-
-    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
-        return fold_long(signed(encode(), 0, 8))
-
-
-def _snapshot_class(java_name: str) -> str:
-    return f"{BASE}{java_name}Serializer${java_name}SerializerSnapshot"
-
-
-def _sql_timestamp(value: Instant) -> SqlTimestamp:
-    return SqlTimestamp(value.seconds * 1000 + value.nano // 1_000_000, value.nano)
-
-
-class SqlTimestampSerializer(TemporalSerializer):
-    """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
-
-    A null is read and not written: Flink's serializer writes 12 bytes for it and reads 8, so that all after it is lost.
-    """
-
-    snapshot_class = _snapshot_class("SqlTimestamp")
-    length = smallest = 12
-    name = "SQL_TIMESTAMP"
-    operation = Op.SQL_TIMESTAMP
-
-    def read(self, source: DataInput) -> SqlTimestamp | None:
-        start = source.position
-        value = SqlTimestamp(source.read_long(), source.read_int())
-        if value.millis == _NULL_LONG:
-            return None
-        if not 0 <= value.nano < NANOS_OF_SECOND:
-            raise source.corrupt(f"expected nanoseconds of a second, found {value.nano}", start)
-        return value
-
-    def write(self, value: SqlTimestamp | None, target: DataOutput) -> None:
-        if value is None:
-            raise ValueError("null, of which Flink's SqlTimestampSerializer does not read all the bytes that it writes")
-        target.write_long(value.millis)
-        target.write_int(value.nano)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(Op.REQUIRE, column)
-        super().emit_encode(builder, column)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return _instant_type(options)
-
-    def present(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
-        return None if value is None else _present_instant(value.instant, options)
-
-    def accept(self, value: Any) -> SqlTimestamp | None:
-        return None if value is None else value if isinstance(value, SqlTimestamp) else _sql_timestamp(to_instant(value))
-
-    def hash_code(self, value: SqlTimestamp | None) -> int:
-        return 0 if value is None else hashing.of_long(value.millis // 1000 * 1000 + value.nano // 1_000_000)
-
-    def hash_encoded(self, encode: Callable[[], EncodedValues]) -> Hashes:
-        values = encode()
-        return fold_long(signed(values, 0, 8) // 1000 * 1000 + signed(values, 8, 12) // 1_000_000)
-
-
 class InstantSerializer(TemporalSerializer):
     """``java.time.Instant``: seconds as a long, nanoseconds as an int; both minimal for null."""
 
-    snapshot_class = _snapshot_class("Instant")
+    snapshot_class = snapshot_class("Instant")
     length = smallest = 12
     name = "INSTANT"
     operation = Op.INSTANT
@@ -278,22 +128,22 @@ class InstantSerializer(TemporalSerializer):
     def read(self, source: DataInput) -> Instant | None:
         start = source.position
         value = Instant(source.read_long(), source.read_int())
-        if value == (_NULL_LONG, _NULL_INT):
+        if value == (NULL_LONG, _NULL_INT):
             return None
         if not (0 <= value.nano < NANOS_OF_SECOND and INSTANT_MIN <= value.seconds <= INSTANT_MAX):
             raise source.corrupt(f"expected an instant, found {value.seconds} seconds and {value.nano} nanoseconds", start)
         return value
 
     def write(self, value: Instant | None, target: DataOutput) -> None:
-        seconds, nano = value or (_NULL_LONG, _NULL_INT)
+        seconds, nano = value or (NULL_LONG, _NULL_INT)
         target.write_long(seconds)
         target.write_int(nano)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return _instant_type(options)
+        return instant_type(options)
 
     def present(self, value: Instant | None, options: DecodeOptions) -> datetime | str | None:
-        return None if value is None else _present_instant(value, options)
+        return None if value is None else present_instant(value, options)
 
     def accept(self, value: Any) -> Instant | None:
         return None if value is None else to_instant(value)
@@ -309,7 +159,7 @@ class InstantSerializer(TemporalSerializer):
 class LocalDateSerializer(TemporalSerializer):
     """``java.time.LocalDate``: year as an int, its minimum for null, month and day as bytes."""
 
-    snapshot_class = _snapshot_class("LocalDate")
+    snapshot_class = snapshot_class("LocalDate")
     length = smallest = 6
     name = "LOCAL_DATE"
     operation = Op.LOCAL_DATE
@@ -333,7 +183,7 @@ class LocalDateSerializer(TemporalSerializer):
         target.write_byte(value.day)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return _date_type(options)
+        return date_type(options)
 
     def present(self, value: LocalDate | None, options: DecodeOptions) -> date | str | None:
         return None if value is None else present_date(value, options)
@@ -356,7 +206,7 @@ class LocalDateSerializer(TemporalSerializer):
 class LocalTimeSerializer(TemporalSerializer):
     """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the least hour for null."""
 
-    snapshot_class = _snapshot_class("LocalTime")
+    snapshot_class = snapshot_class("LocalTime")
     length = smallest = 7
     name = "LOCAL_TIME"
     operation = Op.LOCAL_TIME
@@ -402,7 +252,7 @@ class LocalTimeSerializer(TemporalSerializer):
 class LocalDateTimeSerializer(TemporalSerializer):
     """``java.time.LocalDateTime``: a local date and a local time, both null for null."""
 
-    snapshot_class = _snapshot_class("LocalDateTime")
+    snapshot_class = snapshot_class("LocalDateTime")
     length = smallest = 13
     name = "LOCAL_DATE_TIME"
     operation = Op.LOCAL_DATE_TIME
@@ -446,10 +296,6 @@ class LocalDateTimeSerializer(TemporalSerializer):
 
 
 SCALARS: Final = (
-    ScalarType(MillisSerializer("DATE"), "java.util.Date", PythonCoder.DATE),
-    ScalarType(MillisSerializer("SQL_DATE"), "java.sql.Date", PythonCoder.DATE),
-    ScalarType(MillisSerializer("SQL_TIME"), "java.sql.Time", PythonCoder.TIME),
-    ScalarType(SqlTimestampSerializer(), "java.sql.Timestamp", PythonCoder.TIMESTAMP),
     ScalarType(InstantSerializer(), "java.time.Instant", PythonCoder.SAME, (_UTC_TYPE,)),
     ScalarType(LocalDateSerializer(), "java.time.LocalDate", PythonCoder.DATE, (pa.date32(),), extracted=False),
     ScalarType(LocalTimeSerializer(), "java.time.LocalTime", PythonCoder.TIME, extracted=False),

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core import arrays, basic, temporal
+from state_processor.serializers.core import arrays, basic, sql_times, temporal
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
@@ -244,10 +244,10 @@ _SCALARS: Final = {
     "java.lang.String": _Scalar(basic.StringSerializer()),
     "java.math.BigInteger": _Scalar(basic.BigIntegerSerializer()),
     "java.math.BigDecimal": _Scalar(basic.BigDecimalSerializer()),
-    "java.util.Date": _Scalar(temporal.MillisSerializer("DATE"), _millis),
-    "java.sql.Date": _Scalar(temporal.MillisSerializer("SQL_DATE")),
-    "java.sql.Time": _Scalar(temporal.MillisSerializer("SQL_TIME")),
-    "java.sql.Timestamp": _Scalar(temporal.SqlTimestampSerializer(), lambda v: SqlTimestamp(_millis(v), v.nano)),
+    "java.util.Date": _Scalar(sql_times.MillisSerializer("DATE"), _millis),
+    "java.sql.Date": _Scalar(sql_times.MillisSerializer("SQL_DATE")),
+    "java.sql.Time": _Scalar(sql_times.MillisSerializer("SQL_TIME")),
+    "java.sql.Timestamp": _Scalar(sql_times.SqlTimestampSerializer(), lambda v: SqlTimestamp(_millis(v), v.nano)),
     "java.time.Instant": _Scalar(temporal.InstantSerializer()),
 }
 """Classes that Flink has serializers for; the value may be null where the serializer knows it."""

@@ -104,7 +104,7 @@ class ProgramBuilder:
     def _operands_of(self, op: Op) -> Operands:
         found: Operands | None = getattr(op, self.direction)
         if found is None:
-            raise TypeError(f"{op.name} is no instruction of the {self.direction} kernel")
+            raise TypeError(f"{op.name} is not an instruction of the {self.direction} kernel")
         return found
 
     def _set(self, row: list[Cell], op: Op, operand: Operand, value: Any) -> None:

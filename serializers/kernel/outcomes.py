@@ -56,7 +56,7 @@ ENCODING: Final = {
     BAD_EITHER: "has both sides or none; exactly one of left and right must be there",
     LOST_DIGITS: "has smaller digits than the type holds; cut them before, for milliseconds with date_trunc('millisecond', …)",
     BAD_UNION: "must have exactly one branch that is not null",
-    BAD_TIME: "is no date or time in ISO form, like 2024-02-29, 08:30:00.5, or the two with a T between them and a Z behind UTC",
+    BAD_TIME: "is not a date or time in ISO form, such as 2024-02-29, 08:30:00.5, 2024-02-29T08:30:00, or that with Z for UTC",
     BAD_NUMBER: "is no number in digits, or none of a size that the type holds",
     BAD_SIZE: "has another number of bytes than the type",
     OUT_OF_RANGE: "is out of the range of the type",

@@ -33,6 +33,7 @@ _ORDER: Final = ("key_group", "state", "phase")
 _COPY_TASKS: Final = 256
 _INDEX_FILE: Final = SHUFFLE_INDEXES.names[0]
 
+
 @dataclass(frozen=True)
 class FirstPass:
     """Results of a first pass, not computed yet, and the schema of the rows that its tasks are given."""

@@ -16,13 +16,12 @@ from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.avro.records import AvroSerializer
 from state_processor.serializers.avro.schema import AvroSchema
 from state_processor.serializers.core.basic import BigDecimalSerializer, BigIntegerSerializer
+from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
-    MillisSerializer,
-    SqlTimestampSerializer,
 )
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError
 from state_processor.serializers.kernel.encode.encoder import encode_column
@@ -320,8 +319,8 @@ def test_rows_inside_of_other_types() -> None:
     [
         ({"row_kind": "+X", "at": None, "span": None}, r"column value\.row_kind of row 0 names a constant"),
         ({"row_kind": None, "at": "2024-01-01T00:00:00.0001", "span": None}, "at of row 0 does not fit: .* at most 3 digits"),
-        ({"row_kind": "+I", "at": "yesterday", "span": None}, r"column value\.at of row 0 is no date or time"),
-        ({"row_kind": "+I", "at": None, "span": "24:00"}, r"column value\.span of row 0 is no date or time"),
+        ({"row_kind": "+I", "at": "yesterday", "span": None}, r"column value\.at of row 0 is not a date or time"),
+        ({"row_kind": "+I", "at": None, "span": "24:00"}, r"column value\.span of row 0 is not a date or time"),
     ],
 )
 def test_rows_that_can_not_be_written(row: dict[str, Any], problem: str) -> None:

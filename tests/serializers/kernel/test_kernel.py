@@ -38,13 +38,12 @@ from state_processor.serializers.core.either import EitherSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.sql_times import MillisSerializer, SqlTimestampSerializer
 from state_processor.serializers.core.temporal import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
-    MillisSerializer,
-    SqlTimestampSerializer,
 )
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, StateProcessorError

@@ -127,7 +127,7 @@ def test_an_unknown_instruction_is_an_error(direction: str, code: int, null: boo
 def test_an_instruction_of_the_other_direction_is_an_error(direction: str) -> None:
     for op in Op:
         if _operands(op, direction) is None:
-            with pytest.raises(TypeError, match=f"{op.name} is no instruction of the {direction} kernel"):
+            with pytest.raises(TypeError, match=f"{op.name} is not an instruction of the {direction} kernel"):
                 _builder(direction).op(op)
             with pytest.raises(RuntimeError, match=f"the {direction} kernel does not implement instruction {op.name}"):
                 _run(direction, op, null=False)
