@@ -27,6 +27,7 @@ from state_processor.serializers.errors import OptionError
 from state_processor.serializers.user_registrations import Registrations
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
+from state_processor.spark.worker_process import spare_modules
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
@@ -175,6 +176,7 @@ class SavepointStateReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows of one partition; Spark makes one without content if there are none."""
         if isinstance(partition, StatePartition):
+            spare_modules()
             self._serializers.enter()
             for split in partition.splits:
                 yield from partition.reader.read(split)

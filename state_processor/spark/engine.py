@@ -20,6 +20,7 @@ from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.versions import REPARTITIONS_BY_ID
+from state_processor.spark.worker_process import spare_modules
 from state_processor.write.engines import Task, Written
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.shuffle_index import SHUFFLE_INDEXES, ShuffleIndex, WriteShuffleIndex, WriteSubtasks
@@ -35,6 +36,18 @@ _INDEX_FILE: Final = SHUFFLE_INDEXES.names[0]
 
 
 @dataclass(frozen=True)
+class InWorker:
+    """A task as workers run it."""
+
+    task: Task
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Run the task."""
+        spare_modules()
+        return self.task(batches)
+
+
+@dataclass(frozen=True)
 class FirstPass:
     """Results of a first pass, not computed yet, and the schema of the rows that its tasks are given."""
 
@@ -45,8 +58,8 @@ class FirstPass:
     def over(cls, rows: DataFrame, task: ShuffleBlobs) -> FirstPass:
         """Return the index files of the tasks over some rows, or their blobs where these are shuffled."""
         if task.in_files:
-            return cls(rows.mapInArrow(WriteShuffleIndex(task), _INDEX_SCHEMA), rows.schema)
-        return cls(rows.mapInArrow(task, _BLOB_SCHEMA), rows.schema)
+            return cls(rows.mapInArrow(InWorker(WriteShuffleIndex(task)), _INDEX_SCHEMA), rows.schema)
+        return cls(rows.mapInArrow(InWorker(task), _BLOB_SCHEMA), rows.schema)
 
     @property
     def is_in_files(self) -> bool:
@@ -91,7 +104,7 @@ class SparkEngine:
             return {}
         parts = self._spark.range(0, count, 1, min(count, _COPY_TASKS))
         with failures_of_tasks():
-            results = parts.mapInArrow(task, _RESULT_SCHEMA).collect()
+            results = parts.mapInArrow(InWorker(task), _RESULT_SCHEMA).collect()
         return {r.subtask: pickle.loads(r.handle) for r in results}
 
     def write_subtasks(self, blobs: Sequence[FirstPass], parallelism: int, write: SubtaskWriter) -> Written:
@@ -112,10 +125,10 @@ class SparkEngine:
     def _from_files(self, indexes: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
         found = [ShuffleIndex(row.index_file, tuple(row.subtasks)) for row in indexes.collect()]
         subtasks = self._spark.range(0, parallelism, 1, parallelism)
-        return subtasks.mapInArrow(WriteSubtasks(write, found), _RESULT_SCHEMA)
+        return subtasks.mapInArrow(InWorker(WriteSubtasks(write, found)), _RESULT_SCHEMA)
 
     @staticmethod
     def _from_shuffle(blobs: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
         """Shuffle blobs so that each partition has the number of its subtask."""
         ordered = blobs.repartitionById(parallelism, "subtask").sortWithinPartitions(*_ORDER)
-        return ordered.mapInArrow(WritePartition(write), _RESULT_SCHEMA)
+        return ordered.mapInArrow(InWorker(WritePartition(write)), _RESULT_SCHEMA)

@@ -26,6 +26,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.spark.schemas import arrow_schema_of
+from state_processor.spark.worker_process import spare_modules
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
@@ -76,6 +77,7 @@ class SavepointSink(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
+        spare_modules()
         rows = (batch.select(self._columns) for batch in iterator)
         return EncodedMessage(shuffle_indexes(WriteShuffleIndex(self._encode)(rows)))
 
