@@ -9,7 +9,7 @@ import numpy as np
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_runs import Block, Buffer, Entries, FramedRun, view
+from state_processor.backends.formats.entry_runs import Block, Buffer, Entries, FramedRun, view, with_keys
 from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
 from state_processor.backends.formats.source import Keys
 from state_processor.backends.metadata import handles as h
@@ -51,7 +51,7 @@ class CanonicalSource(KeyGroupFile):
         yield from self._entries(self.header.state_id(name), key_groups)
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
-        yield FramedRun(state, self.where(state.name), _with_keys(self.blocks(state.name, key_groups), keys))
+        yield FramedRun(state, self.where(state.name), with_keys(self.blocks(state.name, key_groups), keys))
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
         """Check if the framing leads from the start of each block exactly to its end."""
@@ -111,13 +111,3 @@ class _Plain:
     def read(self, offset: int, length: int) -> memoryview:
         """See :meth:`StateStream.read`."""
         return self._data[offset : offset + length]
-
-
-def _with_keys(blocks: Iterator[Block], keys: Keys | None) -> Iterator[Block]:
-    """Keep the entries with one of the keys."""
-    if keys is None:
-        yield from blocks
-        return
-    joined, bounds = view(b"".join(keys) or b"\0"), np.cumsum([0, *map(len, keys)])
-    for buffer, base, entries in blocks:
-        yield buffer, base, entries[: framing.keep_keys(buffer, entries, len(entries), joined, bounds)]

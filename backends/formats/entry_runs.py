@@ -5,13 +5,14 @@ Both kinds of a run are decoded into columns; entries with lengths can be copied
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.formats import framing
 from state_processor.backends.formats.entry_layouts import LayoutOf, framed_layout
 from state_processor.backends.formats.row_layout import RowLayout
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -124,6 +125,17 @@ def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, block
     for buffer, base, entries in blocks:
         yield from decoder.entries(buffer, entries, EntryLocator(context, layout, buffer, base, entries))
     yield from decoder.finish()
+
+
+def with_keys(blocks: Iterator[Block], keys: Sequence[bytes] | None) -> Iterator[Block]:
+    """Yield blocks with the entries that have one of the serialized keys; all entries if ``keys`` is ``None``."""
+    if keys is None:
+        yield from blocks
+        return
+    wanted = sorted(set(keys))
+    joined, bounds = view(b"".join(wanted) or b"\0"), np.cumsum([0, *map(len, wanted)])
+    for buffer, base, entries in blocks:
+        yield buffer, base, entries[: framing.keep_keys(buffer, entries, len(entries), joined, bounds)]
 
 
 @dataclass(slots=True)

@@ -138,29 +138,41 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, tab
 
 
 @kernel
-def keep_keys(buf, table, found, keys, bounds):  # type: ignore[no-untyped-def]
-    """Move the entries whose key part starts with one of ``keys`` to the front of the table; how many they are.
+def _compare(buf, begin, end, keys, key, key_end):  # type: ignore[no-untyped-def]
+    """Return 0 if the bytes start with the key, else -1 or 1 for bytes before or after it."""
+    for j in range(key_end - key):
+        if begin + j == end:
+            return -1
+        difference = np.int64(buf[begin + j]) - np.int64(keys[key + j])
+        if difference != 0:
+            return -1 if difference < 0 else 1
+    return 0
 
-    Serialized keys delimit themselves, so no wanted key is a proper prefix of another one.
+
+@kernel
+def keep_keys(buf, table, found, keys, bounds):  # type: ignore[no-untyped-def]
+    """Move the entries whose key part starts with one of ``keys`` to the front of the table. Return how many they are.
+
+    ``keys`` are in order. Serialized keys delimit themselves, so that none is a proper prefix of another one; the key that an
+    entry starts with is then the greatest that is not greater than the entry.
     """
     kept = 0
     for i in range(found):
-        begin = table[i, 0]
-        size = table[i, 1] - begin
-        for k in range(len(bounds) - 1):
-            wanted = bounds[k + 1] - bounds[k]
-            if wanted > size:
-                continue
-            same = True
-            for j in range(wanted):
-                if buf[begin + j] != keys[bounds[k] + j]:
-                    same = False
-                    break
-            if same:
-                for field in range(ENTRY_FIELDS):
-                    table[kept, field] = table[i, field]
-                kept += 1
-                break
+        low = 0
+        high = len(bounds) - 1
+        same = False
+        while low < high and not same:
+            middle = (low + high) // 2
+            order = _compare(buf, table[i, 0], table[i, 1], keys, bounds[middle], bounds[middle + 1])
+            same = order == 0
+            if order < 0:
+                high = middle
+            else:
+                low = middle + 1
+        if same:
+            for field in range(ENTRY_FIELDS):
+                table[kept, field] = table[i, field]
+            kept += 1
     return kept
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from state_processor.backends.formats.entry_runs import Block, FramedRun
+from state_processor.backends.formats.entry_runs import Block, FramedRun, with_keys
 from state_processor.backends.formats.rocksdb_store import Store, open_store
 from state_processor.backends.formats.source import KeyedStateSource, Keys
 from state_processor.backends.metadata import handles as h
@@ -93,7 +93,7 @@ class RocksDbSource(KeyedStateSource):
                     yield from self._store.blocks(name, lower, _successor(lower), self._prefix)
             return
         lower, upper = self._group(groups.start), self._group(groups.end_inclusive + 1)
-        yield from self._store.blocks(name, lower, upper, self._prefix)
+        yield from with_keys(self._store.blocks(name, lower, upper, self._prefix), keys)
 
     @cached_property
     def _store(self) -> Store:

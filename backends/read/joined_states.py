@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, reduce
 from typing import Any, Final
@@ -18,7 +18,7 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.key_lookup import with_keys_of
+from state_processor.backends.read.key_lookup import WantedKeys
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit
@@ -69,7 +69,11 @@ class JoinedStatesReader:
         return {name: tuple(given) for name, given in types.items()}
 
     def __getstate__(self) -> dict[str, Any]:
-        slim = {"_snapshot": snapshot_for_tasks(self._snapshot), "_operator": operator_for_tasks(self._operator)}
+        slim = {
+            "_snapshot": snapshot_for_tasks(self._snapshot),
+            "_operator": operator_for_tasks(self._operator),
+            "_options": replace(self._options, keys=None),  # splits have those that lie in them
+        }
         return vars(self) | slim | {"schema": self.schema}
 
     @cached_property
@@ -89,18 +93,26 @@ class JoinedStatesReader:
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split, a few key groups at a time: a key lies in one key group in every state."""
         source = split.handle.open(self._snapshot)
+        states = {name: state for name in self._readers if (state := source.describe(name)) is not None}
+        wanted = None
+        if split.keys is not None and states:
+            wanted = WantedKeys(next(iter(states.values())), split.keys, self._operator.max_parallelism)
         for chunk in _chunks(split):
-            yield from self._join(source, split.handle.subtask, chunk)
+            keys = None if wanted is None else wanted.within(chunk)
+            yield from self._join(source, states, split.handle.subtask, chunk, keys)
 
-    def _join(self, source: KeyedStateSource, subtask: int, key_groups: h.KeyGroupRange) -> Iterator[pa.RecordBatch]:
+    def _join(
+        self,
+        source: KeyedStateSource,
+        states: Mapping[str, KeyedDescription],
+        subtask: int,
+        key_groups: h.KeyGroupRange,
+        keys: tuple[Any, ...] | None,
+    ) -> Iterator[pa.RecordBatch]:
         tables: dict[str, pa.Table] = {}
-        for name in self._readers:
-            state = source.describe(name)
-            if state is None:
-                continue
-            options = replace(self._options, metadata=self._metadata, types=self._types[name])
-            state = evolved(state, options.column_types)
-            options = with_keys_of(state, options, key_groups, self._operator.max_parallelism)
+        for name, registered in states.items():
+            options = replace(self._options, metadata=self._metadata, types=self._types[name], keys=keys)
+            state = evolved(registered, options.column_types)
             with naming_state(name, self._operator):
                 batches = list(read_state(source, state, options, key_groups, key_bytes=True))
             if batches:

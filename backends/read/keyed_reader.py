@@ -13,7 +13,7 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.key_lookup import key_groups_of, serialized_keys, with_keys_of
+from state_processor.backends.read.key_lookup import WantedKeys, serialized_keys
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
@@ -67,6 +67,7 @@ class KeyedStateReader:
             "_snapshot": snapshot_for_tasks(self._snapshot),
             "_operator": operator_for_tasks(self._operator),
             "_variants": (),
+            "_options": replace(self._options, keys=None),  # splits have those that lie in them
             "schema": self.schema,
         }
 
@@ -82,11 +83,11 @@ class KeyedStateReader:
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
         """Plan splits, each of which a task can read."""
-        groups = None
+        wanted = None
         if self._options.keys is not None:
-            groups = key_groups_of(self._variants[0], self._options.keys, self._operator.max_parallelism)
+            wanted = WantedKeys(self._variants[0], self._options.keys, self._operator.max_parallelism)
         handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
-        return plan_splits(list(handles), groups, split_bytes)
+        return plan_splits(list(handles), wanted, split_bytes)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split."""
@@ -96,7 +97,7 @@ class KeyedStateReader:
             if state is None:
                 return
             state = evolved(state, self._options.column_types)
-            options = with_keys_of(state, self._options, split.key_groups, self._operator.max_parallelism)
+            options = replace(self._options, keys=split.keys)
             for batch in read_state(source, state, options, split.key_groups):
                 yield self._finished(batch, split.handle.subtask)
 

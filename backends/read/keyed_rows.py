@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -57,11 +58,13 @@ def _filter_keys(batches: Iterator[pa.RecordBatch], keys: tuple[bytes, ...] | No
     if keys is None:
         yield from batches
         return
+    by_length = {n: pa.array(list(same), pa.binary()) for n, same in groupby(sorted(keys, key=len), key=len)}
     for batch in batches:
         column = batch.column(KEY_BYTES_COLUMN)
         mask = np.zeros(batch.num_rows, dtype=bool)
-        for key in keys:
-            mask |= pc.starts_with(column, pattern=key).to_numpy(zero_copy_only=False)
+        for length, same_length in by_length.items():
+            begins = pc.binary_slice(column, 0, length)
+            mask |= pc.is_in(begins, value_set=same_length).to_numpy(zero_copy_only=False)
         yield batch.filter(pa.array(mask))
 
 

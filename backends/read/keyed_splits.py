@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.read.key_lookup import WantedKeys
 from state_processor.backends.read.keyed_handles import KeyedHandle
 
 SPLIT_BYTES: Final = 96 << 20
+_FEW_GROUPS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedSplit:
-    """A range of key groups of one handle: what one task reads. It can be pickled."""
+    """A range of key groups of one handle, and the keys to look up in it, if not all: what one task reads. It can be pickled."""
 
     handle: KeyedHandle
     key_groups: h.KeyGroupRange
+    keys: tuple[Any, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -29,7 +32,7 @@ class KeyedSplit:
 
 
 def plan_splits(
-    handles: Sequence[KeyedHandle], key_groups: frozenset[int] | None = None, split_bytes: int = SPLIT_BYTES
+    handles: Sequence[KeyedHandle], wanted: WantedKeys | None = None, split_bytes: int = SPLIT_BYTES
 ) -> list[KeyedSplit]:
     """Cut handles into ranges of key groups of about ``split_bytes`` each.
 
@@ -37,18 +40,24 @@ def plan_splits(
     ----------
     handles
         The handles to read.
-    key_groups
-        Only these key groups; ``None`` for all.
+    wanted
+        Only these keys; ``None`` for all. Few key groups are read one by one, many in the ranges of a full read.
     split_bytes
         Size of a split, in bytes of the snapshot.
     """
     splits = []
     for handle in handles:
-        if key_groups is not None:
-            wanted = sorted(k for k in key_groups if k in handle.key_groups)
-            splits += [KeyedSplit(handle, h.KeyGroupRange(k, k)) for k in wanted]
-            continue
+        groups = None if wanted is None else wanted.key_groups
+        if groups is not None:
+            groups = [k for k in groups if k in handle.key_groups]
+            if len(groups) <= _FEW_GROUPS:
+                splits += [_split(handle, h.KeyGroupRange(k, k), wanted) for k in groups]
+                continue
         parts = max(1, min(len(handle.key_groups), round(handle.handle.state_size / split_bytes)))
         bounds = np.linspace(handle.key_groups.start, handle.key_groups.end_inclusive + 1, parts + 1).astype(int).tolist()
-        splits += [KeyedSplit(handle, h.KeyGroupRange(a, b - 1)) for a, b in pairwise(bounds)]
+        splits += [_split(handle, h.KeyGroupRange(a, b - 1), wanted) for a, b in pairwise(bounds)]
     return splits
+
+
+def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, wanted: WantedKeys | None) -> KeyedSplit:
+    return KeyedSplit(handle, key_groups, None if wanted is None else wanted.within(key_groups))

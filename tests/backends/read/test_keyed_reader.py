@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -16,12 +16,6 @@ from hypothesis import strategies as st
 from state_processor.backends.formats import row_layout as rows
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.metadata.state_stream import StateStream
-from state_processor.backends.read import joined_states
-from state_processor.backends.read.keyed_handles import KeyedHandle
-from state_processor.backends.read.keyed_splits import plan_splits
-from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import open_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -31,12 +25,12 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     NotFoundError,
-    OptionError,
     StateProcessorError,
     UndecodableValueError,
 )
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
+from tests.backends.keyed_files import CANONICAL, FORMATS, HEAP, Entry, code, file, listed, mapped, one, void
 from tests.backends.state_files import (
     INT,
     LONG,
@@ -46,69 +40,19 @@ from tests.backends.state_files import (
     canonical,
     columns,
     group_of,
-    heap,
     keyed,
     keyed_header,
     long,
     operator,
     read_batches,
     read_rows,
-    snapshot,
     string,
     timers,
 )
 
-CANONICAL, HEAP = "canonical", "heap"
-FORMATS = pytest.mark.parametrize("form", [CANONICAL, HEAP])
 UTC = UTC
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SIGN = 1 << 63
-
-Entry = tuple[bytes, bytes, bytes]
-"""Key, namespace, value."""
-
-
-def file(
-    form: str,
-    key: TypeSerializer,
-    states: Sequence[bytes],
-    entries: Mapping[int, Mapping[int, Sequence[Entry]]],
-    key_groups: tuple[int, int] = (0, 127),
-    prefix: int = 1,
-    compressed: bool = False,
-) -> StateFile:
-    """``{key group: {state id: [(key, namespace, value)]}}`` in one of the two formats."""
-    header = keyed_header(key, states, compressed)
-    if form == CANONICAL:
-        framed = {g: {s: [(k + n, v) for k, n, v in found] for s, found in of.items()} for g, of in entries.items()}
-        return canonical(header, key_groups, framed, prefix, compressed)
-    plain = {g: {s: [n + k + v for k, n, v in found] for s, found in of.items()} for g, of in entries.items()}
-    return heap(header, key_groups, plain, len(states), compressed)
-
-
-def code(form: str) -> int:
-    return 7 if form == CANONICAL else 12
-
-
-def one(form: str, *args: Any, max_parallelism: int = 128, **kwargs: Any) -> OperatorState:
-    """An operator of one subtask with such a file."""
-    return operator(file(form, *args, **kwargs).handle(code(form)), max_parallelism=max_parallelism)
-
-
-def listed(form: str, *elements: bytes) -> bytes:
-    return b",".join(elements) if form == CANONICAL else struct.pack(">i", len(elements)) + b"".join(elements)
-
-
-def mapped(form: str, key: bytes, namespace: bytes, entries: Sequence[tuple[bytes, bytes | None]]) -> list[Entry]:
-    """A map state's entries: one each outside of the heap, one of all inside."""
-    flagged = [(k, b"\1" if v is None else b"\0" + v) for k, v in entries]
-    if form == CANONICAL:
-        return [(key, namespace + k, v) for k, v in flagged]
-    return [(key, namespace, struct.pack(">i", len(flagged)) + b"".join(k + v for k, v in flagged))]
-
-
-def void(key: bytes, value: bytes) -> Entry:
-    return key, NAMESPACE_OF_VOID, value
 
 
 # Values
@@ -481,63 +425,6 @@ def test_an_operator_of_windows_alone_says_what_to_do() -> None:
         columns(found)
 
 
-# Keys
-
-
-@FORMATS
-@pytest.mark.parametrize("compressed", [False, True])
-def test_only_the_key_groups_of_wanted_keys_are_read(form: str, compressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [f"key-{i}" for i in range(2000)]
-    entries: dict[int, Any] = {}
-    for i, key in enumerate(keys):
-        entries.setdefault(group_of(STRING, key), {0: []})[0].append(void(string(key), long(i)))
-    made = file(form, STRING, [keyed("v", LONG)], entries, compressed=compressed)
-    found = operator(made.handle(code(form)))
-    headers = min(o for o in made.offsets if o)
-    read: list[tuple[int, int]] = []
-    original = StateStream.read
-
-    def counting(self: StateStream, offset: int = 0, length: int | None = None) -> memoryview:
-        data = original(self, offset, length)
-        read.append((offset, len(data)))
-        return data
-
-    monkeypatch.setattr(StateStream, "read", counting)
-    assert read_rows(found, "v", keys=("key-7", "absent")) == [{"key": "key-7", "value": 7}]
-    wanted = {group_of(STRING, k) for k in ("key-7", "absent")}
-    bounds = [*made.offsets, len(made.data)]
-    spans = [(bounds[g], bounds[g + 1]) for g in wanted]
-    behind = [(o, o + n) for o, n in read if o >= headers and n > 6]  # six bytes tell heap from canonical
-    assert behind
-    assert all(any(a >= begin and b <= end for begin, end in spans) for a, b in behind)
-    assert sum(b - a for a, b in behind) < len(made.data) // 10
-
-
-@FORMATS
-def test_keys_filter_in_every_shape(form: str) -> None:
-    keys = ["a", "ab", "b"]
-    entries: dict[int, Any] = {}
-    for key in keys:
-        group = entries.setdefault(group_of(STRING, key), {0: [], 1: [], 2: []})
-        group[0].append(void(string(key), long(len(key))))
-        group[1].append(void(string(key), listed(form, string(key), string("x"))))
-        group[2] += mapped(form, string(key), b"\0", [(string("u"), string(key))])
-    found = one(form, STRING, [keyed("v", LONG), LISTS, MAPS], entries)
-    assert read_rows(found, "v", keys=("a",)) == [{"key": "a", "value": 1}]
-    assert [r["list_value"] for r in read_rows(found, "l", keys=("ab",))] == ["ab", "x"]
-    assert read_rows(found, "m", keys=("b",), flatten=False) == [{"key": "b", "value": [("u", "b")]}]
-    assert read_rows(found, keys=("ab",)) == [{"key": "ab", "v": 2, "l": ["ab", "x"], "m": [("u", "ab")]}]
-    assert read_rows(found, "v", keys=()) == []
-    assert read_rows(found, "v", keys=("c",)) == []
-
-
-@pytest.mark.parametrize("key", ["text", None, 1 << 70, [1]])
-def test_a_key_of_another_type_is_named(key: object) -> None:
-    found = one(CANONICAL, LONG, [keyed("v", LONG)], {})
-    with pytest.raises(OptionError, match="state 'v' has keys of type LONG, found"):
-        read_rows(found, "v", keys=(key,))
-
-
 # Errors that name key and value
 
 
@@ -594,33 +481,6 @@ def test_a_pojo_has_the_fields_that_any_subtask_knows(form: str) -> None:
     assert by_key[2] == nothing | {"_class": "x.Square", "name": "s", "side": 4}
     assert by_key[3] == nothing | {"_class": "x.Shape", "name": "p"}
     assert {r["key"]: r["p"] for r in read_rows(found)} == by_key
-
-
-# Splits
-
-
-def test_splits_cover_every_key_group_once() -> None:
-    big = h.KeyGroupsStateHandle(7, h.KeyGroupRange(10, 99), h.Offsets.of([0] * 90), h.FileStateHandle(1000, "f"))
-    small = h.KeyGroupsStateHandle(7, h.KeyGroupRange(100, 100), h.Offsets.of([0]), h.FileStateHandle(10**9, "g"))
-    handles = [KeyedHandle(x, 0, 128, "") for x in (big, small)]
-    splits = plan_splits(handles, split_bytes=300)
-    assert [g for s in splits for g in s.key_groups] == list(range(10, 101))
-    assert len(splits) == 4
-    assert sum(s.size for s in splits if s.handle.handle is big) == pytest.approx(1000, abs=3)
-    assert plan_splits(handles, frozenset({99, 5, 100}))[0].key_groups == h.KeyGroupRange(99, 99)
-    assert len(plan_splits(handles, frozenset())) == 0
-
-
-def test_splits_read_what_one_would(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_states, "_CHUNK_BYTES", 50)
-    entries = {g: {0: [void(long(g), long(g))], 1: [void(long(g), long(-g))]} for g in range(0, 128, 3)}
-    found = one(CANONICAL, LONG, [keyed("a", LONG), keyed("b", LONG)], entries)
-    expected = [{"key": g, "a": g, "b": -g} for g in range(0, 128, 3)]
-    assert read_rows(found) == expected
-    reader = open_state(snapshot(found), found, "a", options=ReadOptions())
-    splits = reader.splits(100)
-    assert len(splits) > 5
-    assert [r["key"] for s in splits for b in reader.read(s) for r in b.to_pylist()] == [e["key"] for e in expected]
 
 
 # Large entries and damage
