@@ -132,10 +132,26 @@ def with_keys(blocks: Iterator[Block], keys: Sequence[bytes] | None) -> Iterator
     if keys is None:
         yield from blocks
         return
-    wanted = sorted(set(keys))
-    joined, bounds = view(b"".join(wanted) or b"\0"), np.cumsum([0, *map(len, wanted)])
+    wanted = KeyIndex(keys)
     for buffer, base, entries in blocks:
-        yield buffer, base, entries[: framing.keep_keys(buffer, entries, len(entries), joined, bounds)]
+        yield buffer, base, wanted.keep(buffer, entries)
+
+
+class KeyIndex:
+    """Serialized keys that are looked for in entries."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        distinct = tuple(dict.fromkeys(keys))
+        sizes = [len(key) for key in distinct]
+        self._keys, self._bounds = view(b"".join(distinct) or b"\0"), np.cumsum([0, *sizes])
+        self._slots = np.zeros(4 << len(distinct).bit_length(), dtype=np.int32)
+        self._lengths = np.isin(np.arange(max(sizes, default=0) + 1), sizes)
+        framing.index_keys(self._keys, self._bounds, self._slots)
+
+    def keep(self, buffer: Buffer, entries: Entries) -> Entries:
+        """Return the entries that start with one of the keys, which are moved to the front."""
+        kept = framing.keep_keys(buffer, entries, len(entries), self._keys, self._bounds, self._slots, self._lengths)
+        return entries[:kept]
 
 
 @dataclass(slots=True)
