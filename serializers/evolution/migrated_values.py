@@ -13,12 +13,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core import arrays, basic, sql_times, temporal
+from state_processor.serializers.core import arrays
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, SetSerializer
 from state_processor.serializers.core.enums import EnumSerializer
 from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoValue
+from state_processor.serializers.core.scalars import SCALARS
 from state_processor.serializers.core.time_values import Instant, SqlTimestamp
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
@@ -228,35 +229,33 @@ class _Scalar:
     """Flink's serializer of a class of the JDK, and the content of a node as a value of it."""
 
     type: TypeSerializer
-    take: Callable[[Any], Any] = lambda content: content
+    take: Callable[[Any], Any]
+
+
+def _unchanged(content: Any) -> Any:
+    return content
 
 
 def _millis(moment: Instant) -> int:
     return moment.seconds * 1000 + moment.nano // 1_000_000
 
 
-_SCALARS: Final = {
-    **{
-        BOXES[n.lower()]: _Scalar(basic.NumberSerializer(n))
-        for n in ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE")
-    },
-    "java.lang.Character": _Scalar(basic.CharSerializer()),
-    "java.lang.String": _Scalar(basic.StringSerializer()),
-    "java.math.BigInteger": _Scalar(basic.BigIntegerSerializer()),
-    "java.math.BigDecimal": _Scalar(basic.BigDecimalSerializer()),
-    "java.util.Date": _Scalar(sql_times.MillisSerializer("DATE"), _millis),
-    "java.sql.Date": _Scalar(sql_times.MillisSerializer("SQL_DATE")),
-    "java.sql.Time": _Scalar(sql_times.MillisSerializer("SQL_TIME")),
-    "java.sql.Timestamp": _Scalar(sql_times.SqlTimestampSerializer(), lambda v: SqlTimestamp(_millis(v), v.nano)),
-    "java.time.Instant": _Scalar(temporal.InstantSerializer()),
+_TAKEN: Final[dict[str, Callable[[Any], Any]]] = {
+    "java.util.Date": _millis,
+    "java.sql.Timestamp": lambda moment: SqlTimestamp(_millis(moment), moment.nano),
 }
+"""Conversions of classes whose nodes have other content than Flink's serializer takes."""
+
+
+def _scalars(extracted: bool) -> dict[str, _Scalar]:
+    found = {s.boxed_class or s.java_class: s for s in SCALARS.values() if s.extracted is extracted}
+    return {name: _Scalar(s.serializer, _TAKEN.get(name, _unchanged)) for name, s in found.items()}
+
+
+_SCALARS: Final = _scalars(extracted=True)
 """Classes that Flink has serializers for; the value may be null where the serializer knows it."""
 
-_ONLY_IF_NAMED: Final = {
-    "java.time.LocalDate": _Scalar(temporal.LocalDateSerializer()),
-    "java.time.LocalTime": _Scalar(temporal.LocalTimeSerializer()),
-    "java.time.LocalDateTime": _Scalar(temporal.LocalDateTimeSerializer()),
-}
+_ONLY_IF_NAMED: Final = _scalars(extracted=False)
 """Classes that Flink leaves to Kryo, unless a job declares their types."""
 
 _ARRAYS: Final[dict[str, TypeSerializer]] = {

@@ -85,7 +85,7 @@ class Year(NamedTuple):
     year: int
 
     def __str__(self) -> str:
-        return str(LocalDate(self.year, 1, 1))[:-6]
+        return str(self.year)
 
     @classmethod
     def of(cls, value: Any) -> Year:
@@ -100,7 +100,7 @@ class YearMonth(NamedTuple):
     month: int
 
     def __str__(self) -> str:
-        return f"{Year(self.year)}-{self.month:02}"
+        return f"{'-' * (self.year < 0)}{abs(self.year):04}-{self.month:02}"
 
     @classmethod
     def of(cls, value: Any) -> YearMonth:

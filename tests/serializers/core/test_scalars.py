@@ -91,10 +91,10 @@ def test_kernel_instructions(scalar: ScalarType) -> None:
 
 @each_type
 def test_round_trip_by_every_path(scalar: ScalarType) -> None:
-    serializer = scalar.serializer
+    serializer, expected = scalar.serializer, _column(scalar).to_pylist()
     values = [serializer.accept(v) for v in EXAMPLES[scalar.name]]
     check_codec(serializer, values)
-    assert decode_with_kernel(serializer, [serializer.serialize(v) for v in values]) == _column(scalar).to_pylist()
+    assert decode_with_kernel(serializer, [serializer.serialize(v) for v in values]) == expected
 
 
 @each_type

@@ -446,6 +446,17 @@ def test_durations_as_text(seconds: int, nano: int) -> None:
     assert java_time.Duration.of(str(java_time.Duration(seconds, nano))) == (seconds, nano)
 
 
+@pytest.mark.parametrize(
+    ("year", "text", "with_month"),
+    [(2024, "2024", "2024-02"), (5, "5", "0005-02"), (-44, "-44", "-0044-02"), (12024, "12024", "12024-02")],
+)
+def test_years_are_printed_as_java_does(year: int, text: str, with_month: str) -> None:
+    assert str(java_time.Year(year)) == text
+    assert java_time.Year.of(text) == java_time.Year(year)
+    assert str(java_time.YearMonth(year, 2)) == with_month
+    assert java_time.YearMonth.of(with_month) == java_time.YearMonth(year, 2)
+
+
 def test_durations_like_java() -> None:
     assert java_time.Duration.of("P1DT2H-3M4.5S") == (86400 + 7200 - 180 + 4, 500_000_000)
     assert java_time.Duration.of("-PT0.5S") == (-1, 500_000_000)
