@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from state_processor.identifier import OperatorIdentifier
+    from state_processor.key_contents import KeyContents
     from state_processor.migration_report import MigrationReport, StateReport
     from state_processor.reader import SavepointReader
     from state_processor.serializers.compatibility import SchemaCompatibility
@@ -51,6 +52,7 @@ __all__ = [
     "CorruptSnapshotError",
     "ForbiddenPathError",
     "InvalidRowError",
+    "KeyContents",
     "ListState",
     "MapState",
     "MigrationReport",
@@ -88,6 +90,7 @@ _SPECS = ("AggregatingState", "ListState", "MapState", "ReducingState", "ValueSt
 _HOMES = {
     **{name: "state_processor.errors" for name in __all__ if name.endswith("Error")},
     **dict.fromkeys(_SPECS, "state_processor.state_specs"),
+    "KeyContents": "state_processor.key_contents",
     "MigrationReport": "state_processor.migration_report",
     "OperatorIdentifier": "state_processor.identifier",
     "OperatorSummary": "state_processor.write_summary",

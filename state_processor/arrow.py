@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from os import PathLike, fspath
-from typing import Final, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -24,10 +24,17 @@ from state_processor.backends.read.raw_state import RAW_KEYED
 from state_processor.backends.read.state_access import TIMER_KIND, StateReader
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.identifier import OperatorIdentifier
+from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
-from state_processor.options.table import SnapshotOptions, StateSnapshotOptions, TimerSnapshotOptions
+from state_processor.options.table import (
+    LookupOptions,
+    LookupSnapshotOptions,
+    SnapshotOptions,
+    StateSnapshotOptions,
+    TimerSnapshotOptions,
+)
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sources import find_reader
@@ -45,6 +52,7 @@ SNAPSHOTS_SCHEMA: Final = pa.schema(
         ("is_complete", pa.bool_()),
     ]
 )
+_LOOKUP: Final = frozenset(LookupOptions.__annotations__)
 _RENAMED: Final = {"size": "size_in_bytes"}
 
 
@@ -122,6 +130,38 @@ def read_timers(
     Parameters and errors are those of :func:`read_state`.
     """
     return read_state(path, uid, kind=TIMER_KIND, **options)
+
+
+@takes_options
+def lookup(
+    path: Path, uid: str | OperatorIdentifier, key: Any, state: str | None = None, **options: Unpack[LookupSnapshotOptions]
+) -> KeyContents:
+    """Look up one key: what the operator keeps for it in all keyed states, and its timers.
+
+    Only the files of the subtask that owns the key group are read.
+
+    Parameters
+    ----------
+    path, uid
+        As for :func:`read_state`.
+    key
+        The key, as a Python value.
+    state
+        One state; ``None`` for all keyed states of the operator and its timers.
+    **options
+        See :class:`~state_processor.options.table.LookupSnapshotOptions`.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such operator or state, or the operator has no keyed state.
+    OptionError
+        The key is not of the operator's key type.
+    CorruptSnapshotError, MissingFileError, UnsupportedFormatError
+        The state can't be read.
+    """
+    snapshot, reading = SnapshotAccess.among(options).open(path), {n: v for n, v in options.items() if n in _LOOKUP}
+    return KeyContents.find(snapshot, OperatorIdentifier.of(uid), key, state, reading)
 
 
 @takes_options

@@ -76,6 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--limit", type=_positive, default=20, metavar="N", help="number of rows (default: 20)")
     show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
     show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
+    get = command("get", _get, "state and timers of one key")
+    operator = get.add_mutually_exclusive_group(required=True)
+    operator.add_argument("--uid", help="the operator, by uid")
+    operator.add_argument("--uid-hash", help="the operator, by the hash of its uid")
+    get.add_argument("--state", help="name of the state; without it all keyed states and the timers")
+    get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
     listing = commands.add_parser("list", help="snapshots below a directory", description="Show the snapshots below a directory.")
     listing.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
     listing.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
@@ -150,10 +156,9 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    operator = OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
     batches = arrow.read_state(
         options.path,
-        operator,
+        _operator(options),
         options.state,
         kind=TIMER_KIND if options.timers else None,
         flatten=options.flatten,
@@ -173,12 +178,25 @@ def _show(options: argparse.Namespace) -> None:
         print(f"… only the first {options.limit} rows; --limit shows more")
 
 
+def _get(options: argparse.Namespace) -> None:
+    keys = _keys(options) or []
+    found = arrow.lookup(options.path, _operator(options), keys[0], options.state, nanos="string", **flag_values(options))
+    if options.json:
+        _print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
+        return
+    print(found)
+
+
+def _operator(options: argparse.Namespace) -> OperatorIdentifier:
+    return OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
+
+
 def _keys(options: argparse.Namespace) -> list[Any] | None:
     """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
     if not options.key:
         return None
     table = arrow.states(options.path, **flag_values(options))
-    wanted = OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
+    wanted = _operator(options)
     types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
     return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]
 

@@ -19,6 +19,7 @@ from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, MapDescription, StateDescription
 from state_processor.identifier import OperatorIdentifier
+from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
@@ -26,6 +27,7 @@ from state_processor.options.table import (
     READING,
     AccessOptions,
     KeyedStateOptions,
+    LookupOptions,
     OperatorStateOptions,
     TimerOptions,
 )
@@ -226,6 +228,35 @@ class SavepointReader:
         """
         splits = read_source_splits(self._snapshot, self._operator(uid), connector)
         return self._spark.createDataFrame(splits.to_pylist(), spark_schema(splits.schema))
+
+    @takes_options
+    def lookup(self, uid: Uid, key: Any, state: str | None = None, **options: Unpack[LookupOptions]) -> KeyContents:
+        """Look up one key in this process, without a Spark job: all keyed states of an operator, and its timers.
+
+        Parameters
+        ----------
+        uid
+            The operator.
+        key
+            The key, as a Python value.
+        state
+            One state; ``None`` for all keyed states and the timers.
+        **options
+            See :class:`~state_processor.options.table.LookupOptions`.
+
+        Returns
+        -------
+        KeyContents
+            A table per state.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator or state, or the operator has no keyed state.
+        OptionError
+            The key is not of the operator's key type.
+        """
+        return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
 
     def check_compatibility(self, uid: Uid, state: str, new_type: TypeSerializer) -> SchemaCompatibility:
         """Check if Flink would restore a state into a job that declares it with another type: a dry run of the restore.

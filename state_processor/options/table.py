@@ -69,6 +69,18 @@ class KeyedStateOptions(OperatorStateOptions, total=False):
     undescribed: Undescribed
 
 
+class LookupOptions(TypedDict, total=False):
+    """Options of looking up a key."""
+
+    metadata: bool
+    nanos: Nanos
+    row_kind: bool
+    ttl: str | timedelta | None
+    as_of: str | int | datetime | None
+    undescribed: Undescribed
+    batch_memory: int | str
+
+
 class WorkerOptions(TypedDict, total=False):
     """Options of every method that opens or writes a snapshot: what the processes that do the work need."""
 
@@ -90,6 +102,10 @@ class SnapshotOptions(AccessOptions, total=False):
 
 class TimerSnapshotOptions(TimerOptions, SnapshotOptions, total=False):
     """Options of opening a snapshot and reading its timers."""
+
+
+class LookupSnapshotOptions(LookupOptions, SnapshotOptions, total=False):
+    """Options of opening a snapshot and looking up a key."""
 
 
 class StateSnapshotOptions(KeyedStateOptions, SnapshotOptions, total=False):

@@ -22,6 +22,8 @@ from state_processor.options.table import (
     WRITING,
     AccessOptions,
     KeyedStateOptions,
+    LookupOptions,
+    LookupSnapshotOptions,
     OperatorStateOptions,
     Option,
     SnapshotOptions,
@@ -50,6 +52,8 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (SavepointWriter.new, WorkerOptions),
     (SavepointWriter.from_existing, SnapshotOptions),
     (arrow.read_state, StateSnapshotOptions),
+    (SavepointReader.lookup, LookupOptions),
+    (arrow.lookup, LookupSnapshotOptions),
     (arrow.read_timers, TimerSnapshotOptions),
     (arrow.read_raw_state, SnapshotOptions),
     (arrow.read_channel_state, SnapshotOptions),
@@ -67,7 +71,7 @@ def of_group(group: Any) -> set[str]:
 def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
     assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo"}
     assert of_group(SnapshotOptions) == {o.argument for o in SNAPSHOT_OPTIONS}
-    for group in (TimerOptions, OperatorStateOptions):
+    for group in (TimerOptions, OperatorStateOptions, LookupOptions):
         assert of_group(group) < of_group(KeyedStateOptions)
         assert all(group.__annotations__[n] == KeyedStateOptions.__annotations__[n] for n in of_group(group))
     assert of_group(StateSnapshotOptions) | {"kind"} == set(KEYWORD_OPTIONS)

@@ -1,0 +1,86 @@
+"""Everything that an operator keeps for one key: its rows in all keyed states, and its timers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.key_lookup import WantedKeys
+from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
+from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.serializers.errors import NotFoundError
+
+RowsByState: TypeAlias = dict[str, pa.Table]
+
+
+def rows_of_key(
+    snapshot: Snapshot, operator: OperatorState, key: Any, state: str | None, options: ReadOptions
+) -> tuple[RowsByState, pa.Table | None]:
+    """Return the rows that an operator has for a key, by state, and its timers.
+
+    Only the subtasks that own the key group of the key are read.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the key is.
+    key
+        The key, as a Python value.
+    state
+        Name of a keyed state; ``None`` for all keyed states and the timers.
+    options
+        Shape and content; ``keys`` is the key.
+
+    Returns
+    -------
+    tuple
+        Tables of the columns that reading the state gives, which may be empty; timers are ``None`` where none are registered.
+
+    Raises
+    ------
+    NotFoundError
+        If the operator has no keyed state, or not this one.
+    OptionError
+        If the key is not of the operator's key type.
+    """
+    options = replace(options, keys=(key,))
+    if state is not None:
+        return {state: _table(open_state(snapshot, operator, state, KEYED_KIND, options))}, None
+    owners = _owners(snapshot, operator, key)
+    variants = state_variants(snapshot, owners)
+    keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
+    keyed = {name: found for name, found in keyed.items() if found}
+    plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
+    tables = {name: _table(KeyedStateReader(snapshot, owners, found, options)) for name, found in plain.items()}
+    if len(plain) == len(keyed):
+        return tables, None
+    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(options, ttl_ms=None)))
+
+
+def _owners(snapshot: Snapshot, operator: OperatorState, key: Any) -> OperatorState:
+    """Return the operator with those subtasks only whose keyed state can hold the key."""
+    for handle in keyed_handles(operator, snapshot):
+        with naming_state(None, operator):
+            source = handle.open(snapshot)
+            described = next((source.describe(s.name) for s in source.header.states), None)
+        if described is None:
+            continue
+        groups = WantedKeys(described, (key,), operator.max_parallelism).key_groups
+        if groups is None:
+            return operator
+        owners = {h.subtask for h in keyed_handles(operator, snapshot) if groups[0] in h.key_groups}
+        return replace(operator, subtasks=tuple(s for s in operator.subtasks if s.index in owners))
+    raise NotFoundError(f"{operator_label(operator)} has no keyed state")
+
+
+def _table(reader: StateReader) -> pa.Table:
+    batches = [batch for split in reader.splits() for batch in reader.read(split)]
+    return pa.Table.from_batches(batches, reader.schema)

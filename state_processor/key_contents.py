@@ -1,0 +1,76 @@
+"""Contents of one key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.key_rows import rows_of_key
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import find_operator
+from state_processor.display import render_records
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.keywords import check_arguments
+from state_processor.options.table import READ_OPTIONS, fields_of
+
+_TIMERS = "timers"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyContents:
+    """What an operator keeps for one key; as text, a table for each state that has rows.
+
+    Parameters
+    ----------
+    operator
+        The operator.
+    key
+        The key.
+    states
+        Name of each keyed state to its rows, with the columns of
+        :meth:`~state_processor.SavepointReader.read_keyed_state` with ``flatten=False``: one row for each namespace (such as a
+        window), none if the key has no entry.
+    timers
+        The timers of the key, with the columns of :meth:`~state_processor.SavepointReader.read_timers`; ``None`` if the operator
+        has no timers, or one state was asked for.
+    """
+
+    operator: OperatorIdentifier
+    key: Any
+    states: Mapping[str, pa.Table]
+    timers: pa.Table | None
+
+    @classmethod
+    def find(
+        cls, snapshot: Snapshot, operator: OperatorIdentifier, key: Any, state: str | None, options: Mapping[str, Any]
+    ) -> KeyContents:
+        """Read the contents of a key; see :func:`state_processor.arrow.lookup`."""
+        read = ReadOptions(**fields_of(READ_OPTIONS, check_arguments(options)))
+        found = find_operator(snapshot, operator.uid, operator.uid_hash)
+        states, timers = rows_of_key(snapshot, found, key, state, replace(read, flatten=False))
+        return cls(operator, key, states, timers)
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Return the tables that have rows: the states by name, then ``timers``."""
+        timers = {} if self.timers is None else {_TIMERS: self.timers}
+        return {name: table for name, table in (*self.states.items(), *timers.items()) if table.num_rows}
+
+    def __bool__(self) -> bool:
+        """Return True if any state has rows for the key, or there are timers."""
+        return bool(self.tables())
+
+    def __str__(self) -> str:
+        head = f"operator {self.operator}, key {self.key!r}"
+        tables = self.tables()
+        if not tables:
+            return f"{head}: nothing"
+        parts = [f"{name}\n{_rendered(table.drop_columns(['key']))}" for name, table in tables.items()]
+        return "\n\n".join([head, *parts])
+
+
+def _rendered(table: pa.Table) -> str:
+    return render_records(table.column_names, table.to_pylist())
