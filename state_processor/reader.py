@@ -32,7 +32,7 @@ from state_processor.options.table import (
     TimerOptions,
 )
 from state_processor.options.text import format_options
-from state_processor.portable_registrations import to_json
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sources import TABLES, find_reader
@@ -42,7 +42,6 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
-from state_processor.serializers.user_registrations import user_registrations
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.registration import format_with_code, register
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
@@ -307,11 +306,8 @@ class SavepointReader:
     def _load(
         self, source: type[DataSource], where: str, values: dict[str, Any], schema: StructType | None = None
     ) -> DataFrame:
-        registered = user_registrations()
-        if registered:
-            values["registrations"], code = to_json(registered)
-        format_ = format_with_code(self._spark, source, code) if registered else source.name()
-        reader = self._spark.read.format(format_).options(**format_options(where, values))
+        code = TaskSerializers.of_driver(values.pop("serializers", ()))
+        reader = self._spark.read.format(format_with_code(self._spark, source, code)).options(**format_options(where, values))
         with our_errors():
             return (reader if schema is None else reader.schema(schema)).load(self.path)
 

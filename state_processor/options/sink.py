@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from state_processor.identifier import OperatorIdentifier
@@ -40,15 +40,15 @@ class SinkOptions:
     __repr__ = redacted_repr
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> SinkOptions:
-        """Check the options that Spark hands over.
+    def parse(cls, options: Mapping[str, str], allowed: Iterable[str] = ()) -> SinkOptions:
+        """Check the options that Spark hands over; they may name the ``allowed`` modules.
 
         Raises
         ------
         OptionError
             If one is misspelt or has a value of another kind, or the path or the operator is missing.
         """
-        values = parse_options(WRITING, options)
+        values = parse_options(WRITING, options, allowed)
         path, operator = required_path(options, "save"), named_operator(values)
         if operator is None:
             raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")

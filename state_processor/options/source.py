@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,8 +34,6 @@ class SourceOptions:
         Size of what one task reads; ``None`` for the default.
     pushdown
         ``None`` to follow Spark's configuration.
-    registrations
-        JSON of what is registered in the driver.
     """
 
     path: str
@@ -47,20 +45,21 @@ class SourceOptions:
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
     split_bytes: int | None = None
     pushdown: bool | None = None
-    registrations: str | None = None
 
     __repr__ = redacted_repr
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT) -> SourceOptions:
-        """Check the options that Spark hands over to the format ``source``.
+    def parse(
+        cls, options: Mapping[str, str], source: str = SAVEPOINT_FORMAT, allowed: Iterable[str] = ()
+    ) -> SourceOptions:
+        """Check the options that Spark hands over to the format ``source``; they may name the ``allowed`` modules.
 
         Raises
         ------
         OptionError
             If one is misspelt or has a value of another kind, or there is no path.
         """
-        values = parse_options(f"reading {source}", options)
+        values = parse_options(f"reading {source}", options, allowed)
         return cls.of(required_path(options, "load"), values)
 
     @classmethod
@@ -82,7 +81,6 @@ class SourceOptions:
             SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values)),
             values.get("split_size"),
             values.get("pushdown"),
-            values.get("registrations"),
         )
 
 

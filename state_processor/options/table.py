@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.values import (
     BOOLEAN,
     COUNT,
@@ -208,7 +209,9 @@ SNAPSHOT_OPTIONS: Final = (
     Option(
         "serializers",
         MODULES,
-        "Modules that register your serializers; they are imported in every process that decodes or encodes values.",
+        "Modules that register your serializers; they are imported in every process that decodes or encodes values. As an option "
+        f"of a data source: only those that the owner of the session allows by `{ALLOWED_CONF}` or `register(spark, "
+        "allow_serializers=…)`.",
         (),
         flag="--serializers MODULE",
     ),
@@ -244,9 +247,6 @@ _STATE_OPTIONS: Final = (
     _UID_HASH,
     Option("state", TEXT, "Name of the state. Without it all keyed states are read: one row per key, one column per state."),
     STATE_KIND,
-)
-_REGISTRATIONS: Final = Option(
-    "registrations", TEXT, "JSON of what is registered in the driver, for tasks; `SavepointReader` sets it."
 )
 _TASK_OPTIONS: Final = (
     Option("split_size", SIZE, "Approximate bytes of the snapshot that one task reads; 96m by default."),
@@ -290,8 +290,8 @@ READING_METADATA: Final = f"reading {METADATA_FORMAT}"
 WRITING: Final = f"writing {SAVEPOINT_FORMAT}"
 
 TEXT_OPTIONS: Final = {
-    READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS, _REGISTRATIONS),
-    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS, _REGISTRATIONS),
+    READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS),
+    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS),
     WRITING: (*_SINK_OPTIONS, *SNAPSHOT_OPTIONS),
 }
 """The options of each data source."""

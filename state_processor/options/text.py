@@ -6,10 +6,11 @@ Unknown names are refused, except those that Spark adds.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
+from state_processor.options.allowed_modules import check_allowed
 from state_processor.options.table import TEXT_OPTIONS
 from state_processor.serializers.errors import OptionError
 
@@ -23,7 +24,7 @@ _TABLE_OPTION: Final = "option."
 """Prefix under which ``CREATE TABLE`` repeats each option; a name that it does not repeat is a property of the table."""
 
 
-def parse_options(where: str, given: Mapping[str, str]) -> dict[str, Any]:
+def parse_options(where: str, given: Mapping[str, str], allowed: Iterable[str] = ()) -> dict[str, Any]:
     """Return the normal forms of options, by keyword argument.
 
     Parameters
@@ -32,16 +33,20 @@ def parse_options(where: str, given: Mapping[str, str]) -> dict[str, Any]:
         A key of ``TEXT_OPTIONS``.
     given
         Options as Spark hands them over.
+    allowed
+        Modules that the owner of the session allows options to import.
 
     Raises
     ------
     OptionError
-        If an option is unknown, or has a value of another kind.
+        If an option is unknown, has a value of another kind, or names a module that is not allowed.
     """
     options = TEXT_OPTIONS[where]
     check_option_names(given, [o.name for o in options], where)
     by_lower = {name.lower(): text for name, text in given.items()}
-    return {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
+    values = {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
+    check_allowed(values.get("serializers", ()), allowed)
+    return values
 
 
 def format_options(where: str, values: Mapping[str, Any]) -> dict[str, str]:

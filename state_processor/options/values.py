@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.durations import duration_ms, duration_text, instant_ms
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
@@ -163,9 +164,12 @@ def _check_paths(value: Any) -> tuple[str, ...]:
 
 
 def _check_modules(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    return tuple(_check_text(module) for module in value)
+    modules = filter(None, map(str.strip, value.split(","))) if isinstance(value, str) else map(_check_text, value)
+    names = tuple(modules)
+    for name in names:
+        if not is_module_name(name):
+            raise ValueError(f"{name[:80]!r} is none")
+    return names
 
 
 def _check_types(types: Any) -> tuple[tuple[str, PortableType | JavaType], ...]:
@@ -221,7 +225,7 @@ PATH_MAPPING: Final = ValueKind(
     'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, json.loads, json.dumps
 )
 PATHS: Final = ValueKind('a path, or paths such as ["/data/flink", "s3://bucket/flink"]', _check_paths, encode=json.dumps)
-MODULES: Final = ValueKind("names of modules", _check_modules, encode=",".join)
+MODULES: Final = ValueKind("names of modules, separated by commas", _check_modules, encode=",".join)
 TYPES: Final = ValueKind(
     'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
 )

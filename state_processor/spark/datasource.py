@@ -24,7 +24,6 @@ from state_processor.options.source import SourceOptions
 from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.user_registrations import Registrations
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.spark.worker_process import spare_modules
@@ -45,13 +44,15 @@ _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa
 class _SnapshotDataSource(DataSource):
     """A format that reads a snapshot."""
 
-    registered: ClassVar[Registrations] = Registrations()
-    """Code of users that tasks can't import; Spark pickles it with the class."""
+    code: ClassVar[TaskSerializers] = TaskSerializers()
+    """Serializers that code passes; Spark pickles them with a class that is registered for them."""
+    allowed: ClassVar[tuple[str, ...]] = ()
+    """Modules that the option ``serializers`` may name."""
 
     def _parsed(self, source: str) -> tuple[SourceOptions, TaskSerializers]:
         """Return the options, and the serializers of users, which this process knows from here on."""
-        options = SourceOptions.parse(self.options, source)
-        serializers = TaskSerializers.of_options(options.access.serializers, options.registrations, self.registered)
+        options = SourceOptions.parse(self.options, source, self.allowed)
+        serializers = self.code.with_modules(options.access.serializers)
         serializers.enter()
         return options, serializers
 
@@ -86,7 +87,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         from state_processor.options.sink import SinkOptions
         from state_processor.spark.sink import SavepointSink
 
-        return SavepointSink(SinkOptions.parse(self.options), schema, overwrite)
+        return SavepointSink(SinkOptions.parse(self.options, self.allowed), schema, overwrite)
 
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
@@ -119,7 +120,7 @@ class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the table."""
-        return spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT).table])
+        return spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT, self.allowed).table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the table."""

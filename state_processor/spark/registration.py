@@ -1,69 +1,120 @@
-"""Registration of the data sources in a Spark session."""
+"""Registration of the data sources in a Spark session.
+
+The class of a data source is code: what the owner of a session passes, and which modules options may name, is in classes that are
+registered for it. Spark pickles a class as it does with functions of Python, also through Spark Connect.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
-from weakref import WeakKeyDictionary, WeakSet
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 
-from state_processor.serializers.user_registrations import Registrations
+from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
+from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.errors import OptionError
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.spark.versions import start_configuration
 
 _ALREADY_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
-_SESSIONS: WeakSet[SparkSession] = WeakSet()
-"""The sessions that have the formats: Spark logs a warning if a format is registered twice."""
-
-
-def register(spark: SparkSession) -> None:
-    """Register the formats ``flink-savepoint`` and ``flink-savepoint-metadata`` in a session. Idempotent.
-
-    Not needed if the package is installed for Spark's Python: Spark finds the formats by itself.
-    """
-    if spark in _SESSIONS:
-        return
-    for source in (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
-        try:
-            spark.dataSource.register(source)
-        except PySparkException as error:
-            if error.getCondition() != _ALREADY_THERE:
-                raise
-    _SESSIONS.add(spark)
 
 
 @dataclass(frozen=True, slots=True)
 class _FormatWithCode:
     name: str
     source: type[DataSource]
-    code: Registrations
+    code: TaskSerializers
 
 
-_WITH_CODE: Final[WeakKeyDictionary[SparkSession, list[_FormatWithCode]]] = WeakKeyDictionary()
+@dataclass(slots=True)
+class _Formats:
+    """What is registered in a session: Spark logs a warning if a format is registered twice."""
+
+    allowed: tuple[str, ...]
+    with_code: list[_FormatWithCode] = field(default_factory=list)
 
 
-def format_with_code(spark: SparkSession, source: type[DataSource], code: Registrations) -> str:
-    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code``.
+_SESSIONS: Final[WeakKeyDictionary[SparkSession, _Formats]] = WeakKeyDictionary()
+_LOCK: Final = Lock()
 
-    Code is part of a class that is registered in the session for it, which Spark pickles as it does with functions of Python.
+
+def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | None = None) -> None:
+    """Register the formats ``flink-savepoint`` and ``flink-savepoint-metadata`` in a session. Idempotent.
+
+    Not needed if the package is installed for Spark's Python: Spark finds the formats by itself. The option ``serializers`` then
+    imports nothing.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    allow_serializers
+        Modules that the option ``serializers`` of the formats may import in this session, in addition to those that
+        ``spark.stateProcessor.serializers.allowed`` names in the configuration that Spark started with: names of modules, or
+        ``acme.*`` for all modules of a package. ``None`` leaves those of an earlier call.
+
+    Raises
+    ------
+    OptionError
+        If a name is none, or Spark 4.0 has found the formats by itself, which it can't replace by others that import modules.
     """
+    with _LOCK:
+        known = _SESSIONS.get(spark)
+        if known is not None and allow_serializers is None:
+            return
+        allowed = allowed_modules(
+            (*allowed_modules(start_configuration(spark, ALLOWED_CONF)), *allowed_modules(allow_serializers or ()))
+        )
+        if known is not None and known.allowed == allowed:
+            return
+        for source in (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
+            _register(spark, _variant(source, source.name(), allowed=allowed) if allowed else source)
+        _SESSIONS[spark] = _Formats(allowed, known.with_code if known else [])
+
+
+def format_with_code(spark: SparkSession, source: type[DataSource], code: TaskSerializers) -> str:
+    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code``."""
     if not code:
         return source.name()
-    known = _WITH_CODE.setdefault(spark, [])
-    for format_ in known:
-        if format_.source is source and format_.code.content == code.content:
-            return format_.name
-    name_ = f"{source.name()}-{len(known)}"
+    with _LOCK:
+        known = _SESSIONS[spark].with_code
+        for format_ in known:
+            if format_.source is source and format_.code.content == code.content:
+                return format_.name
+        name = f"{source.name()}-{len(known)}"
+        spark.dataSource.register(_variant(source, name, code=code))
+        known.append(_FormatWithCode(name, source, code))
+    return name
 
-    class WithCode(source):  # type: ignore[misc, valid-type]
-        registered = code
 
+def _register(spark: SparkSession, source: type[DataSource]) -> None:
+    try:
+        spark.dataSource.register(source)
+    except PySparkException as error:
+        if error.getCondition() != _ALREADY_THERE:
+            raise
+        if getattr(source, "allowed", ()):
+            raise OptionError(
+                f"Spark has found the format {source.name()} by itself; Spark 4.0 can't replace it by one that imports modules. "
+                f"Start Spark without {ALLOWED_CONF}, do not pass allow_serializers, and pass serializers to SavepointReader or "
+                "SavepointWriter"
+            ) from error
+
+
+def _variant(source: type[DataSource], name_: str, **attributes: Any) -> type[DataSource]:
+    """Return a class that Spark pickles with its attributes: one that can be imported would be pickled by its name."""
+
+    class Variant(source):  # type: ignore[misc, valid-type]
         @classmethod
         def name(cls) -> str:
             return name_
 
-    spark.dataSource.register(WithCode)
-    known.append(_FormatWithCode(name_, source, code))
-    return name_
+    for attribute, value in attributes.items():
+        setattr(Variant, attribute, value)
+    return Variant

@@ -4,6 +4,7 @@
 what                                       since           before
 ========================================== =============== ==========================
 filters that are pushed into a data source Spark 4.1       every key group is read
+a data source that Spark found is replaced Spark 4.1       no option imports modules
 ``DataFrame.repartitionById``              Spark 4.1       blobs go through files
 ``timezone=`` of ``to_arrow_schema``       Spark 4.2       ``timestamp_utc=``
 ========================================== =============== ==========================
@@ -14,7 +15,8 @@ from __future__ import annotations
 from inspect import signature
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as spark_datasource
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -28,6 +30,18 @@ UTC: Final[dict[str, Any]] = (
     {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
 )
 """Keyword arguments of ``to_arrow_schema`` for timestamps in UTC."""
+
+
+def start_configuration(spark: SparkSession, key: str) -> str:
+    """Return a value of the configuration that Spark started with, or an empty text.
+
+    ``SET`` does not change it, as it does with ``spark.conf``. Clients of Spark Connect do not see it.
+    """
+    try:
+        context = spark.sparkContext
+    except PySparkException:
+        return ""
+    return context.getConf().get(key) or ""
 
 
 def filter_keys(condition: Any, column: str) -> tuple[Any, ...] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 import re
 from base64 import b64encode
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
-from state_processor.portable_registrations import TaskSerializers, from_json, import_serializers, to_json
+from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers import (
     read_serializer_snapshot,
     register_kryo_class,
@@ -122,40 +121,22 @@ def test_what_is_installed_does_not_travel() -> None:
     with pytest.raises(sp.UnknownSerializerError):
         read_serializer_snapshot(b"\0\1x\0\0\0\1")  # all installed ones are loaded
     assert not user_registrations()
-    assert to_json(user_registrations())[0] == "{}"
+    assert not TaskSerializers.of_driver(())
 
 
 @pytest.mark.usefixtures("nothing_registered")
-def test_registrations_are_the_same_after_travelling_as_data() -> None:
+def test_registrations_are_the_same_after_travelling() -> None:
     register_classes()
-    text, code = to_json(user_registrations())
-    assert not code
-    register(lambda _: NOTHING)
-    assert from_json(text, NOTHING).content[:2] == (
-        {"com.acme.MoneySnapshot": MoneySnapshot},
-        {described.name: described for described in KRYO_CLASSES},
-    )
-    found = from_json(text, NOTHING)
-    assert found.primitive_fields == {"com.acme.Circle": frozenset({"radius"})}
-    fields = found.pojo_subclasses["com.acme.Shape"]["com.acme.Circle"]
+    sent = TaskSerializers.of_driver(["acme.serializers"])
+    found = pickle.loads(pickle.dumps(sent))
+    assert found.content == sent.content
+    assert found.registrations.snapshots == {"com.acme.MoneySnapshot": MoneySnapshot}
+    fields = found.registrations.pojo_subclasses["com.acme.Shape"]["com.acme.Circle"]
     assert {name: str(type_) for name, type_ in fields.items()} == {
         "radius": "DOUBLE",
         "tags": "KRYO<java.util.List<java.lang.String>>",
     }
-
-
-@pytest.mark.usefixtures("nothing_registered")
-def test_code_that_no_other_process_can_import_is_no_data() -> None:
-    class LocalSnapshot(MoneySnapshot):
-        pass
-
-    register_snapshot("com.acme.LocalSnapshot", LocalSnapshot)
-    register_kryo_class("com.acme.Local", lambda reader: reader.int_())
-    register_kryo_class("com.acme.Known", ["A"])
-    text, code = to_json(user_registrations())
-    assert [*code.snapshots, *code.kryo_classes] == ["com.acme.LocalSnapshot", "com.acme.Local"]
-    assert [form["name"] for form in json.loads(text)["kryo_classes"]] == ["com.acme.Known"]
-    assert from_json(text, code).content == user_registrations().content
+    assert found.with_modules(["acme.more", "acme.serializers"]).modules == ("acme.serializers", "acme.more")
 
 
 class Exploding:
@@ -168,17 +149,13 @@ class Exploding:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("option", ["serializers", "registrations"])
-def test_options_are_not_unpickled(option: str, tmp_path: Path, spark: SparkSession) -> None:
+def test_options_are_not_unpickled(tmp_path: Path, spark: SparkSession) -> None:
     harmful = "registered:" + b64encode(pickle.dumps(Exploding(tmp_path / "harm"))).decode()
-    source = spark.read.format("flink-savepoint").option("uid", "shapes").option(option, harmful)
-    sp.SavepointReader.read(spark, ORDERS_PATH)  # makes the format known
-    with pytest.raises(Exception, match=f"(?s)OptionError.*{option}.*expected"):
+    source = spark.read.format("flink-savepoint").option("uid", "shapes").option("serializers", harmful)
+    with pytest.raises(Exception, match=r"(?s)OptionError.*serializers=.*expected names of modules"):
         source.load(ORDERS_PATH)
     with pytest.raises(sp.OptionError, match="expected names of modules"):
-        import_serializers([harmful])
-    with pytest.raises(sp.OptionError, match="expected JSON of registrations"):
-        from_json(harmful, NOTHING)
+        sp.SavepointReader.read(spark, ORDERS_PATH, serializers=[harmful])
     assert not (tmp_path / "harm").exists()
 
 
@@ -188,13 +165,6 @@ def test_modules_about_options_do_not_load_pickles() -> None:
     modules += [*package.glob("read/*.py"), *package.glob("options*.py"), *package.glob("options/*.py")]
     assert len(modules) > 6
     assert [m.name for m in modules if re.search(r"pickle\.loads?\b|import (cloud)?pickle", m.read_text("utf-8"))] == []
-
-
-def test_names_that_can_not_be_imported_are_refused() -> None:
-    with pytest.raises(sp.OptionError, match=r"no\.such:Thing can't be imported .*addPyFile"):
-        from_json('{"snapshots": {"com.acme.X": "no.such:Thing"}}', NOTHING)
-    with pytest.raises(sp.OptionError, match="expected a snapshot class, found os:system"):
-        from_json('{"snapshots": {"com.acme.X": "os:system"}}', NOTHING)
 
 
 @pytest.mark.usefixtures("nothing_registered")

@@ -46,7 +46,8 @@ def test_options_are_parsed_whatever_their_case() -> None:
             "serializers": "mine.one, mine.two",
             "Scratch": "/fast/disk",
             "pushdown": "false",
-        }
+        },
+        allowed=["mine.*"],
     )
     assert options.path == "/savepoints/1"
     assert options.operator is not None
@@ -167,7 +168,7 @@ def test_keyword_arguments_become_options_and_come_back() -> None:
         serializers=["mine.one", "mine.two"],
     )
     assert "kind" not in strings
-    parsed = SourceOptions.parse(PATH | strings)
+    parsed = SourceOptions.parse(PATH | strings, allowed=["mine.one", "mine.two"])
     assert parsed.read == read_options(flatten=False, keys=["ä", 1, True], ttl="PT1H", as_of=1_706_702_400_000)
     assert parsed.access.path_mapping == {"s3://old": "/new"}
     assert parsed.access.serializers == ("mine.one", "mine.two")
