@@ -14,7 +14,7 @@ from typing import Final
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.operator_id import operator_id
-from state_processor.backends.metadata.properties import savepoint_properties
+from state_processor.backends.metadata.properties import CANONICAL, savepoint_properties
 from state_processor.backends.metadata.snapshot_metadata import (
     LAYOUTS,
     CheckpointMetadata,
@@ -152,6 +152,7 @@ def commit_savepoint(
     version: int = WIDEST_VERSION,
     checkpoint_id: int = 1,
     master_states: Sequence[MasterState] = (),
+    format: str = CANONICAL,
 ) -> CheckpointMetadata:
     """Write ``_metadata``: from then on the directory is a savepoint.
 
@@ -168,6 +169,8 @@ def commit_savepoint(
         The number of the checkpoint; Flink goes on counting from it.
     master_states
         State of hooks of the checkpoint coordinator.
+    format
+        ``'CANONICAL'`` or ``'NATIVE'``, as the properties of the savepoint name it.
 
     Raises
     ------
@@ -179,7 +182,7 @@ def commit_savepoint(
     if len(set(ids)) < len(ids):
         twice = next(i for i in ids if ids.count(i) > 1)
         raise OptionError(f"operator {twice} is written twice")
-    properties = savepoint_properties() if LAYOUTS[version].properties else None
+    properties = savepoint_properties(format) if LAYOUTS[version].properties else None
     metadata = CheckpointMetadata(version, checkpoint_id, states, tuple(master_states), properties)
     replaced = _files_of(staging.present_metadata())
     staging.commit(write_metadata(metadata), dict(_files(states)), replaced)

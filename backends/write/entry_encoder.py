@@ -5,7 +5,7 @@ Pass 1, anywhere: :class:`KeyedStateEncoder` turns record batches of rows into b
 key group. Then blobs are brought together by ``subtask`` and sorted by ``key_group`` and ``state``.
 
 Pass 2, one subtask at a time: :func:`write_blobs` (or
-:class:`~state_processor.backends.write.canonical_writer.KeyedStateFileWriter`, which it feeds) writes a subtask's file from its
+:class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`, which it feeds) writes a subtask's file from its
 blobs in that order.
 
 What rows hold:
@@ -47,7 +47,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
-from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
@@ -211,7 +211,7 @@ def to_blobs(
         first = last
 
 
-def write_blobs(writer: KeyedStateFileWriter, blobs: Iterable[pa.RecordBatch]) -> h.KeyGroupsStateHandle:
+def write_blobs(writer: KeyedStateWriter, blobs: Iterable[pa.RecordBatch]) -> h.KeyedStateHandle:
     """Write a subtask's file from its blobs, sorted by key group and state."""
     for batch in blobs:
         groups, states = batch.column(1).to_pylist(), batch.column(2).to_pylist()

@@ -13,6 +13,7 @@ from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.row_field_names import DeclaredNames
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.entry_encoder import KeyHash
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
@@ -102,6 +103,8 @@ class OperatorDraft:
         New state of the coordinator.
     migration
         The migration of the states of the source savepoint to Flink 2.x.
+    format
+        The format of keyed state.
     """
 
     identifier: OperatorIdentifier
@@ -120,6 +123,7 @@ class OperatorDraft:
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
     migration: OperatorMigration | None = None
+    format: KeyedFormat = CANONICAL_FORMAT
 
     def copy(self) -> OperatorDraft:
         """Return a copy, to be changed on trial."""
@@ -357,6 +361,11 @@ class OperatorDraft:
         return (*(name for name in self.source_states if self.keeps(name)), *self.added, *self.operator_states)
 
     @property
+    def final_keyed(self) -> tuple[str, ...]:
+        """The keyed states and timers in the new savepoint."""
+        return (*self.kept_keyed(), *self.added)
+
+    @property
     def final_parallelism(self) -> int:
         """The parallelism in the new savepoint."""
         if self.parallelism is not None:
@@ -388,7 +397,7 @@ class OperatorDraft:
         """True if keyed state has to be written."""
         written = bool(self.added or self.state_rows or self.deletions)
         removed = bool(self.removed & set(self.source_keyed))
-        reframed = self.source is not None and bool(self.source_keyed) and not self.source.is_canonical
+        reframed = self.source is not None and bool(self.source_keyed) and not self.source.is_in(self.format)
         migrated = any(map(self._is_migrated, self.source_keyed))
         return written or removed or reframed or migrated or self.changes_parallelism
 

@@ -39,7 +39,7 @@ def write_keyed_state(job: JobContext) -> Written:
         columns, task = _deletion_pass(job, target, deletion)
         blobs.append(job.engine.encode_rows(deletion.rows, columns, task))
     blobs += _pass_through(job, target)
-    return job.engine.write_subtasks(blobs, job.draft.final_parallelism, WriteKeyedState(target, job.staging))
+    return job.engine.write_subtasks(blobs, job.draft.final_parallelism, WriteKeyedState(target, job.staging, job.draft.format))
 
 
 def keyed_target(job: JobContext) -> KeyedTarget | None:

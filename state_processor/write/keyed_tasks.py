@@ -22,8 +22,8 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.row_field_names import DeclaredNames, with_names
-from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.kryo_updates import Drafts, with_drafts
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
@@ -227,18 +227,23 @@ class PassThroughEntries:
 
 @dataclass(frozen=True)
 class WriteKeyedState:
-    """Pass 2: a task that writes the keyed state file of one subtask from its blobs."""
+    """Pass 2: a task that writes the keyed state of one subtask from its blobs, in some format."""
 
     target: KeyedTarget
     staging: Staging
+    format: KeyedFormat = CANONICAL_FORMAT
 
-    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyGroupsStateHandle, int]:
-        """Write the file; return its handle and the number of its entries."""
+    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyedStateHandle, int]:
+        """Write the files; return their handle and the number of entries."""
         t = self.target
         key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
         header = t.open_header()
-        with staged_file(self.staging, t.operator_id, "keyed", subtask) as sink:
-            writer = KeyedStateFileWriter(sink, header, key_groups, t.max_parallelism, f"{t.label}, subtask {subtask}")
+        where = f"{t.label}, subtask {subtask}"
+
+        def open_sink(what: str) -> staged_file:
+            return staged_file(self.staging, t.operator_id, what, subtask)
+
+        with self.format.open_writer(open_sink, header, key_groups, t.max_parallelism, where) as writer:
             tombstones = Tombstones(t.states, t.max_parallelism)
             drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
             for b in fetch_blobs(blobs, self.staging):

@@ -12,6 +12,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import MigrationReport
@@ -21,6 +22,7 @@ from state_processor.serializers.errors import NotFoundError, OptionError, State
 from state_processor.write.column_checks import naming
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import Engine
+from state_processor.write.format_choice import keyed_format
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
@@ -66,6 +68,7 @@ class SavepointPlan:
         self.access = access
         self._flink_version = flink_version
         self._migrated_to: str | None = None
+        self._format: KeyedFormat = CANONICAL_FORMAT
         self._drafts: dict[str, OperatorDraft] = {}
         for operator in snapshot.metadata.operators if snapshot is not None else ():
             assert snapshot is not None
@@ -225,6 +228,12 @@ class SavepointPlan:
 
     # Writing
 
+    def choose_format(self, format: str, backend: str | None) -> None:
+        """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
+        self._format = keyed_format(format, backend, self._flink_version, self._checkpoint_id, self.access.scratch)
+        for draft in self.drafts:
+            draft.format = self._format
+
     def prepare(self, staging: Staging) -> None:
         """Check what can be checked before rows are read, and make the directory."""
         self._check()
@@ -248,12 +257,11 @@ class SavepointPlan:
             staging,
             [w.operator for w in written],
             version=self._metadata_version,
-            checkpoint_id=source.checkpoint_id if source is not None else 1,
+            checkpoint_id=self._checkpoint_id,
             master_states=source.master_states if source is not None else (),
+            format=self._format.savepoint_format,
         )
-        operators = tuple(
-            OperatorSummary.of(w.operator, states=w.states, entries=w.entries, carried=w.carried) for w in written
-        )
+        operators = tuple(OperatorSummary.of(w.operator, states=w.states, entries=w.entries, carried=w.carried) for w in written)
         report = self.migration_report() if self._migrated_to is not None else None
         return WriteSummary(staging.directory, metadata.checkpoint_id, operators, report)
 
@@ -264,6 +272,10 @@ class SavepointPlan:
     @property
     def _task_serializers(self) -> TaskSerializers:
         return TaskSerializers.of_driver(self.access.serializers)
+
+    @property
+    def _checkpoint_id(self) -> int:
+        return self.snapshot.metadata.checkpoint_id if self.snapshot is not None else 1
 
     @property
     def _metadata_version(self) -> int:
@@ -286,6 +298,7 @@ class SavepointPlan:
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
+            self._format.check_names(draft.final_keyed, draft.label)
         left = [report for draft in self.drafts for report in draft.not_migrated]
         if left:
             raise StateMigrationError(

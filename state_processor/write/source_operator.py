@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
@@ -17,6 +16,7 @@ from state_processor.backends.state.descriptions import (
     describe_keyed,
     describe_operator_state,
 )
+from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.joined import joined
@@ -98,10 +98,9 @@ class SourceOperator:
         """The key's serializer; ``None`` without keyed state."""
         return None if self.header is None else self.header.key.restore_serializer()
 
-    @property
-    def is_canonical(self) -> bool:
-        """True if all keyed state is in canonical files, which can be copied."""
-        return all(isinstance(k.handle, h.KeyGroupsStateHandle) and k.handle.is_savepoint and not k.raw for k in self.handles)
+    def is_in(self, format: KeyedFormat) -> bool:
+        """Return whether all keyed state is in files of a format, which can be copied."""
+        return all(format.has(k.handle) and not k.raw for k in self.handles)
 
     def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:
         """Return the state as it is registered in all subtasks so far and in another."""

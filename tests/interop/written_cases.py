@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,24 +53,38 @@ class Written:
             options: dict[str, Any] = {"backend": backend, "parallelism": parallelism, "max_parallelism": self.max_parallelism}
             options["settings"] = HEAP_TIMERS if timers else {}
             if self.more:
-                options |= self.more | {"savepoint_to": self.target.parent / f"after-{self.target.name}-{backend}"}
+                after = f"after-{self.target.name}-{backend}-{parallelism}"
+                options |= self.more | {"savepoint_to": self.target.parent / after}
             yield flink.request(self.operators, self.target, **options)
 
 
 @dataclass
 class Workshop:
-    """Where the cases of one version of Flink are written."""
+    """Where the cases of one version of Flink are written: canonical, or for the one ``backend`` that is to restore them."""
 
     spark: SparkSession
     version: str
     directory: Path
+    backend: str | None = None
     made: dict[str, Written] = field(default_factory=dict)
 
     def written(self, name: str) -> Written:
         """A case, written if it is not there yet."""
         if name not in self.made:
-            self.made[name] = CASES[name].write(self, self.directory / name.replace(" ", "-"))
+            written = CASES[name].write(self, self.directory / name.replace(" ", "-"))
+            if self.backend is not None:
+                restores = dict.fromkeys((self.backend, parallelism) for _, parallelism in written.restores)
+                more = written.more | {"format": "incremental"} if written.more else {}
+                written = replace(written, restores=tuple(restores), more=more)
+            self.made[name] = written
         return self.made[name]
+
+    def write(self, writer: sp.SavepointWriter, target: Path) -> None:
+        """Write in the format of the workshop."""
+        if self.backend is None:
+            writer.write(target)
+        else:
+            writer.write(target, format="native", backend=self.backend)
 
     def fixture(self, name: str) -> tuple[Path, e.Operators]:
         """What real Flink wrote, and what is in it."""
@@ -212,7 +226,7 @@ def bootstrapped(workshop: Workshop, target: Path) -> Written:
     """Every kind of state, written for this version."""
     writer = sp.SavepointWriter.new(workshop.spark, flink_version=workshop.version)
     operators = [part(workshop, writer) for part in (_rich, _windows, _lists)]
-    writer.write(target)
+    workshop.write(writer, target)
     return Written(target, operators, restores=tuple((backend, p) for backend in BACKENDS for p in (2, 3)))
 
 
@@ -233,7 +247,7 @@ def rescaled(source: str, max_parallelism: int, parallelism: int) -> Callable[[W
         writer.with_max_parallelism(max_parallelism)
         for operator in operators:
             writer.with_parallelism(operator["uid"], parallelism)
-        writer.write(target)
+        workshop.write(writer, target)
         other = min(max_parallelism, 3 if parallelism == 2 else 2)
         return Written(target, operators, max_parallelism, (("hashmap", parallelism), ("rocksdb", other)))
 
@@ -261,7 +275,7 @@ GO_ON = [
 def going_on(workshop: Workshop, target: Path) -> Written:
     """A job that goes on with all kinds of state: it sees and changes them, and timers of both domains fire."""
     base = workshop.written("bootstrapped")
-    workshop.from_existing(base.target).remove_operator("windows").with_max_parallelism(512).write(target)
+    workshop.write(workshop.from_existing(base.target).remove_operator("windows").with_max_parallelism(512), target)
     operators = [o for o in base.operators if o["uid"] != "windows"]
     watermark = START + 20_000
     final, by_event = e.fired(e.after(operators, GO_ON), e.EVENT, watermark)
@@ -273,7 +287,7 @@ def going_on(workshop: Workshop, target: Path) -> Written:
 def windows_going_on(workshop: Workshop, target: Path) -> Written:
     """Window operators that go on with windows that are open: they take one more event, and fire."""
     base, operators = workshop.fixture("windows-hashmap-canonical")
-    workshop.from_existing(base).with_max_parallelism(512).write(target)
+    workshop.write(workshop.from_existing(base).with_max_parallelism(512), target)
     event, watermark = {"amount": 1000, "time": START + 46_000, "user": "user-3"}, START + 49_999
     final, fired = e.windows_after(operators, event, watermark)
     more = {"case": "windows", "steps": [event], "watermark": watermark, "fired": len(fired)}
@@ -320,7 +334,7 @@ def patched(source: str, patch: Patch) -> Callable[[Workshop, Path], Written]:
         base, operators = workshop.fixture(source) if source not in CHECKPOINTS else checkpoint(workshop, source)
         writer = workshop.from_existing(base)
         expected, touched = patch(workshop, writer, operators)
-        writer.write(target)
+        workshop.write(writer, target)
         return Written(target, expected, base=base, touched=touched)
 
     return write
@@ -331,7 +345,7 @@ def rescaled_checkpoint(source: str, max_parallelism: int) -> Callable[[Workshop
 
     def write(workshop: Workshop, target: Path) -> Written:
         base, operators = checkpoint(workshop, source)
-        workshop.from_existing(base).with_max_parallelism(max_parallelism).write(target)
+        workshop.write(workshop.from_existing(base).with_max_parallelism(max_parallelism), target)
         return Written(target, operators, max_parallelism, (("hashmap", 2), ("rocksdb", 3), ("rocksdb with heap timers", 2)))
 
     return write

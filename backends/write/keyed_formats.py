@@ -1,0 +1,110 @@
+"""Formats of keyed state in a new savepoint: how the entries of a subtask become files."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from state_processor.backends.files.scratch import scratch_space
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata import properties
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.store_writer import KeyedStateStoreWriter, OpenSink
+from state_processor.serializers.errors import OptionError
+
+_DEFAULT_FAMILY: Final = "default"
+
+
+class KeyedFormat(Protocol):
+    """Format of keyed state; it can be pickled."""
+
+    @property
+    def savepoint_format(self) -> str:
+        """The name of the format in the properties of the savepoint."""
+
+    def check_names(self, states: Iterable[str], operator: str) -> None:
+        """Refuse names of states that the format has no place for.
+
+        Raises
+        ------
+        OptionError
+            If there is one.
+        """
+
+    def has(self, handle: h.KeyedStateHandle) -> bool:
+        """Return whether files of the source savepoint can be taken over as they are."""
+
+    def open_writer(
+        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+    ) -> AbstractContextManager[KeyedStateWriter]:
+        """Return the writer of one subtask; see :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
+
+
+@dataclass(frozen=True)
+class CanonicalFormat:
+    """The canonical format, which each backend but ForSt restores entry by entry."""
+
+    savepoint_format: str = properties.CANONICAL
+
+    def check_names(self, states: Iterable[str], operator: str) -> None:
+        """See :class:`KeyedFormat`."""
+
+    def has(self, handle: h.KeyedStateHandle) -> bool:
+        """See :class:`KeyedFormat`."""
+        return isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint
+
+    @contextmanager
+    def open_writer(
+        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+    ) -> Iterator[KeyedStateWriter]:
+        """See :class:`KeyedFormat`."""
+        with open_sink("keyed") as sink:
+            yield KeyedStateFileWriter(sink, header, key_groups, max_parallelism, context)
+
+
+@dataclass(frozen=True)
+class StoreFormat:
+    """The files of RocksDB, which the RocksDB backend restores by copying them.
+
+    Parameters
+    ----------
+    checkpoint_id
+        The number of the checkpoint.
+    scratch
+        Directory in which stores are made; ``None`` for the default one.
+    """
+
+    checkpoint_id: int = 1
+    scratch: str | None = None
+    savepoint_format: str = properties.NATIVE
+
+    def check_names(self, states: Iterable[str], operator: str) -> None:
+        """See :class:`KeyedFormat`. Flink: ``RocksDBOperationUtils.createColumnFamilyDescriptor``."""
+        if _DEFAULT_FAMILY in states:
+            raise OptionError(
+                f"{operator}: RocksDB has no place for a state named {_DEFAULT_FAMILY!r}, its own column family; "
+                "leave the state out with remove_state, or write a canonical savepoint"
+            )
+
+    def has(self, handle: h.KeyedStateHandle) -> bool:
+        """See :class:`KeyedFormat`."""
+        return False
+
+    @contextmanager
+    def open_writer(
+        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+    ) -> Iterator[KeyedStateWriter]:
+        """See :class:`KeyedFormat`."""
+        directory = scratch_space(self.scratch).directory()
+        try:
+            yield KeyedStateStoreWriter(directory, open_sink, self.checkpoint_id, header, key_groups, max_parallelism, context)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+CANONICAL_FORMAT = CanonicalFormat()

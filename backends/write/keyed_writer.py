@@ -1,0 +1,138 @@
+"""Writing one subtask's keyed state from blobs: what all formats have in common, which is the checks.
+
+Entries come as *blobs*: any number of framed entries (int key length, key with its key group, int value length, value) of one
+state and key group, one after the other, as :class:`~state_processor.backends.write.entry_encoder.KeyedStateEncoder` makes them.
+Key and value are the same bytes in each format; a format decides how the entries become files.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.formats import entry_framing as framing
+from state_processor.backends.formats.entry_layouts import framed_layout
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import describe_keyed
+from state_processor.backends.state.key_groups import prefix_size
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
+from state_processor.serializers.io import DataInput
+
+_EVERYTHING: Final = frozenset({"key", "namespace", "map_key", "timestamp"})
+
+Place = tuple[int, int]
+"""A key group and the id of a state."""
+
+
+class KeyedStateWriter(ABC):
+    """Writes the keyed state of one subtask.
+
+    Call :meth:`add` with blobs in ascending order of key group and, within one, of state id; then :meth:`close`.
+
+    Parameters
+    ----------
+    header
+        The states, whose ids are their positions.
+    key_groups
+        The key groups of the subtask.
+    max_parallelism
+        Of the operator.
+    context
+        Operator and subtask, for error messages.
+    """
+
+    def __init__(self, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = "") -> None:
+        self.header = header
+        self.key_groups = key_groups
+        self.prefix = prefix_size(max_parallelism)
+        self.context = f"{context}: " if context else ""
+        self.entries = 0
+        self._seen = framing.KeyFilter()
+        self._place: Place | None = None
+
+    def add(self, key_group: int, state_id: int, blob: bytes | memoryview | npt.NDArray[np.uint8]) -> None:
+        """Write entries of one state and key group.
+
+        Raises
+        ------
+        InvalidRowError
+            If a key occurs twice, or entries are not of this subtask and key group.
+        OptionError
+            If key groups or states come out of order.
+        """
+        data = np.frombuffer(blob, dtype=np.uint8)
+        data.flags.writeable = False
+        if not len(data):
+            return
+        if key_group not in self.key_groups:
+            raise InvalidRowError(
+                f"{self.context}key group {key_group} has come to the subtask of {self.key_groups.start} to "
+                f"{self.key_groups.end_inclusive} ({self._first_of(data, state_id)}); "
+                "rows have to be partitioned by their subtask"
+            )
+        place = (key_group, state_id)
+        if place != self._place:
+            self._enter(place)
+        result = self._seen.check(data, key_group, self.prefix)
+        if result[framing.STATUS] != framing.OK:
+            raise self._refused(data, key_group, state_id, result)
+        self.entries += int(result[framing.COUNT])
+        self._append(data, int(result[framing.LAST]))
+
+    @abstractmethod
+    def close(self) -> h.KeyedStateHandle:
+        """Complete the files and return their handle."""
+
+    @abstractmethod
+    def _begin(self, before: Place | None, place: Place) -> None:
+        """Prepare for entries of another key group or state."""
+
+    @abstractmethod
+    def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
+        """Write entries, of which the last one begins at ``last``."""
+
+    def _enter(self, place: Place) -> None:
+        key_group, state_id = place
+        if not 0 <= state_id < len(self.header.states):
+            raise OptionError(f"{self.context}state id {state_id}, there are {len(self.header.states)} states")
+        before = self._place
+        if before is not None and place < before:
+            raise OptionError(f"{self.context}key group {key_group}, state {state_id} comes after {before}; sort by both")
+        self._begin(before, place)
+        self._place = place
+        self._seen.clear()
+
+    def _refused(
+        self, data: npt.NDArray[np.uint8], key_group: int, state_id: int, result: npt.NDArray[np.int64]
+    ) -> StateProcessorError:
+        position, status = int(result[framing.POSITION]), int(result[framing.STATUS])
+        name = self.header.states[state_id].name
+        where = f"{self.context}state {name!r}, key group {key_group}"
+        if status == framing.BAD_FRAME:
+            return OptionError(f"{where}: byte {position} of a blob is not the beginning of a framed entry")
+        entry = self.describe(data.data, position, state_id)
+        if status == framing.DUPLICATE:
+            return InvalidRowError(f"{where}: {entry} occurs more than once; a state holds one value for it")
+        return InvalidRowError(f"{where}: {entry} is of another key group; its bytes and its row disagree")
+
+    def _first_of(self, data: npt.NDArray[np.uint8], state_id: int) -> str:
+        if not 0 <= state_id < len(self.header.states):
+            return f"state id {state_id}"
+        return f"state {self.header.states[state_id].name!r}, {self.describe(data.data, 0, state_id)}"
+
+    def describe(self, data: memoryview, position: int, state_id: int) -> str:
+        """Return key, namespace and map key of a framed entry in the words of messages."""
+        size = int.from_bytes(data[position : position + 4], "big")
+        begin = position + 4 + self.prefix
+        try:
+            layout = framed_layout(describe_keyed(self.header, self.header.states[state_id]), _EVERYTHING)
+            row: dict[str, object] = {}
+            layout.read(DataInput(data, "", begin, position + 4 + size), layout.parts[0], row, DecodeOptions(nanos="string"))
+        except (StateProcessorError, ValueError):
+            return f"the key with the bytes {bytes(data[begin : position + 4 + size]).hex()}"
+        return ", ".join(f"{name} {row[name]!r}" for name in sorted(_EVERYTHING) if row.get(name) is not None)

@@ -1,0 +1,81 @@
+"""Framed entries in the order of their keys, as an embedded store keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.serializers.kernel.compiler import allocating_kernel
+from state_processor.serializers.kernel.memory import load_be_i32
+
+_CHUNK: Final = 1 << 14
+"""Entries that are objects of Python at a time."""
+
+
+Pairs = list[tuple[bytes, bytes]]
+"""Keys and values."""
+
+
+def sorted_entries(parts: Sequence[npt.NDArray[np.uint8]], prefix: int) -> Iterator[Pairs]:
+    """Yield keys and values of framed entries of one key group, some thousands at a time, in ascending order of the keys' bytes.
+
+    Parameters
+    ----------
+    parts
+        The entries.
+    prefix
+        Bytes of the key group, which all keys begin with.
+    """
+    data = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    spans, words = _index(data, prefix)
+    raw = data.tobytes()
+    order = _order(raw, spans, words)
+    for begin in range(0, len(order), _CHUNK):
+        yield [(raw[a:b], raw[c:d]) for a, b, c, d in spans[order[begin : begin + _CHUNK]].tolist()]
+
+
+def _order(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Sort by the first eight bytes, and compare only those keys as a whole that have these in common."""
+    order = np.argsort(words, kind="stable")
+    ordered = words[order]
+    same = ordered[1:] == ordered[:-1]
+    if not same.any():
+        return order
+    tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    candidates = order[tied]
+    keys = [raw[a:b] for a, b in spans[candidates, :2].tolist()]
+    order[tied] = candidates[sorted(range(len(keys)), key=keys.__getitem__)]
+    return order
+
+
+@allocating_kernel
+def _index(data, prefix):  # type: ignore[no-untyped-def]
+    """Return begin and end of key and value of each entry, and the first eight bytes of each key behind its key group."""
+    count = 0
+    pos = 0
+    while pos < len(data):
+        pos += 4 + load_be_i32(data, pos)
+        pos += 4 + load_be_i32(data, pos)
+        count += 1
+    spans = np.empty((count, 4), np.int64)
+    words = np.empty(count, np.uint64)
+    pos = 0
+    for i in range(count):
+        begin = pos + 4
+        end = begin + load_be_i32(data, pos)
+        after = end + 4 + load_be_i32(data, end)
+        spans[i, 0] = begin
+        spans[i, 1] = end
+        spans[i, 2] = end + 4
+        spans[i, 3] = after
+        word = np.uint64(0)
+        for j in range(begin + prefix, begin + prefix + 8):
+            word <<= np.uint64(8)
+            if j < end:
+                word |= np.uint64(data[j])
+        words[i] = word
+        pos = after
+    return spans, words

@@ -1,0 +1,114 @@
+"""Writing one subtask's keyed state as the files of a new store of RocksDB. Flink: ``RocksNativeFullSnapshotStrategy``.
+
+Each state is a column family, with the framed entries of the canonical format as keys and values. Timers are a column family for
+each queue (``RocksDBPriorityQueueSetFactory``), with empty values.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final, Protocol
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
+from state_processor.backends.write.new_store import NewStore
+from state_processor.backends.write.sorted_entries import sorted_entries
+from state_processor.backends.write.staging import FileSink
+from state_processor.serializers.io import DataOutput
+
+_RUN_BYTES: Final = 64 << 20
+"""So many bytes of entries are sorted at a time; those of a key group and state that are more become files that overlap."""
+_INLINE_BYTES: Final = 20 << 10
+"""Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
+_COPIED_AT_ONCE: Final = 8 << 20
+
+
+class OpenSink(Protocol):
+    """Opener of a new file of the savepoint for some purpose, which is part of its name: letters and hyphens."""
+
+    def __call__(self, what: str) -> AbstractContextManager[FileSink]:
+        """Return the file, which is removed on failure."""
+
+
+class KeyedStateStoreWriter(KeyedStateWriter):
+    """Writes the store of one subtask.
+
+    Parameters
+    ----------
+    directory
+        An empty directory for the store, whose files are copied to the savepoint at the end.
+    open_sink
+        Opens the files of the savepoint.
+    checkpoint_id
+        The number of the checkpoint.
+    header, key_groups, max_parallelism, context
+        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        open_sink: OpenSink,
+        checkpoint_id: int,
+        header: mi.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str = "",
+    ) -> None:
+        super().__init__(header, key_groups, max_parallelism, context)
+        self._open_sink = open_sink
+        self._checkpoint_id = checkpoint_id
+        self._backend_id = str(uuid4())
+        self._store = NewStore(directory, [state.name for state in header.states], self.context)
+        self._run: list[npt.NDArray[np.uint8]] = []
+        self._held = 0
+
+    def close(self) -> h.IncrementalRemoteKeyedStateHandle:
+        """Complete the store, copy its files to the savepoint, and return the handle."""
+        self._end_run()
+        files = tuple(h.LocalFile(path.name, self._stored(path)) for path in self._store.close())
+        target = DataOutput()
+        self.header.write(target)
+        meta = self._kept("meta", target.to_bytes())
+        size = meta.state_size + sum(file.stream.state_size for file in files)
+        return h.IncrementalRemoteKeyedStateHandle(
+            h.INCREMENTAL_V2, self._checkpoint_id, self._backend_id, self.key_groups, meta, (), files, size, str(uuid4())
+        )
+
+    def _begin(self, before: Place | None, place: Place) -> None:
+        self._end_run()
+
+    def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
+        self._run.append(data)
+        self._held += len(data)
+        if self._held >= _RUN_BYTES:
+            self._end_run()
+
+    def _end_run(self) -> None:
+        if self._run:
+            assert self._place is not None
+            self._store.add(self._place[1], sorted_entries(self._run, self.prefix))
+            self._run, self._held = [], 0
+
+    def _stored(self, path: Path) -> h.StreamStateHandle:
+        """Copy a file to the savepoint, and remove it."""
+        if path.stat().st_size <= _INLINE_BYTES:
+            return self._kept(path.name, path.read_bytes())
+        with self._open_sink("store") as sink, path.open("rb") as file:
+            while data := file.read(_COPIED_AT_ONCE):
+                sink.write(data)
+        path.unlink()
+        return h.RelativeFileStateHandle(sink.name, sink.size)
+
+    def _kept(self, name: str, data: bytes) -> h.StreamStateHandle:
+        if len(data) <= _INLINE_BYTES:
+            return h.ByteStreamStateHandle(f"{self._backend_id}/{name}", data)
+        with self._open_sink("store") as sink:
+            sink.write(data)
+        return h.RelativeFileStateHandle(sink.name, sink.size)

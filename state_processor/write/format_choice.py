@@ -1,0 +1,60 @@
+"""Choice of the format of keyed state, by its name and that of the state backend."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat, StoreFormat
+from state_processor.serializers.errors import OptionError
+
+FormatName = Literal["canonical", "native"]
+BackendName = Literal["rocksdb"]
+
+_FORMATS: Final = ("canonical", "native")
+_BACKENDS: Final = ("rocksdb",)
+_FIRST_NATIVE: Final = (1, 15)
+"""The first Flink that has native savepoints, and reads the handles of them."""
+
+
+def keyed_format(
+    format: str, backend: str | None, flink_version: str | None, checkpoint_id: int, scratch: str | None
+) -> KeyedFormat:
+    """Return the format that names stand for.
+
+    Parameters
+    ----------
+    format, backend
+        See :meth:`~state_processor.SavepointWriter.write`.
+    flink_version
+        The oldest Flink version that has to restore the savepoint, if it is known.
+    checkpoint_id
+        The number of the checkpoint.
+    scratch
+        Directory for files on their way; ``None`` for the default one.
+
+    Raises
+    ------
+    OptionError
+        If a name is not known, the two do not fit together, or the Flink version can't restore the format.
+    """
+    if format not in _FORMATS:
+        raise OptionError(f"format={format!r}: expected one of {', '.join(_FORMATS)}")
+    if format == "canonical":
+        if backend is not None:
+            raise OptionError(
+                f"backend={backend!r}: a canonical savepoint is for all backends; leave it out, or set 'native'"
+            )
+        return CANONICAL_FORMAT
+    if backend not in _BACKENDS:
+        raise OptionError(f"format='native', backend={backend!r}: name the backend that restores it: {', '.join(_BACKENDS)}")
+    if flink_version is not None and _version(flink_version) < _FIRST_NATIVE:
+        raise OptionError(
+            f"flink_version={flink_version!r} can't restore native savepoints; the first that can is 1.15"
+        )
+    return StoreFormat(checkpoint_id, scratch)
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """Return major and minor version; ``x`` stands for the first minor version."""
+    return tuple(int(part) if part.isdigit() else 0 for part in re.split(r"[.-]", text)[:2])

@@ -1,0 +1,47 @@
+"""Real Flink restores native savepoints of ``SavepointWriter``, rescaled too, and takes incremental checkpoints on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from restored_cases import Case, Outcome, check_entries, check_going_on, restored
+from selection import asking
+from written_cases import CASES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.interop
+
+BOTH = ("1.20.5", "2.3.0")
+NAMES = {
+    **dict.fromkeys(("native updated", "heap timers in 512 key groups", "orders in 32768 key groups"), BOTH),
+    "bootstrapped": CASES["bootstrapped"].versions,
+}
+ENTRIES: list[Case] = [(name, version, "rocksdb") for name, versions in NAMES.items() for version in versions]
+GOING_ON: list[Case] = [(name, version, "rocksdb") for name in ("a job that goes on", "windows that go on") for version in BOTH]
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[Case, Outcome]:
+    """All cases that are asked for."""
+    asked = [item.callspec.params["case"] for item in asking(request, "outcomes")]
+    return restored(spark, tmp_path_factory, asked, {})
+
+
+@pytest.mark.parametrize("case", ENTRIES, ids=map(str, ENTRIES))
+def test_flink_finds_every_entry(case: Case, outcomes: Mapping[Case, Outcome]) -> None:
+    check_entries(outcomes[case])
+
+
+@pytest.mark.parametrize("case", GOING_ON, ids=map(str, GOING_ON))
+def test_a_restored_job_goes_on(case: Case, outcomes: Mapping[Case, Outcome]) -> None:
+    """Its next snapshot is an incremental checkpoint."""
+    check_going_on(outcomes[case])
+    for answer in outcomes[case].answers:
+        assert Path(answer["savepoint"]).name.startswith("chk-")
