@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from state_processor.migration_report import MigrationReport, StateReport
     from state_processor.reader import SavepointReader
     from state_processor.serializers.compatibility import SchemaCompatibility
+    from state_processor.spark.difference import diff
     from state_processor.spark.registration import register
     from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
     from state_processor.types import Types
@@ -80,6 +81,7 @@ __all__ = [
     "WriteError",
     "WriteSummary",
     "arrow",
+    "diff",
     "errors",
     "list_snapshots",
     "pyflink",
@@ -101,6 +103,7 @@ _HOMES = {
     "StateReport": "state_processor.migration_report",
     "Types": "state_processor.types",
     "WriteSummary": "state_processor.write_summary",
+    "diff": "state_processor.spark.difference",
     "list_snapshots": "state_processor.backends.metadata.discovery",
     "register": "state_processor.spark.registration",
 }

@@ -29,12 +29,14 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import (
+    DiffSnapshotOptions,
     LookupOptions,
     LookupSnapshotOptions,
     SnapshotOptions,
     StateSnapshotOptions,
     TimerSnapshotOptions,
 )
+from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sources import find_reader
@@ -162,6 +164,71 @@ def lookup(
     """
     snapshot, reading = SnapshotAccess.among(options).open(path), {n: v for n, v in options.items() if n in _LOOKUP}
     return KeyContents.find(snapshot, OperatorIdentifier.of(uid), key, state, reading)
+
+
+@takes_options
+def diff(
+    old: Path, new: Path, uid: str | OperatorIdentifier, state: str, **options: Unpack[DiffSnapshotOptions]
+) -> Iterator[pa.RecordBatch]:
+    """Compare a state in two snapshots: a row for each value that was inserted, deleted or updated.
+
+    Entries are compared as bytes; only those that differ are decoded.
+
+    Parameters
+    ----------
+    old, new
+        Directories of savepoints or checkpoints.
+    uid, state
+        The state, of any kind.
+    **options
+        See :class:`~state_processor.options.table.DiffSnapshotOptions`. They are about both snapshots.
+
+    Returns
+    -------
+    Iterator[pyarrow.RecordBatch]
+        Batches of one schema, at least one: see :func:`state_processor.diff`.
+
+    Raises
+    ------
+    NotFoundError
+        Neither snapshot has the operator or the state.
+    UnsupportedFormatError
+        The state can't be read, or is of another kind or has other keys in the two snapshots.
+    """
+    (difference,) = open_differences((old, new), uid, state, options)
+    return _batches(difference.reader, Projection(difference.reader.schema, difference.reader.schema))
+
+
+@takes_options
+def diff_summary(
+    old: Path, new: Path, uid: str | OperatorIdentifier | None = None, **options: Unpack[DiffSnapshotOptions]
+) -> pa.Table:
+    """Compare all states of two snapshots, and count the values that differ.
+
+    Parameters
+    ----------
+    old, new
+        Directories of savepoints or checkpoints.
+    uid
+        One operator; ``None`` for all.
+    **options
+        See :class:`~state_processor.options.table.DiffSnapshotOptions`. They are about both snapshots.
+
+    Returns
+    -------
+    pyarrow.Table
+        A row per state of either snapshot: ``operator_uid``, ``operator_uid_hash``, ``state_name``, ``state_kind``,
+        ``type_before`` and ``type_after`` (null where a snapshot does not have the state), ``inserts``, ``deletes``, ``updates``.
+
+    Raises
+    ------
+    NotFoundError
+        Neither snapshot has the operator.
+    UnsupportedFormatError
+        A state can't be read, or is of another kind or has other keys in the two snapshots.
+    """
+    found = open_differences((old, new), uid, None, options)
+    return pa.Table.from_pylist([difference.summary() for difference in found], SUMMARY_SCHEMA)
 
 
 @takes_options

@@ -18,7 +18,7 @@ from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 BAD_INPUT: Final = 2
@@ -76,6 +76,17 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--limit", type=_positive, default=20, metavar="N", help="number of rows (default: 20)")
     show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
     show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
+    diff = commands.add_parser("diff", help="differences between two snapshots", description="Compare two snapshots.")
+    diff.add_argument("old", metavar="OLD", help="directory of the older snapshot")
+    diff.add_argument("new", metavar="NEW", help="directory of the newer snapshot")
+    operator = diff.add_mutually_exclusive_group()
+    operator.add_argument("--uid", help="one operator, by uid")
+    operator.add_argument("--uid-hash", help="one operator, by the hash of its uid")
+    diff.add_argument("--state", help="show the values of this state that differ; without it numbers of them for each state")
+    diff.add_argument("--limit", type=_positive, default=20, metavar="N", help="number of values (default: 20)")
+    diff.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
+    add_flags(diff)
+    diff.set_defaults(run=_diff)
     get = command("get", _get, "state and timers of one key")
     operator = get.add_mutually_exclusive_group(required=True)
     operator.add_argument("--uid", help="the operator, by uid")
@@ -168,12 +179,15 @@ def _show(options: argparse.Namespace) -> None:
         **flag_values(options),
     )
     first = next(batches)
-    rows = _rows(first, batches)
+    _print_rows(first.schema.names, _rows(first, batches), options)
+
+
+def _print_rows(columns: Sequence[str], rows: Iterator[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print the first rows, as many as the limit allows."""
     if options.json:
         _print_json(islice(rows, options.limit))
         return
-    shown = list(islice(rows, options.limit))
-    _print_table(first.schema.names, shown)
+    _print_table(columns, list(islice(rows, options.limit)))
     if next(rows, None) is not None:
         print(f"… only the first {options.limit} rows; --limit shows more")
 
@@ -185,6 +199,23 @@ def _get(options: argparse.Namespace) -> None:
         _print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
         return
     print(found)
+
+
+def _diff(options: argparse.Namespace) -> None:
+    operator = _operator(options) if options.uid or options.uid_hash else None
+    if options.state is None or operator is None:
+        if options.state is not None:
+            raise OptionError(f"--state {options.state}: name its operator, too, by --uid or --uid-hash")
+        rows = arrow.diff_summary(options.old, options.new, operator, nanos="string", **flag_values(options)).to_pylist()
+        if options.json:
+            _print_json(rows)
+            return
+        columns = ["operator", "state_name", "state_kind", "type_before", "type_after", "inserts", "deletes", "updates"]
+        _print_table(columns, [row | {"operator": row["operator_uid"] or row["operator_uid_hash"]} for row in rows])
+        return
+    batches = arrow.diff(options.old, options.new, operator, options.state, nanos="string", **flag_values(options))
+    first = next(batches)
+    _print_rows(first.schema.names, _rows(first, batches), options)
 
 
 def _operator(options: argparse.Namespace) -> OperatorIdentifier:

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.source import KeyedStateSource
+from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.key_lookup import WantedKeys, serialized_keys
@@ -93,13 +95,18 @@ class KeyedStateReader:
         """Read the rows of one split."""
         with naming_state(self._name, self._operator):
             source = split.handle.open(self._snapshot)
-            state = source.describe(self._name)
-            if state is None:
-                return
-            state = evolved(state, self._options.column_types)
-            options = replace(self._options, keys=split.keys)
-            for batch in read_state(source, state, options, split.key_groups):
-                yield self._finished(batch, split.handle.subtask)
+            yield from self.read_source(source, split.key_groups, split.keys, split.handle.subtask)
+
+    def read_source(
+        self, source: KeyedStateSource, key_groups: h.KeyGroupRange, keys: tuple[Any, ...] | None, subtask: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the rows of an open source, of all keys or of some."""
+        state = source.describe(self._name)
+        if state is None:
+            return
+        state = evolved(state, self._options.column_types)
+        for batch in read_state(source, state, replace(self._options, keys=keys), key_groups):
+            yield self._finished(batch, subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""

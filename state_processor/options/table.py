@@ -82,6 +82,15 @@ class LookupOptions(TypedDict, total=False):
     batch_memory: int | str
 
 
+class DiffOptions(TypedDict, total=False):
+    """Options of comparing states."""
+
+    nanos: Nanos
+    row_kind: bool
+    undescribed: Undescribed
+    batch_memory: int | str
+
+
 class WorkerOptions(TypedDict, total=False):
     """Options of every method that opens or writes a snapshot: what the processes that do the work need."""
 
@@ -107,6 +116,10 @@ class TimerSnapshotOptions(TimerOptions, SnapshotOptions, total=False):
 
 class LookupSnapshotOptions(LookupOptions, SnapshotOptions, total=False):
     """Options of opening a snapshot and looking up a key."""
+
+
+class DiffSnapshotOptions(DiffOptions, SnapshotOptions, total=False):
+    """Options of opening two snapshots and comparing them."""
 
 
 class StateSnapshotOptions(KeyedStateOptions, SnapshotOptions, total=False):

@@ -21,6 +21,8 @@ from state_processor.options.table import (
     TEXT_OPTIONS,
     WRITING,
     AccessOptions,
+    DiffOptions,
+    DiffSnapshotOptions,
     KeyedStateOptions,
     LookupOptions,
     LookupSnapshotOptions,
@@ -36,6 +38,7 @@ from state_processor.options.table import (
 from state_processor.reader import SavepointReader
 from state_processor.serializers.decode_options import Nanos
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.spark.difference import diff
 from state_processor.writer import SavepointWriter
 from tests.state_processor.options import option_pages
 
@@ -53,6 +56,9 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (SavepointWriter.from_existing, SnapshotOptions),
     (arrow.read_state, StateSnapshotOptions),
     (SavepointReader.lookup, LookupOptions),
+    (diff, DiffSnapshotOptions),
+    (arrow.diff, DiffSnapshotOptions),
+    (arrow.diff_summary, DiffSnapshotOptions),
     (arrow.lookup, LookupSnapshotOptions),
     (arrow.read_timers, TimerSnapshotOptions),
     (arrow.read_raw_state, SnapshotOptions),
@@ -71,7 +77,7 @@ def of_group(group: Any) -> set[str]:
 def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
     assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo"}
     assert of_group(SnapshotOptions) == {o.argument for o in SNAPSHOT_OPTIONS}
-    for group in (TimerOptions, OperatorStateOptions, LookupOptions):
+    for group in (TimerOptions, OperatorStateOptions, LookupOptions, DiffOptions):
         assert of_group(group) < of_group(KeyedStateOptions)
         assert all(group.__annotations__[n] == KeyedStateOptions.__annotations__[n] for n in of_group(group))
     assert of_group(StateSnapshotOptions) | {"kind"} == set(KEYWORD_OPTIONS)

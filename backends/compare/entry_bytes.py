@@ -1,0 +1,108 @@
+"""Entries of a keyed state as framed bytes, whatever format they come from, with fingerprints to compare them by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.formats.entry_framing import fingerprint
+from state_processor.backends.formats.entry_runs import Buffer, Entries, EntryRun, FramedRun, view
+from state_processor.backends.formats.framing import ENTRY_FIELDS
+from state_processor.backends.formats.source import KeyedStateSource, Keys
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.key_groups import prefix_size
+from state_processor.backends.write.pass_through import KeyedPassThrough
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.memory import load_be_i32
+
+_FINGERPRINTS: Final = 4
+
+
+@kernel
+def _index(data, bounds, groups, prefix, table, prints):  # type: ignore[no-untyped-def]
+    """Fill a table of entries, as :mod:`framing` has them, with the fingerprints of key and value of each."""
+    found = 0
+    for blob in range(len(groups)):
+        pos = np.int64(bounds[blob])
+        while pos < bounds[blob + 1]:
+            key_size = load_be_i32(data, pos)
+            key = pos + 4 + prefix
+            key_end = pos + 4 + key_size
+            value = key_end + 4
+            pos = value + load_be_i32(data, key_end)
+            table[found, 0] = key
+            table[found, 1] = key_end
+            table[found, 2] = value
+            table[found, 3] = pos
+            table[found, 4] = groups[blob]
+            prints[found, 0], prints[found, 1] = fingerprint(data, key, key_end)
+            prints[found, 2], prints[found, 3] = fingerprint(data, value, pos)
+            found += 1
+
+
+@dataclass(frozen=True, slots=True)
+class FramedEntries:
+    """Entries of one state of one handle.
+
+    ``prints`` has a line per entry: 128 bits of the key (with namespace and map key), then 128 of the value.
+    """
+
+    source: KeyedStateSource
+    state: KeyedDescription
+    subtask: int
+    buffer: Buffer
+    entries: Entries
+    prints: npt.NDArray[np.uint64]
+
+    @classmethod
+    def read(
+        cls, source: KeyedStateSource, name: str, subtask: int, key_groups: h.KeyGroupRange, max_parallelism: int
+    ) -> Iterator[FramedEntries]:
+        """Yield the entries of a state in some key groups, in parts; none if the source does not have the state."""
+        state = source.describe(name)
+        if state is None:
+            return
+        copying = KeyedPassThrough(1, max_parallelism, max_parallelism)
+        for batch in copying.blobs(source, name, 0, key_groups):
+            yield cls._of_blobs(source, state, subtask, batch, prefix_size(max_parallelism))
+
+    @classmethod
+    def _of_blobs(
+        cls, source: KeyedStateSource, state: KeyedDescription, subtask: int, batch: pa.RecordBatch, prefix: int
+    ) -> FramedEntries:
+        blobs = batch.column("blob")
+        offsets = np.frombuffer(blobs.buffers()[1], dtype=np.int32)[blobs.offset : blobs.offset + len(blobs) + 1]
+        buffer = view(blobs.buffers()[2] or b"\0")
+        count = sum(batch.column("count").to_pylist())
+        entries = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
+        prints = np.empty((count, _FINGERPRINTS), dtype=np.uint64)
+        groups = batch.column("key_group").to_numpy()
+        _index(buffer, offsets, groups, prefix, entries, prints)
+        return cls(source, state, subtask, buffer, entries, prints)
+
+    def selected(self, rows: npt.NDArray[np.bool_]) -> SelectedEntries:
+        """Return some of the entries as a source of keyed state."""
+        return SelectedEntries(self, np.ascontiguousarray(self.entries[rows]))
+
+
+class SelectedEntries(KeyedStateSource):
+    """Some entries of one state, in memory."""
+
+    def __init__(self, entries: FramedEntries, selected: Entries) -> None:
+        super().__init__(entries.source.header, entries.source.context)
+        self._entries = entries
+        self._selected = selected
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that the entries come from."""
+        return self._entries.source.backend
+
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
+        yield FramedRun(state, f"{self.context}, state {state.name!r}", iter([(self._entries.buffer, None, self._selected)]))

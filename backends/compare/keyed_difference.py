@@ -1,0 +1,286 @@
+"""Rows in which a keyed state differs between two snapshots.
+
+Entries are compared as bytes; only those that differ are decoded. Equal values may have other bytes: those of another type, and
+those with another time of last access, which is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.compare.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.compare.entry_bytes import FramedEntries
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_reader import KeyedStateReader
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.serializers.errors import UnsupportedFormatError
+
+_VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)
+_CHUNK_BYTES: Final = 32 << 20
+_KEY_PRINT: Final = 16
+_WHOLE_PRINT: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceSplit:
+    """A range of key groups, and the handles of both snapshots that have some of them: what one task compares.
+
+    ``whole`` is true if the snapshots have other numbers of key groups, so that a key is in one group here and in another there.
+    """
+
+    key_groups: h.KeyGroupRange
+    old: tuple[KeyedHandle, ...]
+    new: tuple[KeyedHandle, ...]
+    whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes of the snapshots to read, if key groups are alike."""
+        return sum(x.handle.state_size * len(self.key_groups) // max(1, len(x.key_groups)) for x in (*self.old, *self.new))
+
+
+class Side:
+    """One of the two snapshots: the state in it, if it has it.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the state is; the operator is ``None`` if the snapshot does not have it.
+    variants
+        The state as the headers of subtasks register it; empty if the operator does not have it.
+    """
+
+    def __init__(self, snapshot: Snapshot, operator: OperatorState | None, variants: Sequence[KeyedDescription]) -> None:
+        self.snapshot = snapshot
+        self.operator = operator
+        self.variants = tuple(variants)
+        self.max_parallelism = 0 if operator is None else operator.max_parallelism
+
+    def __getstate__(self) -> dict[str, object]:
+        operator = None if self.operator is None else operator_for_tasks(self.operator)
+        return vars(self) | {"snapshot": snapshot_for_tasks(self.snapshot), "operator": operator, "variants": ()}
+
+    def handles(self) -> tuple[KeyedHandle, ...]:
+        """Return the keyed handles of the operator, if it has the state."""
+        if self.operator is None or not self.variants:
+            return ()
+        return tuple(keyed_handles(self.operator, self.snapshot if self.variants[0].is_timer else None))
+
+    def reader(self, options: ReadOptions) -> KeyedStateReader | None:
+        """Return the reader of the state, if there is one."""
+        if self.operator is None or not self.variants:
+            return None
+        return KeyedStateReader(self.snapshot, self.operator, self.variants, options)
+
+
+class KeyedDifference:
+    """Reads the rows in which a keyed state differs, as a reader of a state does.
+
+    Parameters
+    ----------
+    name
+        The state.
+    old, new
+        The snapshots; at least one has the state.
+    options
+        How values are represented.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If keys, namespaces or the kind of the state differ.
+    """
+
+    def __init__(self, name: str, old: Side, new: Side, options: ReadOptions) -> None:
+        self._name = name
+        self._old, self._new = old, new
+        options = replace(options, flatten=_is_map(old, new), metadata=False, keys=None)
+        self._readers = (old.reader(options), new.reader(options))
+        self._same_types = len(_types(old) | _types(new)) == 1
+        self._has_ttl = any(v.has_ttl for side in (old, new) for v in side.variants)
+        self._check()
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"schema": self.schema}
+
+    def _check(self) -> None:
+        before, after = self._readers
+        if before is None or after is None:
+            return
+        identity = [(f.name, f.type) for f in before.schema if f.name not in _VALUES]
+        other = [(f.name, f.type) for f in after.schema if f.name not in _VALUES]
+        if identity != other or {*before.schema.names} != {*after.schema.names}:
+            raise UnsupportedFormatError(
+                f"state {self._name!r}: its rows have the columns {_columns(before.schema)} in one snapshot and "
+                f"{_columns(after.schema)} in the other; only states with equal keys can be compared"
+            )
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """``change``, the columns that identify a value (``key``, namespace, ``map_key``), ``before`` and ``after``."""
+        before, after = self._readers
+        known = after or before
+        assert known is not None
+        fields = [pa.field(CHANGE, pa.string()), *(f for f in known.schema if f.name not in _VALUES)]
+        if any(f.name in _VALUES for f in known.schema):
+            fields += [pa.field(BEFORE, _value_type(before or known)), pa.field(AFTER, _value_type(after or known))]
+        return pa.schema(fields)
+
+    def splits(self, split_bytes: int = SPLIT_BYTES) -> list[DifferenceSplit]:
+        """Plan splits, each of which a task can compare."""
+        old, new = self._old.handles(), self._new.handles()
+        counts = {s.max_parallelism for s, handles in ((self._old, old), (self._new, new)) if handles}
+        if len(counts) > 1:
+            return [DifferenceSplit(h.KeyGroupRange(0, max(counts) - 1), old, new, whole=True)]
+        if not counts:
+            return []
+        (key_groups,) = counts
+        size = sum(x.handle.state_size for x in (*old, *new))
+        parts = max(1, min(key_groups, round(size / split_bytes)))
+        bounds = np.linspace(0, key_groups, parts + 1).astype(int).tolist()
+        ranges = [h.KeyGroupRange(a, b - 1) for a, b in pairwise(bounds)]
+        return [DifferenceSplit(r, _with(old, r), _with(new, r)) for r in ranges]
+
+    def read(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
+        """Compare one split, a few key groups at a time, and yield the rows that differ."""
+        for key_groups in self._chunks(split):
+            old = self._entries(self._old, split.old, key_groups)
+            new = self._entries(self._new, split.new, key_groups)
+            yield from self._differences(old, new)
+
+    def _chunks(self, split: DifferenceSplit) -> Iterator[h.KeyGroupRange]:
+        if split.whole:
+            yield split.key_groups
+            return
+        step = max(1, _CHUNK_BYTES * len(split.key_groups) // max(1, split.size))
+        for start in range(split.key_groups.start, split.key_groups.end_inclusive + 1, step):
+            yield h.KeyGroupRange(start, min(start + step - 1, split.key_groups.end_inclusive))
+
+    def _entries(self, side: Side, handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> list[FramedEntries]:
+        return [
+            part
+            for handle in _with(handles, key_groups)
+            for part in FramedEntries.read(
+                handle.open(side.snapshot),
+                self._name,
+                handle.subtask,
+                handle.key_groups.intersect(key_groups),
+                side.max_parallelism,
+            )
+        ]
+
+    def _differences(self, old: list[FramedEntries], new: list[FramedEntries]) -> Iterator[pa.RecordBatch]:
+        old_keys, new_keys = _prints(old, _KEY_PRINT), _prints(new, _KEY_PRINT)
+        twin = pc.index_in(new_keys, value_set=old_keys)
+        is_new = pc.is_null(twin).to_numpy(zero_copy_only=False)
+        gone = np.ones(len(old_keys), dtype=bool)
+        paired = np.flatnonzero(~is_new)
+        partner = twin.drop_null().to_numpy().astype(np.int64)
+        gone[partner] = False
+        if self._same_types:
+            differs = pc.not_equal(_prints(old, _WHOLE_PRINT).take(pa.array(partner)), _prints(new, _WHOLE_PRINT).take(paired))
+            kept = np.asarray(differs.to_numpy(zero_copy_only=False), dtype=bool)
+            paired, partner = paired[kept], partner[kept]
+        yield from self._rows(DELETE, self._decoded(0, old, np.flatnonzero(gone)), None)
+        yield from self._rows(INSERT, None, self._decoded(1, new, np.flatnonzero(is_new)))
+        before, after = self._decoded(0, old, partner), self._decoded(1, new, paired)
+        if before is None or after is None:
+            return
+        if before.num_rows != after.num_rows:  # a reader leaves out entries that Flink drops, such as nulls with TTL
+            yield from self._rows(DELETE, before, None)
+            yield from self._rows(INSERT, None, after)
+            return
+        if not self._same_types or self._has_ttl:
+            changed = pa.array([a != b for a, b in zip(_plain(before), _plain(after), strict=True)], pa.bool_())
+            before, after = _filtered(before, changed), _filtered(after, changed)
+        yield from self._rows(UPDATE, before, after)
+
+    def _decoded(self, side: int, parts: list[FramedEntries], rows: npt.NDArray[np.int64]) -> pa.Table | None:
+        """Return some entries as rows, in the order of ``rows``."""
+        reader = self._readers[side]
+        if reader is None or not len(rows):
+            return None
+        bounds = np.cumsum([0, *(len(p.entries) for p in parts)])
+        order = np.argsort(rows, kind="stable")
+        tables, found = [], 0
+        for part, first, last in zip(parts, bounds[:-1], bounds[1:], strict=True):
+            mask = np.zeros(last - first, dtype=bool)
+            mask[rows[(rows >= first) & (rows < last)] - first] = True
+            if mask.any():
+                selected = part.selected(mask)
+                groups = h.KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
+                batches = list(reader.read_source(selected, groups, None, part.subtask))
+                tables.append(pa.Table.from_batches(batches, reader.schema))
+                found += sum(b.num_rows for b in batches)
+        table = pa.concat_tables(tables)
+        return table.take(pa.array(np.argsort(order, kind="stable"))) if found == len(rows) else table
+
+    def _rows(self, change: str, before: pa.Table | None, after: pa.Table | None) -> Iterator[pa.RecordBatch]:
+        known = after if after is not None else before
+        if known is None or not known.num_rows:
+            return
+        columns = []
+        for field in self.schema:
+            if field.name == CHANGE:
+                columns.append(pa.repeat(pa.scalar(change), known.num_rows))
+            elif field.name in (BEFORE, AFTER):
+                table = before if field.name == BEFORE else after
+                columns.append(pa.nulls(known.num_rows, field.type) if table is None else _values(table))
+            else:
+                columns.append(known.column(field.name))
+        yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
+
+
+def _with(handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[KeyedHandle, ...]:
+    return tuple(x for x in handles if len(x.key_groups.intersect(key_groups)))
+
+
+def _prints(parts: Sequence[FramedEntries], size: int) -> pa.Array:
+    """Return the first bytes of the fingerprints as a column."""
+    lines = [np.ascontiguousarray(p.prints[:, : size // 8]) for p in parts]
+    data = np.concatenate(lines) if lines else np.empty((0, size // 8), dtype=np.uint64)
+    return pa.Array.from_buffers(pa.binary(size), len(data), [None, pa.py_buffer(data)])
+
+
+def _types(side: Side) -> set[tuple[bytes, ...]]:
+    return {tuple(s.snapshot().to_bytes() for s in v.serializers.values()) for v in side.variants}
+
+
+def _is_map(*sides: Side) -> bool:
+    return any(v.kind == "MAP" for side in sides for v in side.variants)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{f.name} {f.type}" for f in schema)
+
+
+def _value_type(reader: KeyedStateReader) -> pa.DataType:
+    return next(f.type for f in reader.schema if f.name in _VALUES)
+
+
+def _values(table: pa.Table) -> pa.ChunkedArray:
+    return next(table.column(n) for n in table.column_names if n in _VALUES)
+
+
+def _plain(table: pa.Table) -> list[str]:
+    return [repr(v) for v in _values(table).to_pylist()]
+
+
+def _filtered(table: pa.Table, mask: pa.Array) -> pa.Table:
+    return table.take(pa.array(np.flatnonzero(mask.to_numpy(zero_copy_only=False))))

@@ -1,0 +1,90 @@
+"""Differences between two snapshots as DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Unpack
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.keywords import takes_options
+from state_processor.options.table import DiffSnapshotOptions
+from state_processor.portable_registrations import TaskSerializers
+from state_processor.read.differences import TEXT_SCHEMA, StateDifference, open_differences
+from state_processor.spark.engine import InWorker
+from state_processor.spark.schemas import spark_schema
+from state_processor.write.task_data import Batches, part_numbers
+
+
+@dataclass(frozen=True)
+class CompareParts:
+    """A task that compares parts of states, by number."""
+
+    parts: Sequence[tuple[StateDifference, Any]]
+    as_text: bool
+    serializers: TaskSerializers = field(default_factory=TaskSerializers)
+
+    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
+        """Yield the rows that differ."""
+        self.serializers.enter()
+        for number in part_numbers(batches):
+            difference, split = self.parts[number]
+            for batch in difference.reader.read(split):
+                yield difference.as_text(batch) if self.as_text else batch
+
+
+@takes_options
+def diff(
+    spark: SparkSession,
+    old: str | PathLike[str],
+    new: str | PathLike[str],
+    uid: str | OperatorIdentifier | None = None,
+    state: str | None = None,
+    **options: Unpack[DiffSnapshotOptions],
+) -> DataFrame:
+    """Compare two snapshots: a row for each value that was inserted, deleted or updated.
+
+    Entries are compared as bytes; only those that differ are decoded. With TTL, times of last access are not compared.
+
+    Parameters
+    ----------
+    spark
+        The session that compares them.
+    old, new
+        Directories of savepoints or checkpoints.
+    uid
+        One operator; ``None`` for all.
+    state
+        One state of the operator; ``None`` for all, timers included.
+    **options
+        See :class:`~state_processor.options.table.DiffSnapshotOptions`. They are about both snapshots.
+
+    Returns
+    -------
+    DataFrame
+        For one state ``change`` (``insert``, ``delete`` or ``update``), the columns that identify a value (``key``, ``window`` or
+        ``namespace``, ``map_key``), ``before`` and ``after``: each value of a map is compared on its own, lists as a whole.
+        Timers have ``timestamp``, ``domain`` and ``service`` in the place of values. Without ``state`` also ``operator_uid``,
+        ``operator_uid_hash`` and ``state_name``, and all values as JSON.
+
+    Raises
+    ------
+    NotFoundError
+        Neither snapshot has the operator or the state.
+    UnsupportedFormatError
+        A state can't be read, or is of another kind or has other keys in the two snapshots.
+    OptionError
+        A state is named without its operator.
+    """
+    found = open_differences((old, new), uid, state, options)
+    parts = [(difference, split) for difference in found for split in difference.reader.splits()]
+    schema = TEXT_SCHEMA if state is None else found[0].reader.schema
+    if not parts:
+        return spark.createDataFrame([], spark_schema(schema))
+    task = CompareParts(parts, state is None, TaskSerializers.of_driver(SnapshotAccess.among(options).serializers))
+    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(InWorker(task), spark_schema(schema))

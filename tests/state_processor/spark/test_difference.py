@@ -1,0 +1,90 @@
+"""Differences between a savepoint and one that was written from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import state_processor as sp
+from state_processor.cli import BAD_INPUT, main
+from state_processor.errors import NotFoundError, OptionError
+from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
+
+TOTALS = expected_values(ORDERS, "orders", "total")
+
+
+@pytest.fixture(scope="module")
+def changed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The shop with a changed, a new and a deleted total, an item less, and another discount."""
+    target = str(tmp_path_factory.mktemp("changed") / "savepoint")
+    writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
+    writer.update_keyed_state("orders", "total", spark.sql("SELECT 'amelia' key, 1L value UNION ALL SELECT 'zoe', 2L"))
+    writer.delete_keys("orders", spark.sql("SELECT 'anders' key"), "total")
+    writer.delete_map_entries("orders", "items", spark.sql("SELECT 'amelia' key, 'teapot' map_key"))
+    writer.write(target)
+    return target
+
+
+def rows(found: Any) -> list[dict[str, Any]]:
+    return sorted((r.asDict() for r in found.collect()), key=repr)
+
+
+EXPECTED = [
+    {"change": "delete", "key": "anders", "before": TOTALS["anders"], "after": None},
+    {"change": "insert", "key": "zoe", "before": None, "after": 2},
+    {"change": "update", "key": "amelia", "before": TOTALS["amelia"], "after": 1},
+]
+
+
+def test_one_state(spark: SparkSession, changed: str) -> None:
+    assert rows(sp.diff(spark, ORDERS_PATH, changed, "orders", "total")) == EXPECTED
+    assert rows(sp.diff(spark, ORDERS_PATH, changed, "orders", "profile")) == []
+    batches = list(sp.arrow.diff(ORDERS_PATH, changed, "orders", "total"))
+    assert sorted((row for b in batches for row in b.to_pylist()), key=repr) == EXPECTED
+
+
+def test_all_states(spark: SparkSession, changed: str) -> None:
+    found = rows(sp.diff(spark, ORDERS_PATH, changed))
+    assert {(r["operator_uid"], r["state_name"]) for r in found} == {("orders", "total"), ("orders", "items")}
+    (item,) = [r for r in found if r["state_name"] == "items"]
+    before = dict(expected_values(ORDERS, "orders", "items")["amelia"])["teapot"]
+    assert (item["change"], item["key"], item["map_key"], item["before"]) == ("delete", '"amelia"', '"teapot"', str(before))
+    assert rows(sp.diff(spark, ORDERS_PATH, ORDERS_PATH)) == []
+
+
+def test_summary(changed: str) -> None:
+    found = {r["state_name"]: r for r in sp.arrow.diff_summary(ORDERS_PATH, changed).to_pylist()}
+    assert len(found) == sp.arrow.states(ORDERS_PATH).num_rows
+    counts = {name: (row["inserts"], row["deletes"], row["updates"]) for name, row in found.items()}
+    assert {name: count for name, count in counts.items() if any(count)} == {"total": (1, 1, 1), "items": (0, 1, 0)}
+    assert (found["total"]["type_before"], found["total"]["type_after"]) == ("LONG", "LONG")
+
+
+@pytest.mark.parametrize("form", ["rocksdb-canonical", "rocksdb-native", "rocksdb-incremental", "hashmap-native"])
+def test_the_same_job_on_other_backends(form: str) -> None:
+    (other,) = (ORDERS.parent / f"orders-{form}").glob("**/_metadata")
+    found = sp.arrow.diff_summary(ORDERS_PATH, other.parent).to_pylist()
+    assert len(found) == 10
+    assert [r["state_name"] for r in found if r["inserts"] or r["deletes"] or r["updates"]] == []
+
+
+def test_command(changed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", ORDERS_PATH, changed, "--uid", "orders", "--state", "total", "--json"]) == 0
+    assert sorted(map(json.loads, capsys.readouterr().out.splitlines()), key=repr) == EXPECTED
+    assert main(["diff", ORDERS_PATH, changed]) == 0
+    assert "total" in capsys.readouterr().out
+    assert main(["diff", ORDERS_PATH, changed, "--state", "total"]) == BAD_INPUT
+    assert "name its operator" in capsys.readouterr().err
+
+
+def test_mistakes(spark: SparkSession, changed: str, tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="Did you mean 'orders'"):
+        sp.diff(spark, ORDERS_PATH, changed, "order")
+    with pytest.raises(NotFoundError, match="Did you mean 'total'"):
+        sp.diff(spark, ORDERS_PATH, changed, "orders", "totl")
+    with pytest.raises(OptionError, match="name the operator"):
+        sp.diff(spark, ORDERS_PATH, changed, state="total")
