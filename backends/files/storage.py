@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -85,6 +86,15 @@ class _RemoteFile(_OpenFile):
         self.size = in_time(self._file.size)
 
     def read(self, offset: int, length: int) -> memoryview:
+        data = self._some(offset, length)
+        while len(data) < length:  # storage may return less than was asked for
+            more = self._some(offset + len(data), length - len(data))
+            if not more:
+                break
+            data = memoryview(b"".join((data, more)))
+        return data
+
+    def _some(self, offset: int, length: int) -> memoryview:
         return in_time(lambda: memoryview(self._file.read_at(length, offset)))  # type: ignore[call-arg]
 
 
@@ -121,7 +131,9 @@ def _ask(location: Location, call: Callable[[], _T]) -> _T:
 
 
 @contextmanager
-def storage_errors(place: str, context: str = "", doing: str = "read") -> Iterator[None]:
+def storage_errors(
+    place: str, context: str = "", doing: str = "read", kind: type[StateProcessorError] = MissingFileError
+) -> Iterator[None]:
     """Raise what file systems and their clients raise in the block as errors of this library.
 
     Parameters
@@ -132,6 +144,8 @@ def storage_errors(place: str, context: str = "", doing: str = "read") -> Iterat
         What the file belongs to (operator, state), for the message.
     doing
         A participle: the storage cannot be …
+    kind
+        The class of the error where the storage fails.
 
     Raises
     ------
@@ -144,14 +158,16 @@ def storage_errors(place: str, context: str = "", doing: str = "read") -> Iterat
         yield
     except StateProcessorError:
         raise
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        if kind is not MissingFileError:
+            raise kind(f"{_of(context)}{place} cannot be {doing}: {error}") from error
         raise MissingFileError(f"{_of(context)}{place} does not exist") from None
     except ImportError as error:
         raise UnsupportedFormatError(f"{_of(context)}{place}: a library for its file system is missing ({error})") from error
     except OSError as error:
-        raise MissingFileError(f"{_of(context)}{place} cannot be {doing}: {error}") from error
+        raise kind(f"{_of(context)}{place} cannot be {doing}: {error}") from error
     except Exception as error:
-        raise MissingFileError(f"{_of(context)}{place} cannot be {doing}: {describe(error)}") from error
+        raise kind(f"{_of(context)}{place} cannot be {doing}: {describe(error)}") from error
 
 
 class Storage:
@@ -290,10 +306,37 @@ class Storage:
         """Return whether there is a directory."""
         return self._info(path).type is pafs.FileType.Directory
 
+    def modified(self, path: str | os.PathLike[str]) -> datetime | None:
+        """Return when a file was written last; ``None`` where that is not known."""
+        mtime: datetime | None = self._info(path).mtime
+        return mtime
+
     def _info(self, path: str | os.PathLike[str]) -> pafs.FileInfo:
-        with storage_errors(os.fspath(path), doing="reached"):
+        return self.call(path, lambda filesystem, inner: filesystem.get_file_info(inner), "reached")
+
+    def call(
+        self,
+        path: str | os.PathLike[str],
+        function: Callable[[pafs.FileSystem, str], _T],
+        doing: str,
+        kind: type[StateProcessorError] = MissingFileError,
+    ) -> _T:
+        """Call a function with the pyarrow file system of a path or URL and the path in it; remote storage has to answer in time.
+
+        Parameters
+        ----------
+        path
+            A local path or a URL.
+        function
+            What to do.
+        doing
+            A participle for the message: the storage cannot be …
+        kind
+            The class of the error where the storage fails.
+        """
+        with storage_errors(os.fspath(path), doing=doing, kind=kind):
             filesystem, inner = self.filesystem(path)
-            return _ask(Location.parse(path), lambda: filesystem.get_file_info(inner))
+            return _ask(Location.parse(path), lambda: function(filesystem, inner))
 
     def list(self, path: str | os.PathLike[str]) -> list[Entry]:
         """Return files and directories in a directory, sorted by name; empty if there is no such directory.
@@ -304,10 +347,11 @@ class Storage:
             The directory cannot be read.
         """
         location = Location.parse(path)
-        with storage_errors(os.fspath(path), doing="listed"):
-            filesystem, inner = self.filesystem(path)
-            selector = pafs.FileSelector(inner or "/", allow_not_found=True)
-            infos = _ask(location, lambda: filesystem.get_file_info(selector))
+
+        def infos_in(filesystem: pafs.FileSystem, inner: str) -> list[pafs.FileInfo]:
+            return list(filesystem.get_file_info(pafs.FileSelector(inner or "/", allow_not_found=True)))
+
+        infos = self.call(path, infos_in, "listed")
         return sorted(
             (
                 Entry(i.base_name, str(location.joined(i.base_name)), i.type is pafs.FileType.Directory, int(i.size or 0))

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.framing import END_OF_KEY_GROUP, LAST_OF_STATE
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
-from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.io import DataOutput
 
 _BUFFER: Final = 1 << 20

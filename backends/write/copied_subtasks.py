@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TypeVar
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.write.pass_through import copy_stream
-from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.errors import UnsupportedFormatError
 
 OpenSink = Callable[[str], AbstractContextManager[FileSink]]

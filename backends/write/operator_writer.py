@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import BROADCAST, BroadcastDescription, OperatorDescription
 from state_processor.backends.state.state_registration import MODES, operator_header, register
-from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, NotFoundError
 from state_processor.serializers.io import DataOutput

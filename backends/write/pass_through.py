@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.entry_framing import frame_entries
 from state_processor.backends.formats.entry_runs import FramedRun, UnframedRun, decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
@@ -33,7 +34,6 @@ from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group, prefix_size
 from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash, to_blobs
-from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.keys.hash_codes import hash_codes
 
 _COPIED_AT_ONCE: Final = 8 << 20

@@ -6,18 +6,29 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import Final
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def this_process() -> bytes:
-    """Return the identity of this process, to be kept in a file."""
-    pid = os.getpid()
+NO_PROCESS: Final = b'{"machine": null}'
+"""The identity of a process that is gone."""
+
+
+def identity_of(pid: int) -> bytes:
+    """Return the identity of a process of this machine, to be kept in a file."""
     return json.dumps({"machine": _machine(), "pid": pid, "started": _start_time(pid)}).encode()
+
+
+def this_process() -> bytes:
+    """Return the identity of this process."""
+    return identity_of(os.getpid())
 
 
 def is_gone(identity: bytes | memoryview) -> bool:
     """Return True if a process certainly runs no more: it ran on this machine, and another or none has its number now."""
+    if bytes(identity) == NO_PROCESS:
+        return True
     try:
         owner = json.loads(bytes(identity))
         machine, pid, started = owner["machine"], int(owner["pid"]), owner["started"]

@@ -5,7 +5,11 @@ write's token at the beginning of their names; until ``_metadata`` is there, not
 
 A directory may be written to by several at a time. The first that is complete counts: it takes away what the others have
 there, and these fail. So goes, too, what a write has left whose process was killed. Two that want to become complete at the
-same moment see each other by their claims, and give up. Marks and claims hold the identity of the process that made them.
+same moment see each other by their claims, and give up. Marks and claims hold the identity of the process that they stand for.
+
+What others act on as soon as they see it, claims and ``_metadata``, is written under another name and moved. Remote storage
+may fail to say whether it has moved ``_metadata``, or do so later: then the files of the write stay, so that what appears is
+complete, and the next write removes them if nothing appears.
 """
 
 from __future__ import annotations
@@ -20,28 +24,31 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 
+from state_processor.backends.files.changes import FileSink, make_directory, move_file, remove_file
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot import METADATA_FILE
-from state_processor.backends.write.process_identity import is_gone, this_process
+from state_processor.backends.write.process_identity import NO_PROCESS, identity_of, is_gone, this_process
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
 from state_processor.serializers.redaction import redacted, redacted_repr
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
 _MARK: Final = "open"
 _CLAIM: Final = "claim"
+_PART: Final = "part"
 _OF_A_WRITE: Final = re.compile(
-    rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|metadata)|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
+    rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|{_PART})|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
 )
 _DEAD_CLAIM: Final = timedelta(minutes=10)
 """A claim stands for as long as it takes to list a directory and to write ``_metadata``; this is much longer."""
 
-_OBJECT_STORES: Final = frozenset({"s3", "gs"})
 _DELETING_THREADS: Final = 16
 _SYNCING_THREADS: Final = 8
+
+_committing: Final[set[str]] = set()
+"""Tokens of writes that this process is making complete; claims of others that it has not managed to remove are void."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,13 @@ class Staging:
 
     __repr__ = redacted_repr
 
-    def prepare(self) -> None:
+    def prepare(self, owner: int | None = None) -> None:
         """Make the directory.
+
+        Parameters
+        ----------
+        owner
+            The number of a process without which the write does not go on; by default this one.
 
         Raises
         ------
@@ -84,16 +96,16 @@ class Staging:
         WriteError
             If it can't be made.
         """
-        filesystem, path = self._inner("")
         self.sweep()
         if not self.replaces and self.storage.exists(self._path(METADATA_FILE)):
             raise OptionError(f"{self.directory} holds a savepoint already; write to another directory, or overwrite it")
-        if Location.parse(self.directory).scheme not in _OBJECT_STORES:  # which have no directories
-            try:
-                filesystem.create_dir(path, recursive=True)
-            except OSError as problem:
-                raise WriteError(f"{self.directory} can't be made: {problem}") from problem
-        self._sign(self._mark)
+        make_directory(self.storage, self.directory)
+        try:
+            with self.open(self._mark) as file:
+                file.write(this_process() if owner is None else identity_of(owner))
+        except BaseException as failure:
+            self.give_up(failure)
+            raise
 
     def sweep(self) -> list[str]:
         """Remove what writes have left whose process runs no more, as far as that can be seen, and return the names.
@@ -114,16 +126,22 @@ class Staging:
         self._clean(removed)
         return removed
 
-    def _sign(self, name: str) -> None:
-        with self.open(name) as file:
-            file.write(this_process())
-
     def _is_left(self, name: str) -> bool:
         """Return True if the process that made a mark or claim runs no more."""
         try:
             return is_gone(self.storage.read_all(self._path(name)))
         except MissingFileError:
-            return True  # it was removed meanwhile
+            return not self.storage.exists(self._path(name))  # it was removed meanwhile, or storage has failed
+
+    @property
+    def _claim(self) -> str:
+        """A file that is there while this write becomes complete."""
+        return f"{self.token}-{_CLAIM}"
+
+    @property
+    def _part(self) -> str:
+        """A file that is going to have another name."""
+        return f"{self.token}-{_PART}"
 
     @property
     def _mark(self) -> str:
@@ -162,20 +180,6 @@ class Staging:
         """Return a file that is complete, to be read."""
         return self.storage.open(self._path(name))
 
-    def open_input(self, name: str) -> pa.NativeFile:
-        """Open a file that is complete, to be read by what reads files of Arrow.
-
-        Raises
-        ------
-        MissingFileError
-            If it isn't there.
-        """
-        filesystem, path = self._inner(name)
-        try:
-            return filesystem.open_input_file(path)
-        except OSError as problem:
-            raise MissingFileError(f"{self._path(name)} can't be read: {problem}") from problem
-
     def open(self, name: str) -> FileSink:
         """Open a new file.
 
@@ -184,38 +188,33 @@ class Staging:
         WriteError
             If it can't be made.
         """
-        filesystem, path = self._inner(name)
-        try:
-            return FileSink(name, filesystem.open_output_stream(path), self._path(name))
-        except OSError as problem:
-            raise WriteError(f"{self._path(name)} can't be written: {problem}") from problem
+        return FileSink(self.storage, self._path(name))
 
     def remove_all_but(self, names: Collection[str]) -> None:
         """End the write, and remove its files but for those that are named: what attempts that failed have left."""
-        self.remove(self._mark)
-        self._remove_own(self._entries(), names)
+        try:
+            self.remove(self._mark)
+        finally:
+            self._remove_own(self._entries(), names)
 
     def _remove_own(self, entries: Iterable[Entry], names: Collection[str]) -> None:
         self._remove_all(e.name for e in entries if e.name.startswith(f"{self.token}-") and e.name not in names)
 
     def remove(self, name: str) -> None:
         """Remove a file of the directory, if it is there."""
-        filesystem, path = self._inner(name)
-        with suppress(FileNotFoundError):
-            filesystem.delete_file(path)
+        remove_file(self.storage, self._path(name))
 
     def _remove_all(self, names: Iterable[str]) -> None:
-        if self.is_local:
-            for name in names:
-                self.remove(name)
-            return
+        """Remove files; one that can't be removed does not keep the others."""
         self._inner("")  # connects, before threads do
-        with ThreadPoolExecutor(_DELETING_THREADS) as threads:
-            list(threads.map(self.remove, names))
+        with ThreadPoolExecutor(1 if self.is_local else _DELETING_THREADS) as threads:
+            removals = [threads.submit(self.remove, name) for name in names]
+        for removal in removals:
+            removal.result()
 
     def abort(self) -> None:
-        """Remove all files of this write, and the directory where nothing else is in it; nothing if the write is complete."""
-        if self._is_complete():
+        """Remove all files of this write, and a directory that is empty then; nothing if the write is, or may be, complete."""
+        if self._is_complete() or self._is_in_doubt():
             return
         self.remove_all_but(())
         if self.is_local:
@@ -227,6 +226,11 @@ class Staging:
         try:
             if self._is_complete():
                 failure.add_note(f"{redacted(self.directory)} is complete nevertheless")
+            elif self._is_in_doubt():
+                failure.add_note(
+                    f"the storage has not said whether {redacted(self.directory)} is complete; if it is not, the next write to "
+                    "it removes what is there"
+                )
             elif not isinstance(failure, (OSError, WriteError)) and not self.is_open():
                 failure.add_note(
                     f"another write to {redacted(self.directory)} was complete before, and took away the files of this one"
@@ -238,6 +242,11 @@ class Staging:
     def _is_complete(self) -> bool:
         """Return whether the savepoint that is there is the one of this write."""
         return _is_named(self.token, self.present_metadata())
+
+    def _is_in_doubt(self) -> bool:
+        """Return whether the storage was told to put ``_metadata`` in place, and has not said that it did."""
+        path = self._path(self._claim)
+        return not self.is_local and self.storage.is_file(path) and bytes(self.storage.read_all(path)) == NO_PROCESS
 
     def commit(self, metadata: bytes, sizes: Mapping[str, int], replaced: Iterable[str] = ()) -> None:
         """Write ``_metadata``: from then on this is a savepoint. What was left by attempts and writes that failed is removed.
@@ -258,21 +267,27 @@ class Staging:
         WriteError
             If another write was, or becomes, complete at the same time, or files are not there.
         """
-        self._remove_own(self._entries(), {*sizes, self._mark})
-        claim = f"{self.token}-{_CLAIM}"
-        self._sign(claim)
+        _committing.add(self.token)
         try:
+            self._remove_own(self._entries(), {*sizes, self._mark})
+            self._put_claim(this_process())
             entries = self._entries()
             self._check(entries, sizes)
             marks = [e.name for e in entries if e.name.endswith(f"-{_MARK}") and _OF_A_WRITE.fullmatch(e.name)]
             self._remove_all(marks)
-            self._remove_own(self._entries(), {*sizes, claim})  # what came in between
+            self._remove_own(self._entries(), {*sizes, self._claim})  # what came in between
             self._sync(sizes)
             self._put_metadata(metadata)
-            left = [e.name for e in entries if _OF_A_WRITE.fullmatch(e.name) and e.name != claim]
-            self._clean({*left, *replaced} - {*sizes, *marks})
+            left = {e.name for e in entries if _OF_A_WRITE.fullmatch(e.name)}
+            self._clean({*left, *replaced, self._part} - {*sizes, *marks, self._claim})
+        except BaseException:
+            with suppress(StateProcessorError):  # the first error is the one to tell
+                if not self._is_in_doubt():
+                    self.remove(self._claim)
+            raise
         finally:
-            self.remove(claim)
+            _committing.discard(self.token)
+        self._clean([self._claim])
 
     def _check(self, entries: Sequence[Entry], sizes: Mapping[str, int]) -> None:
         """Return whether this write may become complete, by a listing that was made after its claim."""
@@ -300,33 +315,41 @@ class Staging:
         """Return whether a claim is another's, and alive."""
         if token == self.token:
             return False
+        claims = [self._path(f"{t}-{_CLAIM}") for t in (token, self.token)]
         try:
-            if is_gone(self.storage.read_all(self._path(f"{token}-{_CLAIM}"))):
-                return False
+            owner = self.storage.read_all(claims[0])
         except MissingFileError:
             return True  # it has become complete since the directory was listed
-        times = []
-        for name in (f"{token}-{_CLAIM}", f"{self.token}-{_CLAIM}"):
-            filesystem, path = self._inner(name)
-            times.append(filesystem.get_file_info(path).mtime)
-        if times[0] is None or times[1] is None:
-            return True
-        return bool(times[1] - times[0] < _DEAD_CLAIM)
+        if is_gone(owner) or (owner == this_process() and token not in _committing):
+            return False
+        theirs, mine = map(self.storage.modified, claims)
+        return theirs is None or mine is None or mine - theirs < _DEAD_CLAIM
+
+    def _write_part(self, data: bytes) -> None:
+        with self.open(self._part) as sink:
+            sink.write(data)
+
+    def _move_part(self, name: str) -> None:
+        move_file(self.storage, self._path(self._part), self._path(name))
+
+    def _put_claim(self, owner: bytes) -> None:
+        self._write_part(owner)
+        self._move_part(self._claim)
 
     def _put_metadata(self, metadata: bytes) -> None:
-        if not self.is_local:
-            with self.open(METADATA_FILE) as sink:  # an object store shows it when it is complete, not before
-                sink.write(metadata)
-            return
-        name = f"{self.token}-metadata"
-        with self.open(name) as sink:
-            sink.write(metadata)
-        self._sync([name])
-        filesystem, path = self._inner(name)
+        self._write_part(metadata)
+        self._sync([self._part])
         try:
-            filesystem.move(path, self._inner(METADATA_FILE)[1])
-        except OSError as problem:
-            raise WriteError(f"{self._path(METADATA_FILE)} can't be written: {problem}") from problem
+            self._move_part(METADATA_FILE)
+        except BaseException as failure:
+            if self.is_local:
+                raise
+            with suppress(StateProcessorError):
+                if self._is_complete() and isinstance(failure, StateProcessorError):
+                    return  # only the answer was lost
+            with suppress(StateProcessorError):
+                self._put_claim(NO_PROCESS)
+            raise
         self._sync([""])
 
     def _sync(self, names: Iterable[str]) -> None:
@@ -351,7 +374,7 @@ class Staging:
         """Remove files beside a savepoint that is complete: the write succeeds even if this fails."""
         try:
             self._remove_all(names)
-        except OSError as problem:
+        except StateProcessorError as problem:
             left = redacted(f"{self.directory}: files that the savepoint has no need of are left: {problem}")
             warnings.warn(left, stacklevel=2)
 
@@ -382,46 +405,3 @@ class Staging:
 def _is_named(token: str, metadata: memoryview | None) -> bool:
     """Return whether ``_metadata`` refers to files of a write."""
     return metadata is not None and f"{token}-".encode() in bytes(metadata)
-
-
-class FileSink:
-    """A file that is being written."""
-
-    def __init__(self, name: str, stream: pa.NativeFile, path: str) -> None:
-        self.name = name
-        self.size = 0
-        self._stream = stream
-        self._path = path
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Append.
-
-        Raises
-        ------
-        WriteError
-            If there is no room, or the storage fails otherwise.
-        """
-        try:
-            self._stream.write(data)
-        except OSError as problem:
-            raise WriteError(f"{self._path} can't be written: {problem}") from problem
-        self.size += len(data)
-
-    def close(self) -> None:
-        """Make the file complete.
-
-        Raises
-        ------
-        WriteError
-            As for :meth:`write`.
-        """
-        try:
-            self._stream.close()
-        except OSError as problem:
-            raise WriteError(f"{self._path} can't be written: {problem}") from problem
-
-    def __enter__(self) -> FileSink:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -9,6 +9,7 @@ the second part too and supports all kinds of state: use it for large savepoints
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -73,7 +74,7 @@ class SavepointSink(DataSourceArrowWriter):
         self._staging = Staging(options.path, uuid4().hex[:16], replaces=overwrite)
         plan = savepoint_plan(options, EncodedRows(self._schema))
         self._columns, self._encode = plan.first_pass(LocalEngine(), self._staging)
-        plan.prepare(self._staging)
+        plan.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""

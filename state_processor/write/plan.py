@@ -234,12 +234,12 @@ class SavepointPlan:
         for draft in self.drafts:
             draft.format = self._format
 
-    def prepare(self, staging: Staging) -> None:
-        """Check what can be checked before rows are read, and make the directory."""
+    def prepare(self, staging: Staging, owner: int | None = None) -> None:
+        """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
         self._check()
         if self.snapshot is not None and is_same_directory(self.snapshot.directory, staging.directory):
             raise OptionError(f"{staging.directory} is the source savepoint, which is never changed; write to another directory")
-        staging.prepare()
+        staging.prepare(owner)
 
     def first_pass(self, engine: Engine, staging: Staging) -> tuple[list[str], ShuffleBlobs]:
         """Return the columns and the task of the first pass, of a plan that has rows of one DataFrame."""

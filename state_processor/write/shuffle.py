@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import StoredFile
-from state_processor.backends.write.staging import FileSink, Staging
+from state_processor.backends.write.staging import Staging
 from state_processor.write.task_data import Batches
 
 SHUFFLED_BLOBS: Final = pa.schema(

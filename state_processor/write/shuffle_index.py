@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.staging import Staging
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.subtask_files import SubtaskWriter
@@ -76,7 +77,7 @@ class ShuffleIndex:
         """Read the rows of one subtask, :data:`~state_processor.write.shuffle.SHUFFLED_BLOBS`."""
         if subtask not in self.subtasks:
             return []
-        with staging.open_input(self.file) as source:
+        with pa.PythonFile(FileStream(staging.file(self.file)), mode="r") as source:
             return [pa.ipc.open_file(source).get_batch(self.subtasks.index(subtask))]
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.write.copied_subtasks import copy_subtask
-from state_processor.backends.write.staging import FileSink, Staging
-from state_processor.serializers.errors import WriteError
+from state_processor.backends.write.staging import Staging
+from state_processor.serializers.errors import StateProcessorError
 from state_processor.write.task_data import Batches, part_numbers, task_result
 
 
@@ -30,14 +32,20 @@ class staged_file:  # noqa: N801 - used like a function
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
-            self.sink.close()
             if kind is None:
+                self.sink.close()
                 self._staging.check_open()
                 return
-        except WriteError:
-            self._staging.remove(self.sink.name)
+        except StateProcessorError:
+            self._discard()
             raise
-        self._staging.remove(self.sink.name)
+        self._discard()
+
+    def _discard(self) -> None:
+        with suppress(StateProcessorError):  # the first error is the one to tell; the end of the write removes the file
+            self.sink.close()
+        with suppress(StateProcessorError):
+            self._staging.remove(self.sink.name)
 
 
 class SubtaskWriter(Protocol):

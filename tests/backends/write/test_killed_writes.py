@@ -12,7 +12,7 @@ import pytest
 
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.write import process_identity
-from state_processor.backends.write.process_identity import is_gone, this_process
+from state_processor.backends.write.process_identity import identity_of, is_gone, this_process
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import OptionError, WriteError
 
@@ -94,9 +94,14 @@ def test_files_of_writes_that_go_on_or_run_elsewhere_stay(tmp_path: Path) -> Non
 
 
 def test_a_claim_of_a_process_that_runs_is_respected(tmp_path: Path) -> None:
-    (tmp_path / "other-claim").write_bytes(this_process())
+    (tmp_path / "other-claim").write_bytes(identity_of(os.getppid()))
     with pytest.raises(WriteError, match="another write is becoming complete right now"):
         write(tmp_path)
+
+
+def test_a_claim_that_this_process_has_not_managed_to_remove_is_void(tmp_path: Path) -> None:
+    (tmp_path / "other-claim").write_bytes(this_process())
+    assert write(tmp_path) == set(os.listdir(tmp_path))
 
 
 def test_processes_that_are_gone() -> None:
@@ -130,7 +135,7 @@ def test_files_are_on_the_disk_before_a_write_is_complete(tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Staging, "_put_metadata", put)
     write(tmp_path)
-    assert done == ["next-abababab-keyed-0-0", "put", "next-metadata", tmp_path.name]
+    assert done == ["next-abababab-keyed-0-0", "put", "next-part", tmp_path.name]
 
 
 def test_identities_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
