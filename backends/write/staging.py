@@ -37,9 +37,9 @@ from state_processor.serializers.redaction import redacted, redacted_repr
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
 _MARK: Final = "open"
 _CLAIM: Final = "claim"
-_PART: Final = "part"
+_PARTS: Final = "claim-part|metadata-part"
 _OF_A_WRITE: Final = re.compile(
-    rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|{_PART})|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
+    rf"(?P<token>{_TOKEN.pattern})-(?:(?P<role>{_MARK}|{_CLAIM}|{_PARTS})|[0-9a-f]{{8}}-[a-z-]+-\d+-\w+)"
 )
 _DEAD_CLAIM: Final = timedelta(minutes=10)
 """A claim stands for as long as it takes to list a directory and to write ``_metadata``; this is much longer."""
@@ -139,9 +139,8 @@ class Staging:
         return f"{self.token}-{_CLAIM}"
 
     @property
-    def _part(self) -> str:
-        """A file that is going to have another name."""
-        return f"{self.token}-{_PART}"
+    def _metadata_part(self) -> str:
+        return f"{self.token}-metadata-part"
 
     @property
     def _mark(self) -> str:
@@ -279,7 +278,7 @@ class Staging:
             self._sync(sizes)
             self._put_metadata(metadata)
             left = {e.name for e in entries if _OF_A_WRITE.fullmatch(e.name)}
-            self._clean({*left, *replaced, self._part} - {*sizes, *marks, self._claim})
+            self._clean({*left, *replaced, self._metadata_part} - {*sizes, *marks, self._claim})
         except BaseException:
             with suppress(StateProcessorError):  # the first error is the one to tell
                 if not self._is_in_doubt():
@@ -325,22 +324,18 @@ class Staging:
         theirs, mine = map(self.storage.modified, claims)
         return theirs is None or mine is None or mine - theirs < _DEAD_CLAIM
 
-    def _write_part(self, data: bytes) -> None:
-        with self.open(self._part) as sink:
-            sink.write(data)
-
-    def _move_part(self, name: str) -> None:
-        move_file(self.storage, self._path(self._part), self._path(name))
-
     def _put_claim(self, owner: bytes) -> None:
-        self._write_part(owner)
-        self._move_part(self._claim)
+        part = f"{self._claim}-part"
+        with self.open(part) as sink:
+            sink.write(owner)
+        self._move(part, self._claim)
 
     def _put_metadata(self, metadata: bytes) -> None:
-        self._write_part(metadata)
-        self._sync([self._part])
+        with self.open(self._metadata_part) as sink:
+            sink.write(metadata)
+        self._sync([self._metadata_part])
         try:
-            self._move_part(METADATA_FILE)
+            self._move(self._metadata_part, METADATA_FILE)
         except BaseException as failure:
             if self.is_local:
                 raise
@@ -351,6 +346,9 @@ class Staging:
                 self._put_claim(NO_PROCESS)
             raise
         self._sync([""])
+
+    def _move(self, name: str, target: str) -> None:
+        move_file(self.storage, self._path(name), self._path(target))
 
     def _sync(self, names: Iterable[str]) -> None:
         """Bring local files, or the directory for an empty name, to the disk: before that, a crash of the machine loses them."""

@@ -135,7 +135,7 @@ def test_files_are_on_the_disk_before_a_write_is_complete(tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Staging, "_put_metadata", put)
     write(tmp_path)
-    assert done == ["next-abababab-keyed-0-0", "put", "next-part", tmp_path.name]
+    assert done == ["next-abababab-keyed-0-0", "put", "next-metadata-part", tmp_path.name]
 
 
 def test_identities_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:

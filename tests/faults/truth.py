@@ -1,0 +1,79 @@
+"""What has to hold after a fault: nothing partial is visible, and a second write leaves its savepoint and nothing else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+import state_processor as sp
+from state_processor.backends.files.storage import Storage
+from tests.faults.writes import Write
+
+NOTHING = "no savepoint"
+COMPLETE = "complete"
+REPLACED = "the one before"
+_ATTEMPTS = 4
+
+
+def names(target: str) -> set[str]:
+    """Files in a directory."""
+    return {e.name for e in Storage().list(target) if not e.is_directory}
+
+
+def visible(write: Write, before: Write | None = None) -> str:
+    """Return what readers find after a fault: nothing, or a savepoint with every entry, new or from ``before``.
+
+    What the dying write has started may still become complete meanwhile, so that a reader may have to read anew.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _visible(write, before)
+        except (AssertionError, sp.StateProcessorError):
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(0.2)
+    raise AssertionError
+
+
+def _visible(write: Write, before: Write | None) -> str:
+    if "_metadata" not in names(write.target):
+        assert before is None, f"{write.target}: the savepoint that was to be replaced is gone"
+        try:
+            sp.arrow.operators(write.target)
+        except sp.NotASnapshotError:
+            return NOTHING
+        raise AssertionError(f"{write.target} is read without _metadata")
+    found = content(write.target)
+    if found == write.expected:
+        return COMPLETE
+    assert before is not None
+    assert found == before.expected
+    return REPLACED
+
+
+def content(target: str) -> dict[str, int]:
+    """Return the state that is written by key, after a look at another one, which is copied."""
+    rows = [(r["key"], r["value"]) for b in sp.arrow.read_state(target, "orders", "total") for r in b.to_pylist()]
+    assert len(rows) == len(dict(rows))
+    assert sum(b.num_rows for b in sp.arrow.read_state(target, "catalog", "pending")) == 10
+    return dict(rows)
+
+
+def check_complete(write: Write) -> None:
+    """The savepoint is that of a write, and each file is one that it refers to."""
+    assert content(write.target) == write.expected
+    referenced = {h["path"] for h in sp.arrow.handles(write.target).to_pylist() if not h["inline"]}
+    assert names(write.target) == {"_metadata"} | referenced
+
+
+def check_second_write(write: Write, found: str) -> None:
+    """The same write again, in this process: it succeeds, or refuses to write over what is complete."""
+    again = write
+    if found == COMPLETE and not write.overwrite:
+        with pytest.raises(sp.OptionError, match="holds a savepoint already"):
+            write.run()
+        again = replace(write, overwrite=True)
+    again.run()
+    check_complete(again)

@@ -1,0 +1,75 @@
+"""Write without Spark, as ``df.write.format("flink-savepoint")`` does it: a plan, tasks over rows, a commit."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import pyarrow as pa
+
+from state_processor.options.sink import SinkOptions
+from state_processor.spark.schemas import spark_schema
+from state_processor.spark.sink import SavepointSink
+from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
+
+_TASKS: Final = 3
+
+
+@dataclass(frozen=True)
+class Write:
+    """Write of a savepoint: its base with new keys ``new-…`` in the state ``total`` of operator ``orders``.
+
+    Parameters
+    ----------
+    target
+        The directory, as a path or URL.
+    first, end
+        Numbers of the new keys.
+    overwrite
+        Whether a savepoint that is there is replaced.
+    base
+        The source savepoint.
+    """
+
+    target: str
+    first: int = 0
+    end: int = 300
+    overwrite: bool = False
+    base: str = ORDERS_PATH
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """What the state holds afterwards, by key."""
+        return expected_values(ORDERS, "orders", "total") | {f"new-{i}": i for i in range(self.first, self.end)}
+
+    def run(self) -> None:
+        """Write it in this process."""
+        sink = self.begun()
+        try:
+            sink.commit([sink.write(iter(self._batches(task))) for task in range(_TASKS)])
+        except BaseException:
+            sink.abort([])  # so does Spark
+            raise
+
+    def begun(self) -> SavepointSink:
+        """Return the sink, whose directory is prepared."""
+        with patch.object(os, "getppid", os.getpid):  # the processes of Spark are this one
+            return self.plan()
+
+    def plan(self) -> SavepointSink:
+        """Return the sink, made in a child of Spark."""
+        options = {"path": self.target, "uid": "orders", "state": "total", "base": self.base}
+        return SavepointSink(SinkOptions.parse(options), spark_schema(self._batches(0)[0].schema), self.overwrite)
+
+    def _batches(self, task: int) -> list[pa.RecordBatch]:
+        numbers = range(self.first + task, self.end, _TASKS)
+        columns = {"key": [f"new-{i}" for i in numbers], "value": pa.array(numbers, pa.int64())}
+        return pa.Table.from_pydict(columns).to_batches(max_chunksize=40)
+
+
+def digests_of_base() -> dict[str, bytes]:
+    """Files of the base with their bytes."""
+    return {p.name: p.read_bytes() for p in Path(ORDERS_PATH).iterdir()}
