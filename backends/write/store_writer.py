@@ -14,12 +14,12 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import sorted_entries
-from state_processor.backends.write.staging import FileSink
 from state_processor.serializers.io import DataOutput
 
 _RUN_BYTES: Final = 64 << 20

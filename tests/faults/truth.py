@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -68,12 +69,12 @@ def check_complete(write: Write) -> None:
     assert names(write.target) == {"_metadata"} | referenced
 
 
-def check_second_write(write: Write, found: str) -> None:
-    """The same write again, in this process: it succeeds, or refuses to write over what is complete."""
+def check_second_write(write: Write, found: str, run: Callable[[Write], None] = Write.run) -> None:
+    """The same write again: it succeeds, or refuses to write over what is complete."""
     again = write
     if found == COMPLETE and not write.overwrite:
         with pytest.raises(sp.OptionError, match="holds a savepoint already"):
-            write.run()
+            run(write)
         again = replace(write, overwrite=True)
-    again.run()
+    run(again)
     check_complete(again)
