@@ -21,6 +21,10 @@ class FileStream(io.RawIOBase):
         self._file = file
         self._position = 0
 
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
     def seekable(self) -> bool:
         """Return True."""
         return True
