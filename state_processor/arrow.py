@@ -39,6 +39,7 @@ from state_processor.options.table import (
 from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
+from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.sources import find_reader
 
 Path: TypeAlias = str | PathLike[str]
@@ -229,6 +230,50 @@ def diff_summary(
     """
     found = open_differences((old, new), uid, None, options)
     return pa.Table.from_pylist([difference.summary() for difference in found], SUMMARY_SCHEMA)
+
+
+@takes_options
+def size_report(
+    path: Path,
+    uid: str | OperatorIdentifier | None = None,
+    by: SizesBy = "state",
+    top: int | None = 20,
+    **options: Unpack[SnapshotOptions],
+) -> pa.Table:
+    """Measure the keyed state and timers of a snapshot. Entries are walked through, values are not decoded.
+
+    Parameters
+    ----------
+    path
+        As for :func:`read_state`.
+    uid
+        One operator; ``None`` for all.
+    by
+        ``state``, ``key_group``, ``subtask``, or ``key`` (of one operator, over all its states).
+    top
+        Number of rows, the largest ones; ``None`` for all.
+    **options
+        See :class:`~state_processor.options.table.SnapshotOptions`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``operator_uid``, ``operator_uid_hash`` and ``state_name``, ``state_kind``, or ``key_group``, or ``subtask``; or ``key``
+        alone. Then ``entries`` and ``size_in_bytes``: of keys, namespaces and values as a canonical savepoint has them, without
+        lengths, also where states share a file. Largest first.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such operator, or it has no keyed state.
+    OptionError
+        ``by`` is unknown, or ``key`` without an operator.
+    CorruptSnapshotError, MissingFileError, UnsupportedFormatError
+        The state can't be read.
+    """
+    operator = None if uid is None else OperatorIdentifier.of(uid)
+    report = SizeReport.plan(SnapshotAccess.of(**options).open(path), operator, by, top)
+    return report.merged(table for part in report.parts if (table := part.measure()) is not None)
 
 
 @takes_options

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
@@ -87,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     diff.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
     add_flags(diff)
     diff.set_defaults(run=_diff)
+    sizes = command("sizes", _sizes_of, "entries and bytes of keyed state, largest first")
+    operator = sizes.add_mutually_exclusive_group()
+    operator.add_argument("--uid", help="one operator, by uid")
+    operator.add_argument("--uid-hash", help="one operator, by the hash of its uid")
+    sizes.add_argument("--by", choices=get_args(SizesBy), default="state", help="what to measure (default: state)")
+    sizes.add_argument("--top", type=_positive, default=20, metavar="N", help="number of rows (default: 20)")
     get = command("get", _get, "state and timers of one key")
     operator = get.add_mutually_exclusive_group(required=True)
     operator.add_argument("--uid", help="the operator, by uid")
@@ -199,6 +206,18 @@ def _get(options: argparse.Namespace) -> None:
         _print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
         return
     print(found)
+
+
+def _sizes_of(options: argparse.Namespace) -> None:
+    operator = _operator(options) if options.uid or options.uid_hash else None
+    rows = arrow.size_report(options.path, operator, options.by, options.top, **flag_values(options)).to_pylist()
+    if options.json:
+        _print_json(rows)
+        return
+    of_operator = {} if options.by == "key" else {"operator": None}
+    shown = [of_operator | {"operator": r["operator_uid"] or r["operator_uid_hash"]} | r if of_operator else r for r in rows]
+    columns = [n for n in (shown[0] if shown else ()) if n not in ("operator_uid", "operator_uid_hash")]
+    _print_table([_SIZES.get(n, n) for n in columns], [_with_sizes(row) for row in shown])
 
 
 def _diff(options: argparse.Namespace) -> None:

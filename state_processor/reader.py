@@ -35,6 +35,7 @@ from state_processor.options.text import format_options
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
+from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.sources import TABLES, find_reader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
@@ -45,6 +46,7 @@ from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, 
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.registration import format_with_code, register
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.sizes import size_report
 from state_processor.spark.task_errors import our_errors
 
 Uid: TypeAlias = str | OperatorIdentifier
@@ -256,6 +258,33 @@ class SavepointReader:
             The key is not of the operator's key type.
         """
         return KeyContents.find(self._snapshot, OperatorIdentifier.of(uid), key, state, options)
+
+    def size_report(self, uid: Uid | None = None, by: SizesBy = "state", top: int | None = 20) -> DataFrame:
+        """Measure keyed state and timers, with a job of Spark. Entries are walked through, values are not decoded.
+
+        Parameters
+        ----------
+        uid
+            One operator; ``None`` for all.
+        by
+            ``state``, ``key_group``, ``subtask``, or ``key`` (of one operator, over all its states).
+        top
+            Number of rows, the largest ones; ``None`` for all.
+
+        Returns
+        -------
+        DataFrame
+            The columns of :func:`state_processor.arrow.size_report`, ``entries`` and ``size_in_bytes`` last; largest first.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator, or it has no keyed state.
+        OptionError
+            ``by`` is unknown, or ``key`` without an operator.
+        """
+        operator = None if uid is None else OperatorIdentifier.of(uid)
+        return size_report(self._spark, SizeReport.plan(self._snapshot, operator, by, top), self._access.serializers)
 
     def check_compatibility(self, uid: Uid, state: str, new_type: TypeSerializer) -> SchemaCompatibility:
         """Check if Flink would restore a state into a job that declares it with another type: a dry run of the restore.

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from state_processor.backends.compare.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
-from state_processor.backends.compare.state_difference import OperatorPair
+from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.analysis.state_difference import OperatorPair
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader

@@ -57,6 +57,7 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (arrow.read_state, StateSnapshotOptions),
     (SavepointReader.lookup, LookupOptions),
     (diff, DiffSnapshotOptions),
+    (arrow.size_report, SnapshotOptions),
     (arrow.diff, DiffSnapshotOptions),
     (arrow.diff_summary, DiffSnapshotOptions),
     (arrow.lookup, LookupSnapshotOptions),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from state_processor.backends.compare.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.serializers.errors import UnsupportedFormatError
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.backends.compare.state_difference import OperatorPair
+from state_processor.backends.analysis.state_difference import OperatorPair
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import NotFoundError, UnsupportedFormatError

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.compare.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
-from state_processor.backends.compare.entry_bytes import FramedEntries
+from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
+from state_processor.backends.analysis.entry_bytes import FramedEntries
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -34,7 +34,6 @@ from state_processor.serializers.errors import UnsupportedFormatError
 _VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)
 _CHUNK_BYTES: Final = 32 << 20
 _KEY_PRINT: Final = 16
-_WHOLE_PRINT: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +185,8 @@ class KeyedDifference:
         ]
 
     def _differences(self, old: list[FramedEntries], new: list[FramedEntries]) -> Iterator[pa.RecordBatch]:
-        old_keys, new_keys = _prints(old, _KEY_PRINT), _prints(new, _KEY_PRINT)
+        old_prints, new_prints = _fingerprints(old), _fingerprints(new)
+        old_keys, new_keys = _column(old_prints, _KEY_PRINT), _column(new_prints, _KEY_PRINT)
         twin = pc.index_in(new_keys, value_set=old_keys)
         is_new = pc.is_null(twin).to_numpy(zero_copy_only=False)
         gone = np.ones(len(old_keys), dtype=bool)
@@ -194,8 +194,7 @@ class KeyedDifference:
         partner = twin.drop_null().to_numpy().astype(np.int64)
         gone[partner] = False
         if self._same_types:
-            differs = pc.not_equal(_prints(old, _WHOLE_PRINT).take(pa.array(partner)), _prints(new, _WHOLE_PRINT).take(paired))
-            kept = np.asarray(differs.to_numpy(zero_copy_only=False), dtype=bool)
+            kept = (old_prints[partner] != new_prints[paired]).any(axis=1)
             paired, partner = paired[kept], partner[kept]
         yield from self._rows(DELETE, self._decoded(0, old, np.flatnonzero(gone)), None)
         yield from self._rows(INSERT, None, self._decoded(1, new, np.flatnonzero(is_new)))
@@ -251,10 +250,13 @@ def _with(handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[
     return tuple(x for x in handles if len(x.key_groups.intersect(key_groups)))
 
 
-def _prints(parts: Sequence[FramedEntries], size: int) -> pa.Array:
-    """Return the first bytes of the fingerprints as a column."""
-    lines = [np.ascontiguousarray(p.prints[:, : size // 8]) for p in parts]
-    data = np.concatenate(lines) if lines else np.empty((0, size // 8), dtype=np.uint64)
+def _fingerprints(parts: Sequence[FramedEntries]) -> npt.NDArray[np.uint64]:
+    return np.concatenate([np.empty((0, 4), dtype=np.uint64), *(part.fingerprints() for part in parts)])
+
+
+def _column(prints: npt.NDArray[np.uint64], size: int) -> pa.Array:
+    """Return the first bytes of fingerprints as a column."""
+    data = np.ascontiguousarray(prints[:, : size // 8])
     return pa.Array.from_buffers(pa.binary(size), len(data), [None, pa.py_buffer(data)])
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from state_processor.backends.compare.keyed_difference import KeyedDifference, Side
-from state_processor.backends.compare.operator_difference import OperatorDifference
+from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
+from state_processor.backends.analysis.operator_difference import OperatorDifference
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader

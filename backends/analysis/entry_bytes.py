@@ -1,4 +1,4 @@
-"""Entries of a keyed state as framed bytes, whatever format they come from, with fingerprints to compare them by."""
+"""Entries of a keyed state as framed bytes, whatever format they come from, and fingerprints to compare them by."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _FINGERPRINTS: Final = 4
 
 
 @kernel
-def _index(data, bounds, groups, prefix, table, prints):  # type: ignore[no-untyped-def]
-    """Fill a table of entries, as :mod:`framing` has them, with the fingerprints of key and value of each."""
+def _index(data, bounds, groups, prefix, table):  # type: ignore[no-untyped-def]
+    """Fill a table of entries, as :mod:`framing` has them."""
     found = 0
     for blob in range(len(groups)):
         pos = np.int64(bounds[blob])
@@ -41,24 +41,25 @@ def _index(data, bounds, groups, prefix, table, prints):  # type: ignore[no-unty
             table[found, 2] = value
             table[found, 3] = pos
             table[found, 4] = groups[blob]
-            prints[found, 0], prints[found, 1] = fingerprint(data, key, key_end)
-            prints[found, 2], prints[found, 3] = fingerprint(data, value, pos)
             found += 1
+
+
+@kernel
+def _print(data, table, prints):  # type: ignore[no-untyped-def]
+    for entry in range(len(table)):
+        prints[entry, 0], prints[entry, 1] = fingerprint(data, table[entry, 0], table[entry, 1])
+        prints[entry, 2], prints[entry, 3] = fingerprint(data, table[entry, 2], table[entry, 3])
 
 
 @dataclass(frozen=True, slots=True)
 class FramedEntries:
-    """Entries of one state of one handle.
-
-    ``prints`` has a line per entry: 128 bits of the key (with namespace and map key), then 128 of the value.
-    """
+    """Entries of one state of one handle."""
 
     source: KeyedStateSource
     state: KeyedDescription
     subtask: int
     buffer: Buffer
     entries: Entries
-    prints: npt.NDArray[np.uint64]
 
     @classmethod
     def read(
@@ -81,10 +82,20 @@ class FramedEntries:
         buffer = view(blobs.buffers()[2] or b"\0")
         count = sum(batch.column("count").to_pylist())
         entries = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
-        prints = np.empty((count, _FINGERPRINTS), dtype=np.uint64)
         groups = batch.column("key_group").to_numpy()
-        _index(buffer, offsets, groups, prefix, entries, prints)
-        return cls(source, state, subtask, buffer, entries, prints)
+        _index(buffer, offsets, groups, prefix, entries)
+        return cls(source, state, subtask, buffer, entries)
+
+    def fingerprints(self) -> npt.NDArray[np.uint64]:
+        """Return a line per entry: 128 bits of the key (with namespace and map key), then 128 of the value."""
+        prints = np.empty((len(self.entries), _FINGERPRINTS), dtype=np.uint64)
+        _print(self.buffer, self.entries, prints)
+        return prints
+
+    def run(self) -> FramedRun:
+        """Return the entries as a run, which decodes them."""
+        where = f"{self.source.context}, state {self.state.name!r}"
+        return FramedRun(self.state, where, iter([(self.buffer, None, self.entries)]))
 
     def selected(self, rows: npt.NDArray[np.bool_]) -> SelectedEntries:
         """Return some of the entries as a source of keyed state."""

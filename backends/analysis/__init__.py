@@ -1,0 +1,1 @@
+"""Analysis of entries as bytes: differences between two snapshots, sizes of states and keys."""

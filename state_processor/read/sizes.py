@@ -1,0 +1,96 @@
+"""Reports of sizes: states, key groups, subtasks or keys, largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import pyarrow as pa
+
+from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE, KeyedSizes, largest
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read.state_listing import find_operator, operator_label
+from state_processor.identifier import OperatorIdentifier
+from state_processor.serializers.errors import NotFoundError, OptionError
+
+SizesBy = Literal["state", "key_group", "subtask", "key"]
+
+_OPERATOR: Final = ("operator_uid", "operator_uid_hash")
+_GROUPED: Final = {"state": ("state_name", "state_kind"), "key_group": ("key_group",), "subtask": ("subtask",)}
+
+
+@dataclass(frozen=True)
+class SizePart:
+    """A part of a report, which a task can make."""
+
+    sizes: KeyedSizes
+    operator_uid: str | None
+    operator_uid_hash: str
+    split: Any
+    by: SizesBy
+    top: int
+
+    def measure(self) -> pa.Table | None:
+        """Return the part's rows, with the operator; ``None`` if there are no entries."""
+        if self.by == "key":
+            return self.sizes.largest_keys(self.split, self.top)
+        table = pa.Table.from_batches([self.sizes.by_place(self.split)], PLACES)
+        for position, name in enumerate(_OPERATOR):
+            column = pa.repeat(pa.scalar(getattr(self, name), pa.string()), table.num_rows)
+            table = table.add_column(position, name, column)
+        return table
+
+
+@dataclass(frozen=True)
+class SizeReport:
+    """A report of sizes: its parts, and how to put them together.
+
+    Parameters
+    ----------
+    by, top
+        What rows are about, and how many there are; ``None`` for all.
+    parts
+        The parts.
+    """
+
+    by: SizesBy
+    top: int | None
+    parts: Sequence[SizePart]
+
+    @classmethod
+    def plan(cls, snapshot: Snapshot, operator: OperatorIdentifier | None, by: str, top: int | None) -> SizeReport:
+        """Plan a report; see :func:`state_processor.arrow.size_report`."""
+        kind: SizesBy | None = next((b for b in get_args(SizesBy) if b == by), None)
+        if kind is None:
+            raise OptionError(f"by={by!r}: expected one of {', '.join(get_args(SizesBy))}")
+        if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+            raise OptionError(f"top={top!r}: expected a number of rows, or None for all")
+        if kind == "key" and operator is None:
+            raise OptionError("by='key': name the operator, since operators have keys of different types")
+        found = snapshot.metadata.operators
+        if operator is not None:
+            found = (find_operator(snapshot, operator.uid, operator.uid_hash),)
+        parts = [
+            SizePart(sizes, o.uid, o.operator_id, split, kind, top or 1 << 62)
+            for o in found
+            for sizes in (KeyedSizes(snapshot, o),)
+            for split in sizes.splits()
+        ]
+        if operator is not None and not parts:
+            raise NotFoundError(f"{operator_label(found[0])} has no keyed state")
+        return cls(kind, top, parts)
+
+    def merged(self, tables: Iterable[pa.Table]) -> pa.Table:
+        """Return the report from the tables of its parts."""
+        found = list(tables)
+        if self.by == "key":
+            return largest(pa.concat_tables(found, promote_options="permissive"), self.top) if found else _NO_KEYS
+        names = [*_OPERATOR, *_GROUPED[self.by]]
+        schema = pa.schema([*(pa.field(n, pa.string()) for n in _OPERATOR), *PLACES])
+        grouped = pa.concat_tables([schema.empty_table(), *found]).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE, "sum")])
+        summed = grouped.select([*names, f"{ENTRIES}_sum", f"{SIZE}_sum"]).rename_columns([*names, ENTRIES, SIZE])
+        return largest(summed, self.top)
+
+
+_NO_KEYS: Final = pa.schema([("key", pa.null()), (ENTRIES, pa.int64()), (SIZE, pa.int64())]).empty_table()
