@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from state_processor import arrow
 from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.commands import exporting, rewriting
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags, flag_values
@@ -104,6 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
     listing.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
     listing.set_defaults(run=_list)
+    rewriting.add_commands(commands)
+    exporting.add_commands(commands)
     return parser
 
 

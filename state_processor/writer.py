@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os import PathLike, fspath
+from os import PathLike
 from typing import Unpack
-from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
-from state_processor.backends.write.staging import Staging
 from state_processor.declared_types import DeclaredTypes
 from state_processor.migration_report import MigrationReport
 from state_processor.options.access import SnapshotAccess
@@ -505,10 +503,4 @@ class SavepointWriter:
             If files can't be written, or another write to the same directory was complete before.
         """
         self._plan.choose_format(format, backend)
-        staging = Staging(fspath(path), uuid4().hex[:16], replaces=overwrite)
-        self._plan.prepare(staging)
-        try:
-            return self._plan.write(staging, SparkEngine(self._spark))
-        except BaseException as failure:
-            staging.give_up(failure)
-            raise
+        return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite)

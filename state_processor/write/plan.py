@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from typing import Final
+from uuid import uuid4
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -247,6 +248,16 @@ class SavepointPlan:
         target = keyed_target(job)
         assert target is not None  # it has the states of the rows
         return first_pass(job, target, given)
+
+    def write_to(self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False) -> WriteSummary:
+        """Write into a directory; see :meth:`~state_processor.SavepointWriter.write`."""
+        staging = Staging(os.fspath(path), uuid4().hex[:16], replaces=overwrite)
+        self.prepare(staging)
+        try:
+            return self.write(staging, engine)
+        except BaseException as failure:
+            staging.give_up(failure)
+            raise
 
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove what was written."""

@@ -1,0 +1,99 @@
+"""Commands that count and export the rows of a state."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from state_processor import arrow
+from state_processor.display import json_text
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.serializers.errors import OptionError, WriteError
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parsers of the command line."""
+    count = _command(commands, "count", "number of rows of a state", _count)
+    count.add_argument("--state", help="name of the state; without it the keys of all keyed states of the operator")
+    export = _command(commands, "export", "rows of a state, in a file", _export)
+    export.add_argument("--state", help="name of the state; without it all keyed states, a row per key")
+    export.add_argument("-o", "--output", required=True, metavar="FILE", help="the file, which must not exist")
+    export.add_argument("--format", choices=tuple(_WRITERS), default="parquet", help="(default: %(default)s)")
+    export.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
+
+
+def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write the {text}.")
+    parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+    parser.add_argument("--uid", required=True, help="the operator, by uid or by the 32 digits of its hash")
+    add_flags(parser)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _batches(options: argparse.Namespace, **more: Any) -> Iterator[pa.RecordBatch]:
+    operator = OperatorIdentifier.named(options.uid)
+    return arrow.read_state(options.path, operator, options.state, nanos="string", **more, **flag_values(options))
+
+
+def _count(options: argparse.Namespace) -> None:
+    print(sum(batch.num_rows for batch in _batches(options)))
+
+
+def _export(options: argparse.Namespace) -> None:
+    batches = _batches(options, flatten=options.flatten)
+    first = next(batches)
+    try:
+        file = open(options.output, "xb")
+    except OSError as problem:
+        raise WriteError(f"{options.output} can't be created: {problem.strerror}; name a new file") from None
+    try:
+        with file:
+            rows = _WRITERS[options.format](file, first, batches)
+    except BaseException:
+        os.unlink(options.output)
+        raise
+    print(f"{rows} rows")
+
+
+def _write_parquet(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+    with pyarrow.parquet.ParquetWriter(file, first.schema) as writer:
+        return _write_all(writer.write_batch, first, rest)
+
+
+def _write_csv(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+    nested = [f.name for f in first.schema if pa.types.is_nested(f.type)]
+    if nested:
+        raise OptionError(f"--format csv: the columns {', '.join(nested)} have several values in a row; use parquet or json")
+    with pyarrow.csv.CSVWriter(file, first.schema) as writer:
+        return _write_all(writer.write_batch, first, rest)
+
+
+def _write_json(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+    def write(batch: pa.RecordBatch) -> None:
+        file.write("".join(f"{json_text(row)}\n" for row in batch.to_pylist()).encode())
+
+    return _write_all(write, first, rest)
+
+
+def _write_all(write: Callable[[pa.RecordBatch], object], first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
+    rows = 0
+    for batch in chain([first], rest):
+        write(batch)
+        rows += batch.num_rows
+    return rows
+
+
+_WRITERS: Final[dict[str, Callable[[Any, pa.RecordBatch, Iterator[pa.RecordBatch]], int]]] = {
+    "parquet": _write_parquet,
+    "csv": _write_csv,
+    "json": _write_json,
+}

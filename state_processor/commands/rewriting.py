@@ -1,0 +1,70 @@
+"""Commands that write a savepoint from a snapshot, without Spark."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any, Final
+
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.write.engines import LocalEngine
+from state_processor.write.plan import SavepointPlan
+
+Change = Callable[[SavepointPlan, argparse.Namespace], None]
+
+_UID_HELP: Final = "the operator, by uid or by the 32 digits of its hash"
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parsers of the command line."""
+    _command(commands, "copy", "a self-contained canonical copy", _nothing)
+    convert = _command(commands, "convert", "a copy in another format", _nothing)
+    convert.add_argument("--format", choices=("canonical", "native"), default="canonical", help="(default: %(default)s)")
+    convert.add_argument("--backend", help="the state backend that restores a native savepoint")
+    rename = _command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
+    rename.add_argument("--from", dest="old", required=True, metavar="UID", help=_UID_HELP)
+    rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
+    drop = _command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
+    drop.add_argument("--uid", required=True, help=_UID_HELP)
+    drop.add_argument("--state", help="name of the state; without it the whole operator is left out")
+    resize = _command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
+    resize.add_argument("max_parallelism", type=int, metavar="N", help="the number of key groups")
+
+
+def _command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write {text}.")
+    parser.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint, which is only read")
+    parser.add_argument("target", metavar="OUT", help="directory of the new savepoint")
+    parser.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
+    add_flags(parser)
+    parser.set_defaults(run=_write, change=change, format="canonical", backend=None)
+    return parser
+
+
+def _write(options: argparse.Namespace) -> None:
+    plan = SavepointPlan.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
+    options.change(plan, options)
+    plan.choose_format(options.format, options.backend)
+    print(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite))
+
+
+def _nothing(plan: SavepointPlan, options: argparse.Namespace) -> None:
+    """Change nothing."""
+
+
+def _rename(plan: SavepointPlan, options: argparse.Namespace) -> None:
+    plan.rename_operator(OperatorIdentifier.named(options.old), OperatorIdentifier.named(options.new))
+
+
+def _drop(plan: SavepointPlan, options: argparse.Namespace) -> None:
+    operator = OperatorIdentifier.named(options.uid)
+    if options.state is None:
+        plan.remove_operator(operator)
+    else:
+        plan.remove_state(operator, options.state)
+
+
+def _resize(plan: SavepointPlan, options: argparse.Namespace) -> None:
+    plan.set_max_parallelism(options.max_parallelism)

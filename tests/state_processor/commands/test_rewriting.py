@@ -1,0 +1,87 @@
+"""Commands that write savepoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import state_processor as sp
+from state_processor.cli import BAD_INPUT, main
+from tests.state_processor.samples import ORDERS, ORDERS_PATH
+
+NATIVE = str(next(ORDERS.parent.glob("orders-rocksdb-incremental/**/_metadata")).parent)
+
+
+def differing(old: str, new: str) -> list[str]:
+    rows = sp.arrow.diff_summary(old, new).to_pylist()
+    return sorted(r["state_name"] for r in rows if r["inserts"] or r["deletes"] or r["updates"])
+
+
+def uids(path: str) -> set[str | None]:
+    return set(sp.arrow.operators(path).column("operator_uid").to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("source", "command"),
+    [
+        (ORDERS_PATH, ["copy"]),
+        (NATIVE, ["copy"]),
+        (NATIVE, ["convert", "--format", "canonical"]),
+        (ORDERS_PATH, ["convert", "--format", "native", "--backend", "rocksdb"]),
+        (ORDERS_PATH, ["set-max-parallelism", "300"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value),
+)
+def test_copies_have_the_same_state(source: str, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "savepoint")
+    assert main([command[0], source, target, *command[1:]]) == 0
+    assert "orders" in capsys.readouterr().out
+    assert differing(source, target) == []
+    backends = {row["backend"] for row in sp.arrow.states(target).to_pylist()}
+    assert backends == {"operator", "rocksdb" if "native" in command else "canonical"}
+    parallelisms = sp.arrow.operators(target).column("operator_max_parallelism").to_pylist()
+    assert set(parallelisms) == ({300} if "300" in command else {128})
+    places = {row["path"] for row in sp.arrow.handles(target).to_pylist() if row["path"]}
+    assert all(place.startswith(target) for place in places)
+
+
+def test_rename(tmp_path: Path) -> None:
+    first, second = str(tmp_path / "1"), str(tmp_path / "2")
+    assert main(["rename-uid", ORDERS_PATH, first, "--from", "orders", "--to", "shop"]) == 0
+    assert uids(first) == uids(ORDERS_PATH) - {"orders"} | {"shop"}
+    shop = sp.OperatorIdentifier.for_uid("shop").uid_hash
+    assert main(["rename-uid", first, second, "--from", shop, "--to", "orders"]) == 0
+    assert differing(ORDERS_PATH, second) == []
+
+
+def test_drop(tmp_path: Path) -> None:
+    first, second = str(tmp_path / "1"), str(tmp_path / "2")
+    assert main(["drop-state", ORDERS_PATH, first, "--uid", "orders", "--state", "total"]) == 0
+    assert differing(ORDERS_PATH, first) == ["total"]
+    assert main(["drop-state", ORDERS_PATH, second, "--uid", "orders"]) == 0
+    assert uids(second) == uids(ORDERS_PATH) - {"orders"}
+
+
+def test_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(tmp_path / "savepoint")
+    assert main(["copy", ORDERS_PATH, target]) == 0
+    assert main(["drop-state", ORDERS_PATH, target, "--uid", "orders"]) == BAD_INPUT
+    assert "orders" in uids(target)
+    assert main(["drop-state", ORDERS_PATH, target, "--uid", "orders", "--overwrite"]) == 0
+    assert "orders" not in uids(target)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rename-uid", "--from", "order", "--to", "shop"], "Did you mean 'orders'"),
+        (["drop-state", "--uid", "orders", "--state", "totl"], "Did you mean 'total'"),
+        (["set-max-parallelism", "0"], "0"),
+        (["convert", "--format", "native"], "name the backend"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([arguments[0], ORDERS_PATH, str(tmp_path / "savepoint"), *arguments[1:]]) == BAD_INPUT
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "savepoint" / "_metadata").exists()
