@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any, Final
 
@@ -51,17 +52,24 @@ def _count(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     batches = _batches(options, flatten=options.flatten)
     first = next(batches)
-    try:
-        file = open(options.output, "xb")
-    except OSError as problem:
-        raise WriteError(f"{options.output} can't be created: {problem.strerror}; name a new file") from None
-    try:
-        with file:
-            rows = _WRITERS[options.format](file, first, batches)
-    except BaseException:
-        os.unlink(options.output)
-        raise
+    with _new_file(options.output) as file:
+        rows = _WRITERS[options.format](file, first, batches)
     print(f"{rows} rows")
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[Any]:
+    """Create a file, which is removed if writing it fails."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(path, "xb"))
+        except OSError as problem:
+            raise WriteError(f"{path} can't be created: {problem.strerror}; name a new file") from None
+        try:
+            yield file
+        except BaseException:
+            os.unlink(path)
+            raise
 
 
 def _write_parquet(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
