@@ -49,12 +49,6 @@ class SavepointWriter:
     Methods raise ``NotFoundError`` for an operator or state that does not exist, ``OptionError`` for arguments that are invalid
     or contradict each other, and ``InvalidRowError`` for a column that is missing or does not fit the type. Columns are checked
     when a method is called, values when they are written. A method that fails changes nothing.
-
-    Examples
-    --------
-    >>> writer = SavepointWriter.new(spark, max_parallelism=128)  # doctest: +SKIP
-    >>> writer.with_keyed_state("orders", df, key="user_id", states={"total": Types.LONG()})  # doctest: +SKIP
-    >>> writer.write("/savepoints/bootstrapped")  # doctest: +SKIP
     """
 
     def __init__(self, spark: SparkSession, plan: SavepointPlan) -> None:
@@ -422,10 +416,9 @@ class SavepointWriter:
     def migrate(self, flink_version: str = "2.x", types: Mapping[Uid, TypesOfStates] | None = None) -> SavepointWriter:
         """Convert a savepoint of Flink 1.x to one that Flink 2.x restores.
 
-        Fields declared as ``List``, ``Collection``, ``Iterable``, ``Set`` or ``Map`` were serialized by Kryo in Flink 1.x; Flink
-        2.x infers serializers for them (``TypeExtractor``: ``NullableListTypeInfo`` and the like) and refuses the old state with
-        a ``StateMigrationException``. Values that stay with Kryo have other bytes in Kryo 5. Serializer snapshots that were
-        renamed get their new names. Everything else is copied byte for byte.
+        Fields declared as ``List``, ``Collection``, ``Iterable``, ``Set`` or ``Map`` get the serializers that Flink 2.x infers
+        (``TypeExtractor``: ``NullableListTypeInfo`` and the like) instead of Kryo. Values that stay with Kryo get the bytes of
+        Kryo 5, and renamed serializer snapshots their new names. Everything else is copied byte for byte.
 
         States that change are read once to find the element types of their collections, and values that can't be converted.
         :meth:`migration_report` returns the result. :meth:`write` refuses states that can't be migrated, unless they are left
@@ -442,11 +435,7 @@ class SavepointWriter:
             begins with ``map_key:``, ``key:`` or ``namespace:`` outside the state's value. A type in the place of the paths is
             that of the whole value. ``Types.LIST``, ``SET`` and ``MAP`` stand for the type that Flink infers for the
             declaration, null included; ``Types.KRYO`` for a part that stays with Kryo, as it does where type arguments are
-            wildcards or have arguments themselves.
-
-        Examples
-        --------
-        >>> writer.migrate("2.3", {"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}})  # doctest: +SKIP
+            wildcards or have arguments themselves. ``{"orders": {"profile": {"tags": Types.LIST(Types.STRING())}}}``
         """
         self._plan.migrate(SparkEngine(self._spark), flink_version, types)
         return self
