@@ -11,9 +11,11 @@ from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, localcontext
 from functools import cache
 from typing import Final
 
-_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+"""Arithmetic without rounding; what has no result is NaN."""
 _SMALL_BITS: Final = 2048
 _SMALL_DIGITS: Final = 512
+_SMALLEST_SCALE: Final = -(2**31)
 
 
 def to_decimal(unscaled: int, scale: int = 0) -> Decimal:
@@ -36,8 +38,29 @@ def to_int(whole: Decimal) -> int:
     return -_from_digits(text) if sign else _from_digits(text)
 
 
+def to_unscaled_and_scale(number: Decimal) -> tuple[int, int]:
+    """Return the two numbers that make a ``BigDecimal``.
+
+    Raises
+    ------
+    ValueError
+        If the number is not finite, or its scale is no Java int.
+    """
+    sign, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{number} can't be a BigDecimal: Java has neither infinity nor NaN there")
+    if not _SMALLEST_SCALE <= -exponent < -_SMALLEST_SCALE:
+        raise ValueError(f"the exponent {exponent} is out of the range of the scale of a BigDecimal")
+    return to_int(Decimal((sign, digits, 0))), -exponent
+
+
+def to_java_bytes(number: int) -> bytes:
+    """Return the shortest two's complement (``BigInteger.toByteArray``)."""
+    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+
+
 def _large_decimal(value: int) -> Decimal:
-    with localcontext(_EXACT):
+    with localcontext(EXACT):
         power = cache(lambda bits: Decimal(1 << bits) if bits <= _SMALL_BITS else power(bits // 2) * power(bits - bits // 2))
         magnitude = _joined(abs(value), value.bit_length(), power)
         return -magnitude if value < 0 else magnitude

@@ -93,7 +93,16 @@ class NotFoundError(StateProcessorError, LookupError):
         return cls(f"no {what} {wanted!r} in {where}.{hint} It has: {listed or 'none'}.")
 
 
-UNWRITABLE: Final = (StateProcessorError, ValueError, TypeError, ArithmeticError, LookupError, AttributeError, struct.error)
+UNWRITABLE: Final = (
+    StateProcessorError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    AttributeError,
+    RecursionError,
+    struct.error,
+)
 """What ``write`` and ``accept`` of serializers raise for a value that is none of theirs."""
 
 

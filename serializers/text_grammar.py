@@ -18,6 +18,9 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
+from state_processor.serializers.big_numbers import to_decimal, to_int
+
+_SHOWN: Final = 80
 _DATE: Final = r"(?P<year>[+-]?[0-9]{4,10})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
 _CLOCK: Final = r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
 
@@ -25,9 +28,9 @@ DATE: Final = re.compile(_DATE)
 CLOCK: Final = re.compile(_CLOCK)
 LOCAL: Final = re.compile(f"(?P<date>{_DATE})(?:[T ](?P<clock>{_CLOCK}))?")
 INSTANT: Final = re.compile(f"(?P<date>{_DATE})[T ](?P<clock>{_CLOCK})Z")
-NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
+NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,10})?")
 
-MOST_ZEROS: Final = 100_000
+MOST_ZEROS: Final = 10_000
 """Largest number of zeros that an exponent may add to a whole number: text of a few bytes must not become any number of them."""
 
 
@@ -41,14 +44,15 @@ def to_number(value: Any) -> Decimal:
     """
     if isinstance(value, str):
         if NUMBER.fullmatch(value) is None:
-            raise ValueError(f"expected a decimal number in digits, like -1.50 or 1E+2, found {value!r}")
+            raise ValueError(f"expected a decimal number in digits, like -1.50 or 1E+2, found {shown(value)!r}")
         return Decimal(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError(f"{value!r} is neither a whole number, nor a decimal one, nor text of one")
-    number = Decimal(value)
-    if not number.is_finite():
+    if not isinstance(value, Decimal):
+        return to_decimal(value)
+    if not value.is_finite():
         raise ValueError(f"expected a number in digits, found {value}")
-    return value if isinstance(value, Decimal) else number
+    return value
 
 
 def to_whole_number(value: Any) -> int:
@@ -59,10 +63,20 @@ def to_whole_number(value: Any) -> int:
     ValueError
         If it is none, or has more zeros than anyone means.
     """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int(value)
     number = to_number(value)
+    if not number:
+        return 0
     if number != number.to_integral_value():
-        raise ValueError(f"expected a whole number, found {value}")
+        raise ValueError(f"expected a whole number, found {shown(value)}")
     exponent = number.as_tuple().exponent
-    if number and isinstance(exponent, int) and exponent > MOST_ZEROS:
-        raise ValueError(f"{value} has more than {MOST_ZEROS} zeros; write them out")
-    return int(number) if number else 0
+    if isinstance(exponent, int) and exponent > MOST_ZEROS:
+        raise ValueError(f"{shown(value)} has more than {MOST_ZEROS} zeros; write them out")
+    return to_int(number.to_integral_value())
+
+
+def shown(value: Any) -> str:
+    """Return the text of a value for a message: its beginning, if it is long."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text)} characters)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 BAD_INPUT: Final = 2
@@ -256,7 +256,7 @@ def _keys(options: argparse.Namespace) -> list[Any] | None:
 
 def _json_or_text(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return text
 

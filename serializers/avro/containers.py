@@ -18,6 +18,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
+from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kernel.opcodes import BLOCKS, Op
 from state_processor.serializers.traversal import transform
 
@@ -382,7 +383,7 @@ class AvroReference(AvroType):
         return json.dumps(shown, ensure_ascii=False, default=lambda v: v.hex() if isinstance(v, bytes) else str(v))
 
     def accept(self, value: Any) -> Any:
-        return self.record.accept(json.loads(value) if isinstance(value, str) else value)
+        return self.record.accept(parse_json(value) if isinstance(value, str) else value)
 
     def hash_code(self, value: Any) -> int:
         return self.record.hash_code(value)

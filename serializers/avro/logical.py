@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
-from decimal import Context
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from state_processor.serializers.avro.scalars import AvroBytes, AvroType
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.big_numbers import to_decimal
+from state_processor.serializers.big_numbers import EXACT, to_decimal, to_java_bytes
 from state_processor.serializers.core.temporal import present_date, present_time
 from state_processor.serializers.core.time_values import (
     Instant,
@@ -28,7 +27,7 @@ from state_processor.serializers.errors import NotCompilableError, UndecodableVa
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, COUNTS, DATE_TEXT, FIXED, INSTANT_TEXT, LOCAL_TEXT, SIZED, Op
 from state_processor.serializers.table.binary_values import decimal_limit
-from state_processor.serializers.text_grammar import to_number
+from state_processor.serializers.text_grammar import shown, to_number, to_whole_number
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -39,7 +38,6 @@ _NANOS: Final = 1_000_000_000
 _MAX_DECIMAL: Final = 38
 _DAY: Final = 86_400
 _SINCE_MIDNIGHT: Final = 2
-_EXACT: Final = Context(prec=1000)
 _TEXT_FORMS: Final = {
     "date": DATE_TEXT,
     "time": CLOCK_TEXT,
@@ -163,23 +161,19 @@ class AvroDecimal(AvroLogical):
         return NUMBER if options.tell_numbers else pa.string()
 
     def present(self, value: bytes, options: DecodeOptions) -> Any:
-        unscaled = int.from_bytes(value, "big", signed=True)
-        if abs(unscaled) >= 10**self.precision:
-            raise UndecodableValueError(
-                f"{to_decimal(unscaled, self.scale)} has more digits than decimal({self.precision},{self.scale})"
-            )
-        decimal = to_decimal(unscaled, self.scale)
+        decimal = to_decimal(int.from_bytes(value, "big", signed=True), self.scale)
+        if len(decimal.as_tuple().digits) > self.precision:
+            raise UndecodableValueError(f"{shown(decimal)} has more digits than decimal({self.precision},{self.scale})")
         return decimal if self.precision <= _MAX_DECIMAL else str(decimal)
 
     def accept(self, value: Any) -> bytes:
         if isinstance(value, bytes):
             return value
-        unscaled = to_number(value).scaleb(self.scale, _EXACT)
-        if unscaled != unscaled.to_integral_value() or unscaled.copy_abs() >= 10**self.precision:
-            raise ValueError(f"expected a decimal({self.precision},{self.scale}), found {value}")
-        number = int(unscaled)
-        size = self.length if self.length >= 0 else (number if number >= 0 else ~number).bit_length() // 8 + 1
-        return number.to_bytes(size, "big", signed=True)
+        unscaled = to_number(value).scaleb(self.scale, EXACT)
+        if unscaled != unscaled.to_integral_value() or (unscaled and unscaled.adjusted() >= self.precision):
+            raise ValueError(f"expected a decimal({self.precision},{self.scale}), found {shown(value)}")
+        number = to_whole_number(unscaled)
+        return to_java_bytes(number) if self.length < 0 else number.to_bytes(self.length, "big", signed=True)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if self.precision <= _MAX_DECIMAL and isinstance(self.base, AvroBytes):

@@ -272,7 +272,7 @@ class BigIntegerSerializer(SimpleSerializer):
                 if value == constant:
                     target.write_int(head)
                     return
-        raw = value.to_bytes((value if value >= 0 else ~value).bit_length() // 8 + 1, "big", signed=True)
+        raw = big_numbers.to_java_bytes(value)
         target.write_int(len(raw) + 4)
         target.write_bytes(raw)
 
@@ -289,7 +289,7 @@ class BigIntegerSerializer(SimpleSerializer):
         builder.op(Op.BIG_INTEGER, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(Op.BIG_INTEGER, column)
+        builder.number(Op.BIG_INTEGER, column)
 
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_big_integer(value)
@@ -336,7 +336,7 @@ class BigDecimalSerializer(SimpleSerializer):
         builder.op(Op.BIG_DECIMAL, column)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        builder.op(Op.BIG_DECIMAL, column)
+        builder.number(Op.BIG_DECIMAL, column)
 
     def hash_code(self, value: Decimal | None) -> int:
         return 0 if value is None else hashing.of_big_decimal(*unscaled_and_scale(value))
@@ -381,11 +381,8 @@ class NullValueSerializer(VoidSerializer):
 
 def unscaled_and_scale(value: Decimal) -> tuple[int, int]:
     """Return the two numbers that make a ``BigDecimal``."""
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise ValueError(f"{value} can't be a BigDecimal: Java has neither infinity nor NaN there")
-    unscaled = big_numbers.to_int(Decimal((sign, digits, 0)))
-    return SpelledOut(unscaled) if isinstance(value, SpelledOutDecimal) else unscaled, -exponent
+    unscaled, scale = big_numbers.to_unscaled_and_scale(value)
+    return SpelledOut(unscaled) if isinstance(value, SpelledOutDecimal) else unscaled, scale
 
 
 def without_lone_surrogates(text: str) -> str:

@@ -22,7 +22,7 @@ from state_processor.serializers.core.time_values import (
     to_local_time,
 )
 from state_processor.serializers.kryo.values import BigInteger
-from state_processor.serializers.text_grammar import to_number
+from state_processor.serializers.text_grammar import to_number, to_whole_number
 
 _DAY_MS: Final = 86_400_000
 
@@ -73,18 +73,12 @@ def float_32(value: Any) -> float:
 
 def big_integer(value: Any) -> BigInteger:
     """Convert an integer, or its text."""
-    number = to_number(value) if isinstance(value, str) else Decimal(value)
-    if number != number.to_integral_value():
-        raise ValueError(f"expected an integer, found {value}")
-    return BigInteger(number)
+    return BigInteger(to_whole_number(Decimal(value) if isinstance(value, float) else value))
 
 
 def big_decimal(value: Any) -> Decimal:
     """Convert a decimal number, or its text."""
-    number = to_number(value) if isinstance(value, str) else Decimal(value)
-    if not number.is_finite():
-        raise ValueError(f"expected a decimal number, found {value}")
-    return number
+    return to_number(Decimal(value) if isinstance(value, float) else value)
 
 
 def instant_of_millis(value: Any) -> Instant:

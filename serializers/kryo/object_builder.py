@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from state_processor.serializers.core.time_values import Instant, LocalDate, LocalDateTime, LocalTime
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
+from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kryo import containers, java_time, jdk, jdk_layouts
 from state_processor.serializers.kryo.classes import unknown_class, user_class
 from state_processor.serializers.kryo.columns import shape
@@ -82,7 +82,7 @@ class Builder:
         if isinstance(value, Node):
             return value
         if self.columns and value is not None and shape(type_, inside)[0] == "json":
-            return _FROM_JSON.declared(type_, json.loads(value) if isinstance(value, str) else value)
+            return _FROM_JSON.declared(type_, parse_json(value) if isinstance(value, str) else value)
         if name == containers.OPTIONAL:
             return Node(name, self.declared(arguments[0] if arguments else ANY, value, inside))
         if name in _OPTIONAL_NUMBERS:

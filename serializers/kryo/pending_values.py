@@ -23,6 +23,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import BOXES, JavaType
+from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.kryo import containers, jdk
 from state_processor.serializers.kryo.columns import column_value, shape
 from state_processor.serializers.kryo.nested_kryo import kryo_parts, replaced
@@ -82,8 +83,8 @@ def _canonical(type_: JavaType, value: Any, inside: frozenset[str]) -> Any:
 
 def _canonical_json(value: Any) -> str:
     try:
-        return json.dumps(json.loads(value), ensure_ascii=False)
-    except (TypeError, ValueError):
+        return json.dumps(parse_json(value), ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
         return str(value)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from state_processor.serializers.big_numbers import to_decimal
+from state_processor.serializers.big_numbers import to_decimal, to_java_bytes
 from state_processor.serializers.core.temporal import present_date
 from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
@@ -35,7 +35,6 @@ from state_processor.serializers.table.binary_values import (
     timestamp_operands,
     to_bytes,
     to_epoch_day,
-    to_java_bytes,
     to_millis_of_day,
     to_timestamp,
     to_unscaled,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from typing import Any, Final, NamedTuple
 
+from state_processor.serializers.big_numbers import EXACT
 from state_processor.serializers.core.temporal import present_time
 from state_processor.serializers.core.time_values import (
     Instant,
@@ -22,7 +23,7 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.table.logical_types import DecimalType, TimestampType
-from state_processor.serializers.text_grammar import to_number
+from state_processor.serializers.text_grammar import shown, to_number
 
 _DAY_MS: Final = 86_400_000
 
@@ -116,10 +117,10 @@ def to_unscaled(value: Any, type_: DecimalType) -> int:
     InvalidRowError
         If the type can't hold it.
     """
-    with localcontext(prec=100):
+    with localcontext(EXACT):
         scaled = to_number(value).scaleb(type_.scale)
         if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 10**type_.precision:
-            raise InvalidRowError(f"{value} is no value of type {type_.summary}")
+            raise InvalidRowError(f"{shown(value)} is no value of type {type_.summary}")
         return int(scaled)
 
 
@@ -128,11 +129,6 @@ def present_decimal(value: Decimal, type_: DecimalType) -> Decimal:
     if value.copy_abs() >= 10 ** (type_.precision - type_.scale):  # abs() would round it to 28 digits
         raise UndecodableValueError(f"{value} is out of the range of {type_.summary}")
     return value
-
-
-def to_java_bytes(number: int) -> bytes:
-    """Return the shortest two's complement (``BigInteger.toByteArray``)."""
-    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 
 def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> dict[str, int]:

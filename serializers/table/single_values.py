@@ -17,7 +17,7 @@ from state_processor.serializers.base import (
     TypeSerializerSnapshot,
     register_simple,
 )
-from state_processor.serializers.big_numbers import to_decimal
+from state_processor.serializers.big_numbers import to_decimal, to_java_bytes
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -41,7 +41,6 @@ from state_processor.serializers.table.binary_values import (
     present_timestamp,
     timestamp_operands,
     to_bytes,
-    to_java_bytes,
     to_timestamp,
     to_unscaled,
     to_variant,

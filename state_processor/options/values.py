@@ -19,6 +19,7 @@ from state_processor.options.durations import duration_ms, duration_text, instan
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
+from state_processor.serializers.json_text import parse_json
 
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -157,7 +158,7 @@ def _check_strings(value: Any) -> dict[str, str]:
 
 def _check_paths(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
-        value = json.loads(value) if value.startswith("[") else [value]
+        value = parse_json(value) if value.startswith("[") else [value]
     if not isinstance(value, (list, tuple, set, frozenset)):
         raise TypeError
     return tuple(_check_path(path) for path in value)
@@ -189,7 +190,7 @@ def _java_type(path: str, given: Any) -> JavaType:
 
 
 def _decode_types(text: str) -> dict[str, Any]:
-    types = json.loads(text)
+    types = parse_json(text)
     if not isinstance(types, dict):
         raise TypeError
     return {path: given if isinstance(given, str) else _decode_snapshot(path, given) for path, given in types.items()}
@@ -220,9 +221,9 @@ COUNT: Final = ValueKind("a number", _check_count)
 SIZE: Final = ValueKind("a size such as 64m or 67108864", _check_size)
 DURATION: Final = ValueKind("a duration such as PT1H", duration_ms, encode=duration_text)
 INSTANT: Final = ValueKind("a point in time such as 2024-01-31T12:00:00Z, or epoch milliseconds", instant_ms)
-KEYS: Final = ValueKind('a list of keys such as ["a", "b"]', _check_keys, json.loads, _encode_keys)
+KEYS: Final = ValueKind('a list of keys such as ["a", "b"]', _check_keys, parse_json, _encode_keys)
 PATH_MAPPING: Final = ValueKind(
-    'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, json.loads, json.dumps
+    'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, parse_json, json.dumps
 )
 PATHS: Final = ValueKind('a path, or paths such as ["/data/flink", "s3://bucket/flink"]', _check_paths, encode=json.dumps)
 MODULES: Final = ValueKind("names of modules, separated by commas", _check_modules, encode=",".join)

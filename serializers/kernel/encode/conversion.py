@@ -24,6 +24,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
     conversion,
     convert,
     family_of,
+    first_failure,
     is_castable,
     spark_name,
 )
@@ -194,6 +195,8 @@ def _brought(
         return _struct(wanted, array, children)
     if pa.types.is_map(wanted) or pa.types.is_list(wanted):
         return _lower_elements(program, column, array, path, reachable, rows)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        _check_text(array, path, rows)
     if array.type == wanted:
         return array
     return _cast(array, wanted, path, reachable, rows)
@@ -246,6 +249,15 @@ def _present(array: pa.Array) -> Mask:
     return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
+def _check_text(array: pa.Array, path: str, rows: Rows) -> None:
+    """Refuse text that is not UTF-8, which Spark's ``CAST`` makes of any bytes: the kernel relies on it."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as problem:
+        slot = first_failure(array, lambda part: part.validate(full=True))
+        raise _unfit(path, rows(slot), array.slice(slot, 1).cast(pa.large_binary())[0].as_py(), str(problem)) from None
+
+
 def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     if not reachable.all():
         array = pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
@@ -257,13 +269,15 @@ def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, rows
 
 def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
     written: list[bytes | None] = []
-    for slot, value in enumerate(array.to_pylist()):
-        if value is None or not reachable[slot]:
+    for slot, scalar in enumerate(array):
+        if not scalar.is_valid or not reachable[slot]:
             written.append(None)
             continue
+        value: Any = "…"
         try:
+            value = scalar.as_py()
             written.append(serializer.serialize(serializer.accept(value)))
-        except UNWRITABLE as problem:
+        except UNWRITABLE as problem:  # of text that is not UTF-8, too
             raise _unfit(path, rows(slot), value, _words(problem, serializer)) from None
     return pa.array(written, pa.binary())
 

@@ -6,6 +6,7 @@ the cast to write; one that not every value survives is held against each value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 import numpy as np
@@ -117,7 +118,7 @@ def convert(array: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, int, str]:
     try:
         converted = array.cast(wanted)
     except pa.ArrowInvalid as problem:
-        return array, _first_failure(array, wanted), str(problem)
+        return array, first_failure(array, lambda part: part.cast(wanted)), str(problem)
     if pa.types.is_date64(array.type):  # Arrow cuts the time of day without a word
         changed = _changed(converted.cast(array.type), array)
         if changed >= 0:
@@ -152,13 +153,13 @@ def _changed(one: pa.Array, other: pa.Array) -> int:
     return int(differ[0]) if len(differ) else -1
 
 
-def _first_failure(array: pa.Array, wanted: pa.DataType) -> int:
-    """Return the first slot that can't be cast, by halving."""
+def first_failure(array: pa.Array, check: Callable[[pa.Array], object]) -> int:
+    """Return the first slot for which a check of a part of an array raises ``ArrowInvalid``, by halving."""
     low, high = 0, len(array)
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            array.slice(low, middle - low).cast(wanted)
+            check(array.slice(low, middle - low))
         except pa.ArrowInvalid:
             high = middle
         else:

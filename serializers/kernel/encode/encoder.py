@@ -88,7 +88,7 @@ class ColumnEncoder:
                 check_map_keys(array, name)
                 if p.prepared:  # what is written in Python is bytes by now
                     check_map_keys(batch.column(batch.schema.get_field_index(name)), name)
-            arena = InputArena(p.columns, lowered)
+            arena = InputArena(p.columns, lowered, p.numbers)
         except InvalidRowError as problem:
             raise self._located(problem, batch) from None
         size = len(p.columns.all) + 1
@@ -173,6 +173,8 @@ def describe_row(batch: pa.RecordBatch, row: int) -> list[str]:
 def _plain(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
+    except UnicodeDecodeError:
+        return "text that is not UTF-8"
     except (ValueError, OverflowError):
         return str(scalar)
 

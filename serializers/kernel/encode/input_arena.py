@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.kernel.columns import Column, ColumnTree
+from state_processor.serializers.kernel.encode.long_numbers import without_long_numbers
 
 # Fields of a row of the column table
 LEVEL: Final = 0  # register that holds the current slot
@@ -37,12 +39,15 @@ class InputArena:
         The columns of the program.
     batch
         Columns of exactly those types, in that order.
+    numbers
+        For the columns, by number, with digits of numbers of any size: whether these are whole.
     """
 
-    def __init__(self, tree: ColumnTree, batch: pa.RecordBatch) -> None:
+    def __init__(self, tree: ColumnTree, batch: pa.RecordBatch, numbers: Mapping[int, bool]) -> None:
         self.table = np.full((max(len(tree.all), 1), FIELDS), -1, dtype=np.int64)
         self._pieces: list[Bytes] = []
         self._size = 0
+        self._numbers = numbers
         for column, array in zip(tree.roots, batch.columns, strict=True):
             self._add(column, array)
         self._put(np.zeros(_PADDING, dtype=np.uint8))
@@ -78,9 +83,12 @@ class InputArena:
                 self._add(child, inner.slice(first, count))
         elif pa.types.is_string(type_) or pa.types.is_binary(type_):
             offsets = _offsets(array)
-            entry[DATA] = self._put((offsets - offsets[0]).view(np.uint8))
-            text = array.buffers()[2]
-            entry[VAR] = self._put(_bytes(text)[int(offsets[0]) : int(offsets[-1])])
+            text = _bytes(array.buffers()[2])[int(offsets[0]) : int(offsets[-1])]
+            offsets = offsets - offsets[0]
+            if column.index in self._numbers:
+                offsets, text = without_long_numbers(offsets, text, whole=self._numbers[column.index])
+            entry[DATA] = self._put(offsets.view(np.uint8))
+            entry[VAR] = self._put(text)
         elif not pa.types.is_null(type_):
             entry[DATA] = self._put(_fixed(array))
 

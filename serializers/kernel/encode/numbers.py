@@ -8,13 +8,15 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode.access import text_at
+from state_processor.serializers.kernel.encode.access import copy, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA
+from state_processor.serializers.kernel.encode.long_numbers import LONG_MARK
 from state_processor.serializers.kernel.memory import load_i64, store_be_i32, store_be_i64
 from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, A, B, E, F, Op
 from state_processor.serializers.text_grammar import MOST_ZEROS
 
 _EXPONENT_DIGITS: Final = 10
+_LONG_HEAD: Final = 9
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -185,7 +187,12 @@ def _put_sized(text, first, last, count, zeros, negative, out, pos):  # type: ig
     """Write a big integer: size and bytes, or one of three constants. Return the offset after it, or -1 without room."""
     if pos + (count + zeros) // 2 + 24 > len(out):
         return np.int64(-1)
-    size = _put_digits(text, first, last, count, zeros, negative, out, pos + 4)
+    return _end_sized(_put_digits(text, first, last, count, zeros, negative, out, pos + 4), out, pos)
+
+
+@kernel
+def _end_sized(size, out, pos):  # type: ignore[no-untyped-def]
+    """Write the size of a big integer before its bytes, or a constant in the place of both. Return the offset after it."""
     head = size + 4
     if size == 1:
         byte = out[pos + 4]
@@ -203,6 +210,15 @@ def put_number(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-u
         store_be_i32(out, pos, 0)
         return pos + 4, outcomes.OK
     begin, end = text_at(arena, cols, col, slot)
+    if end - begin > _LONG_HEAD and arena[begin] == LONG_MARK:
+        if pos + 8 + end - begin > len(out):
+            return pos, outcomes.FULL
+        scale = load_i64(arena, begin + 1)
+        position = _end_sized(copy(arena, begin + _LONG_HEAD, end, out, pos + 4) - pos - 4, out, pos)
+        if op == Op.BIG_DECIMAL:
+            store_be_i32(out, position, scale)
+            position += 4
+        return position, outcomes.OK
     first, last, after, exponent = _scan(arena, begin, end)
     if first < 0:
         return pos, outcomes.BAD_NUMBER

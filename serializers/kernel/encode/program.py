@@ -49,12 +49,14 @@ class EncodeProgram(Program):
 
     ``prepared`` holds the columns (by number) whose values a serializer writes in Python before the kernel copies them,
     ``limits`` the checks of columns before the kernel sees them, ``distinct`` the comparison of the keys of maps and of the
-    elements of sets, by the column of the map or set.
+    elements of sets, by the column of the map or set. ``numbers`` says of the columns with digits of numbers of any size whether
+    these are whole.
     """
 
     prepared: dict[int, PreparedColumn]
     limits: dict[int, tuple[ColumnLimit, ...]]
     distinct: dict[int, Distinct]
+    numbers: dict[int, bool]
 
 
 class EncodeBuilder(ProgramBuilder):
@@ -79,6 +81,7 @@ class EncodeBuilder(ProgramBuilder):
         self._prepared: dict[int, PreparedColumn] = {}
         self._limits: dict[int, tuple[ColumnLimit, ...]] = {}
         self._distinct: dict[int, Distinct] = {}
+        self._numbers: dict[int, bool] = {}
 
     def column(self, name: str) -> Column:
         """Return the column of a field of the schema."""
@@ -115,6 +118,11 @@ class EncodeBuilder(ProgramBuilder):
     def time(self, op: Op, column: Column) -> None:
         """Write a date or time, from text if the column holds text."""
         self.op(op, column, text=int(pa.types.is_string(column.type)))
+
+    def number(self, op: Op, column: Column) -> None:
+        """Write a number of any size from its digits."""
+        self._numbers[column.index] = op == Op.BIG_INTEGER
+        self.op(op, column)
 
     def bytes(self, data: Bytes) -> None:
         """Write bytes that are the same for each row."""
@@ -156,6 +164,7 @@ class EncodeBuilder(ProgramBuilder):
             prepared=self._renumbered(self._prepared),
             limits=self._renumbered(self._limits),
             distinct=self._renumbered(self._distinct),
+            numbers=self._renumbered(self._numbers),
         )
 
     def _column_number(self, column: Column) -> int:

@@ -221,3 +221,23 @@ def test_other_columns_of_arrow() -> None:
 if __name__ == "__main__":
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page(), "utf-8")
+
+
+def unchecked(*texts: bytes) -> pa.Array:
+    """A column as Spark sends it: what a ``CAST`` made text may be any bytes."""
+    offsets = pa.array(np.cumsum([0, *map(len, texts)]), pa.int32())
+    return pa.Array.from_buffers(pa.string(), len(texts), [None, offsets.buffers()[1], pa.py_buffer(b"".join(texts))])
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"a\xf0", b"\xed\xa0\x80", b"\x80abc", b"\xff" + bytes(8) + b"\x05"])
+@pytest.mark.parametrize("name", ["STRING", "BIG_INT", "LOCAL_DATE"])
+def test_text_that_is_not_utf_8(name: str, text: bytes) -> None:
+    """The kernel would read beyond such a text."""
+    serializer = getattr(Types, name)()
+    with pytest.raises(InvalidRowError, match=r"column value of row 2 does not fit: b'.*UTF8"):
+        encode_column(serializer, unchecked(b"1", b"2", text, b"\xfe"))
+    inside = pa.ListArray.from_arrays(pa.array([0, 1, 1, 2], pa.int32()), unchecked(b"1", text))
+    with pytest.raises(InvalidRowError, match=r"column value\.element of row 2 does not fit: b'.*UTF8"):
+        encode_column(Types.LIST(serializer), inside)
+    with pytest.raises(InvalidRowError, match=r"column value of row 0 does not fit: .*utf-8"):
+        encode_column(Types.KRYO("java.util.List").for_flink(2), unchecked(text))

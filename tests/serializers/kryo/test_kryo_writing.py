@@ -304,7 +304,7 @@ def test_the_flink_that_reads_decides() -> None:
         ("java.lang.Character", "😀", "not one UTF-16 unit"),
         ("java.lang.Float", 1e300, "too large"),
         ("java.lang.String", 5, "expected text, found 5"),
-        ("java.math.BigInteger", "1.5", "expected an integer, found 1.5"),
+        ("java.math.BigInteger", "1.5", "expected a whole number, found 1.5"),
         ("java.math.BigDecimal", "NaN", "expected a decimal number"),
         ("java.util.Date", "2024-01-01T00:00:00.000001Z", "more digits"),
         ("java.time.LocalDate", "2023-02-29", "expected a day of the calendar"),

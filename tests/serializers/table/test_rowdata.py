@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from state_processor.serializers import DataInput, DecodeOptions, TypeSerializer, read_serializer_snapshot
 from state_processor.serializers.base import COMPOSITE_MAGIC, write_nested_snapshots
+from state_processor.serializers.big_numbers import to_java_bytes
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
@@ -26,7 +27,7 @@ from state_processor.serializers.errors import (
 )
 from state_processor.serializers.io import DataOutput, encode_modified_utf8
 from state_processor.serializers.java.murmur import hash_bytes, hash_words
-from state_processor.serializers.table.binary_values import TimestampData, Variant, to_java_bytes
+from state_processor.serializers.table.binary_values import TimestampData, Variant
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     AtomicType,
