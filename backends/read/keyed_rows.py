@@ -32,6 +32,8 @@ def read_state(
 
     With ``key_bytes`` each row also has its serialized key, by which rows of several states can be matched.
     """
+    if options.expired == "only" and not state.has_ttl:
+        return iter(())
     nested = state.kind in (LIST, MAP) and not options.flatten
     columns = {layouts.KEY, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.TIMESTAMP}
     if not state.in_void_namespace:
@@ -72,12 +74,13 @@ def _expire(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:
     oldest = options.oldest_micros
     if oldest is None:
         return batch
-    return batch.filter(_alive(batch.column(shapes.LAST_ACCESS), oldest))
+    return batch.filter(_wanted(batch.column(shapes.LAST_ACCESS), oldest, options))
 
 
-def _alive(access: pa.Array, oldest: int) -> pa.Array:
-    """Return which times of last access are late enough; values without one never expire (Flink: ``TtlUtils.expired``)."""
-    return pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
+def _wanted(access: pa.Array, oldest: int, options: ReadOptions) -> pa.Array:
+    """Return which values are read, by their last access; those without one never expire (Flink: ``TtlUtils.expired``)."""
+    alive = pc.fill_null(pc.greater(access, pa.scalar(oldest, shapes.TIMESTAMP)), True)
+    return pc.invert(alive) if options.expired == "only" else alive
 
 
 def _shape_list(batch: pa.RecordBatch, state: KeyedDescription, options: ReadOptions) -> pa.RecordBatch:
@@ -132,7 +135,7 @@ def _expire_nested(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatc
     offsets = offsets - first
     access, values = pc.struct_field(elements, 0), pc.struct_field(elements, 1)
     if options.oldest_micros is not None:
-        alive = _alive(access, options.oldest_micros)
+        alive = _wanted(access, options.oldest_micros, options)
         offsets = np.concatenate(([0], np.cumsum(alive.to_numpy(zero_copy_only=False))))[offsets]
         access, values = access.filter(alive), values.filter(alive)
         keys = keys.filter(alive) if keys is not None else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
 from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
+
+Expired = Literal["hide", "only", "include"]
+"""Which values are read, if a time-to-live is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class ReadOptions:
     ttl_ms, as_of_ms
         Leave out values whose last access is ``ttl_ms`` milliseconds or more before ``as_of_ms`` (epoch milliseconds), as
         Flink's ``NeverReturnExpired`` does.
+    expired
+        ``hide`` leaves out what is expired, ``only`` what is not, ``include`` nothing.
     types
         Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
     undescribed
@@ -43,6 +48,7 @@ class ReadOptions:
     row_kind: bool = False
     ttl_ms: int | None = None
     as_of_ms: int | None = None
+    expired: Expired = "hide"
     types: tuple[TypeByPath, ...] = ()
     undescribed: Undescribed = "error"
     batch_memory: int = BATCH_MEMORY
@@ -52,6 +58,8 @@ class ReadOptions:
             raise OptionError(f"ttl of {self.ttl_ms} ms: expected a positive duration")
         if self.ttl_ms is not None and self.as_of_ms is None:
             raise OptionError("ttl needs asOf: the point in time at which values are expired or not")
+        if self.expired == "only" and self.ttl_ms is None:
+            raise OptionError("expired='only' needs ttl and asOf, which say what is expired")
 
     @property
     def column_types(self) -> ColumnTypes:
@@ -67,6 +75,6 @@ class ReadOptions:
     @property
     def oldest_micros(self) -> int | None:
         """Last access up to which (inclusive) a value is expired, in epoch microseconds."""
-        if self.ttl_ms is None or self.as_of_ms is None:
+        if self.ttl_ms is None or self.as_of_ms is None or self.expired == "include":
             return None
         return (self.as_of_ms - self.ttl_ms) * 1000

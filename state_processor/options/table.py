@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from os import PathLike
 
+    from state_processor.backends.read.read_options import Expired
     from state_processor.backends.state.column_types import Undescribed
     from state_processor.declared_types import DeclaredTypes
     from state_processor.serializers.decode_options import Nanos
@@ -66,6 +67,7 @@ class KeyedStateOptions(OperatorStateOptions, total=False):
     keys: Sequence[Any] | None
     ttl: str | timedelta | None
     as_of: str | int | datetime | None
+    expired: Expired
     infer_kryo: bool
     undescribed: Undescribed
 
@@ -78,6 +80,7 @@ class LookupOptions(TypedDict, total=False):
     row_kind: bool
     ttl: str | timedelta | None
     as_of: str | int | datetime | None
+    expired: Expired
     undescribed: Undescribed
     batch_memory: int | str
 
@@ -179,6 +182,12 @@ READ_OPTIONS: Final = (
         field="ttl_ms",
     ),
     Option("as_of", INSTANT, "The time at which values are expired or not; needed with `ttl`.", field="as_of_ms"),
+    Option(
+        "expired",
+        one_of("hide", "only", "include"),
+        "With `ttl`: leaves out expired values, or all others (states without time-to-live have none), or nothing.",
+        "hide",
+    ),
     Option(
         "types",
         TYPES,

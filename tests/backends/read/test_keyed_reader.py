@@ -25,6 +25,7 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     NotFoundError,
+    OptionError,
     StateProcessorError,
     UndecodableValueError,
 )
@@ -373,6 +374,25 @@ def test_ttl_nested(form: str, kind: str) -> None:
     assert (row["value"], row["_last_access"]) == (shown[1:], times[1:])
     assert read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=9000) == []
     assert read_rows(found, ttl_ms=1000, as_of_ms=3000) == [{"key": 1, "t": shown[2:]}]
+    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl_ms=1000, as_of_ms=2500, expired="only")
+    assert (row["value"], row["_last_access"]) == (shown[:1], times[:1])
+    assert read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=1500, expired="only") == []
+    assert len(read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=9000, expired="include")) == 1
+
+
+@FORMATS
+def test_only_expired_values(form: str) -> None:
+    aged = TtlSerializer.of(LONG)
+    entries = {1: {0: [void(long(k), aged.serialize((1000 * k, k))) for k in (1, 2, 3)], 1: [void(long(1), long(7))]}}
+    found = one(form, LONG, [keyed("t", aged), keyed("v", LONG)], entries)
+    asked = {"ttl_ms": 1000, "as_of_ms": 3500}
+    assert [r["key"] for r in read_rows(found, "t", **asked)] == [3]
+    assert [r["key"] for r in read_rows(found, "t", expired="only", **asked)] == [1, 2]
+    assert [r["key"] for r in read_rows(found, "t", expired="include", **asked)] == [1, 2, 3]
+    assert read_rows(found, "v", expired="only", **asked) == []
+    assert [r["key"] for r in read_rows(found, expired="only", **asked)] == [1, 2]
+    with pytest.raises(OptionError, match="needs ttl and asOf"):
+        read_rows(found, "t", expired="only")
 
 
 # Whole operators

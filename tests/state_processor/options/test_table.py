@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from state_processor import arrow
-from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.read_options import Expired, ReadOptions
 from state_processor.backends.state.column_types import Undescribed
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.sink import SinkOptions
@@ -152,7 +152,7 @@ def test_docstrings_of_data_sources() -> None:
 
 
 def test_choices_are_those_of_annotations() -> None:
-    for name, literal in (("nanos", Nanos), ("undescribed", Undescribed)):
+    for name, literal in (("nanos", Nanos), ("undescribed", Undescribed), ("expired", Expired)):
         assert KeyedStateOptions.__annotations__[name].__forward_arg__ == name.capitalize()
         assert KEYWORD_OPTIONS[name].kind.expected == f"one of {', '.join(map(repr, get_args(literal)))}"
 
