@@ -480,9 +480,10 @@ class SavepointWriter:
         format
             ``"canonical"``, which all state backends but ForSt restore, entry by entry; or ``"native"``, the files of one state
             backend, which restores them by copying: much faster for large state. Flink restores native savepoints since 1.15;
-            with RocksDB, timers are where the backend keeps them by default, in RocksDB.
+            with RocksDB and ForSt, timers are where the backend keeps them by default, in its files.
         backend
-            For ``"native"``: the state backend of the job that restores the savepoint, ``"rocksdb"``.
+            For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
+            ``"forst"`` (Flink 2.0 and later).
 
         Raises
         ------

@@ -60,6 +60,11 @@ def metadata_version(flink_version: str | None) -> int:
     )
 
 
+def oldest_flink_version(version: int) -> str | None:
+    """Return the first Flink version that writes a version of ``_metadata``; ``None`` for those that many versions write."""
+    return next((f"{major}.{minor}" for (major, minor), written in _VERSIONS if written == version > WIDEST_VERSION), None)
+
+
 @dataclass(frozen=True)
 class SubtaskHandles:
     """The state that one subtask has written."""

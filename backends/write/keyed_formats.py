@@ -13,8 +13,9 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata import properties
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
+from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
-from state_processor.backends.write.store_writer import KeyedStateStoreWriter, OpenSink
+from state_processor.backends.write.store_writer import ROCKSDB, KeyedStateStoreWriter, OpenSink
 from state_processor.serializers.errors import OptionError
 
 _DEFAULT_FAMILY: Final = "default"
@@ -69,16 +70,19 @@ class CanonicalFormat:
 
 @dataclass(frozen=True)
 class StoreFormat:
-    """The files of RocksDB, which the RocksDB backend restores by copying them.
+    """The files of RocksDB, which the backends RocksDB and ForSt restore by copying them.
 
     Parameters
     ----------
+    backend
+        ``rocksdb`` or ``forst``.
     checkpoint_id
         The number of the checkpoint.
     scratch
         Directory in which stores are made; ``None`` for the default one.
     """
 
+    backend: str = ROCKSDB
     checkpoint_id: int = 1
     scratch: str | None = None
     savepoint_format: str = properties.NATIVE
@@ -102,9 +106,33 @@ class StoreFormat:
         """See :class:`KeyedFormat`."""
         directory = scratch_space(self.scratch).directory()
         try:
-            yield KeyedStateStoreWriter(directory, open_sink, self.checkpoint_id, header, key_groups, max_parallelism, context)
+            yield KeyedStateStoreWriter(
+                directory, open_sink, self.backend, self.checkpoint_id, header, key_groups, max_parallelism, context
+            )
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class HeapFormat:
+    """The format of the heap backend (``hashmap``)."""
+
+    savepoint_format: str = properties.NATIVE
+
+    def check_names(self, states: Iterable[str], operator: str) -> None:
+        """See :class:`KeyedFormat`."""
+
+    def has(self, handle: h.KeyedStateHandle) -> bool:
+        """See :class:`KeyedFormat`."""
+        return False
+
+    @contextmanager
+    def open_writer(
+        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+    ) -> Iterator[KeyedStateWriter]:
+        """See :class:`KeyedFormat`."""
+        with open_sink("keyed") as sink:
+            yield KeyedHeapFileWriter(sink, header, key_groups, max_parallelism, context)
 
 
 CANONICAL_FORMAT = CanonicalFormat()

@@ -68,7 +68,7 @@ class OperatorStateFileWriter:
             If a value is not of the state's type.
         """
         state = self._state(name)
-        encoded = _encode({"value": state.value}, {"value": values}, f"{self._context}state {name!r}")
+        encoded = encode_columns({"value": state.value}, {"value": values}, f"{self._context}state {name!r}")
         self.add_elements(name, encoded.data, encoded.entries[:, 0])
 
     def add_elements(self, name: str, data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
@@ -134,7 +134,14 @@ def _offsets(parts: Iterable[npt.NDArray[np.int64]]) -> h.Offsets:
     return h.Offsets(np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(">i8").tobytes())
 
 
-def _encode(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.Array], context: str) -> Encoded:
+def encode_columns(serializers: Mapping[str, TypeSerializer], columns: Mapping[str, pa.Array], context: str) -> Encoded:
+    """Encode columns: of each row the values of all serializers, one after the other.
+
+    Raises
+    ------
+    InvalidRowError
+        If a value is not of its serializer's type.
+    """
     try:
         schema = pa.schema([(name, bind(s, columns[name].type, name)) for name, s in serializers.items()])
     except InvalidRowError as problem:
@@ -158,11 +165,11 @@ def encode_broadcast(state: BroadcastDescription, keys: pa.Array, values: pa.Arr
         If a key or value is not of the state's type, or a key occurs twice.
     """
     _check_keys(state.key, keys, context)
-    return _encode({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
+    return encode_columns({"key": state.key, "value": state.value}, {"key": keys, "value": values}, context).data
 
 
 def _check_keys(serializer: TypeSerializer, keys: pa.Array, context: str) -> None:
-    encoded = list(_encode({"key": serializer}, {"key": keys}, context))
+    encoded = list(encode_columns({"key": serializer}, {"key": keys}, context))
     if len(set(encoded)) < len(encoded):
         seen: set[bytes] = set()
         for row, key in enumerate(encoded):

@@ -30,15 +30,15 @@ def sorted_entries(parts: Sequence[npt.NDArray[np.uint8]], prefix: int) -> Itera
         Bytes of the key group, which all keys begin with.
     """
     data = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    spans, words = _index(data, prefix)
+    spans, words = index_entries(data, prefix)
     raw = data.tobytes()
-    order = _order(raw, spans, words)
+    order = order_of_keys(raw, spans, words)
     for begin in range(0, len(order), _CHUNK):
         yield [(raw[a:b], raw[c:d]) for a, b, c, d in spans[order[begin : begin + _CHUNK]].tolist()]
 
 
-def _order(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Sort by the first eight bytes, and compare only those keys as a whole that have these in common."""
+def order_of_keys(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Return the order of keys: sorts by the first eight bytes, and then those as a whole that have these in common."""
     order = np.argsort(words, kind="stable")
     ordered = words[order]
     same = ordered[1:] == ordered[:-1]
@@ -52,7 +52,7 @@ def _order(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[np.uint6
 
 
 @allocating_kernel
-def _index(data, prefix):  # type: ignore[no-untyped-def]
+def index_entries(data, prefix):  # type: ignore[no-untyped-def]
     """Return begin and end of key and value of each entry, and the first eight bytes of each key behind its key group."""
     count = 0
     pos = 0

@@ -6,6 +6,7 @@ each queue (``RocksDBPriorityQueueSetFactory``), with empty values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
@@ -22,10 +23,13 @@ from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import sorted_entries
 from state_processor.serializers.io import DataOutput
 
+ROCKSDB: Final = "rocksdb"
+FORST: Final = "forst"
 _RUN_BYTES: Final = 64 << 20
 """So many bytes of entries are sorted at a time; those of a key group and state that are more become files that overlap."""
 _INLINE_BYTES: Final = 20 << 10
-"""Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
+"""Files of RocksDB up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
+_FORST_DIRECTORY: Final = "/op_attempt_0/db"
 _COPIED_AT_ONCE: Final = 8 << 20
 
 
@@ -45,6 +49,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         An empty directory for the store, whose files are copied to the savepoint at the end.
     open_sink
         Opens the files of the savepoint.
+    backend
+        The state backend: :data:`ROCKSDB` or :data:`FORST`.
     checkpoint_id
         The number of the checkpoint.
     header, key_groups, max_parallelism, context
@@ -55,6 +61,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self,
         directory: Path,
         open_sink: OpenSink,
+        backend: str,
         checkpoint_id: int,
         header: mi.KeyedHeader,
         key_groups: h.KeyGroupRange,
@@ -63,6 +70,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     ) -> None:
         super().__init__(header, key_groups, max_parallelism, context)
         self._open_sink = open_sink
+        self._most_inline = _INLINE_BYTES if backend == ROCKSDB else 0
+        self._is_forst = backend == FORST
         self._checkpoint_id = checkpoint_id
         self._backend_id = str(uuid4())
         self._store = NewStore(directory, [state.name for state in header.states], self.context)
@@ -72,7 +81,10 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
         self._end_run()
-        files = tuple(h.LocalFile(path.name, self._stored(path)) for path in self._store.close())
+        paths = self._store.close()
+        if self._is_forst:
+            _mark_forst(paths)
+        files = tuple(h.LocalFile(path.name, self._stored(path)) for path in paths)
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
@@ -98,7 +110,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
 
     def _stored(self, path: Path) -> h.StreamStateHandle:
         """Copy a file to the savepoint, and remove it."""
-        if path.stat().st_size <= _INLINE_BYTES:
+        if path.stat().st_size <= self._most_inline:
             return self._kept(path.name, path.read_bytes())
         with self._open_sink("store") as sink, path.open("rb") as file:
             while data := file.read(_COPIED_AT_ONCE):
@@ -107,8 +119,16 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         return h.RelativeFileStateHandle(sink.name, sink.size)
 
     def _kept(self, name: str, data: bytes) -> h.StreamStateHandle:
-        if len(data) <= _INLINE_BYTES:
+        if len(data) <= self._most_inline:
             return h.ByteStreamStateHandle(f"{self._backend_id}/{name}", data)
         with self._open_sink("store") as sink:
             sink.write(data)
         return h.RelativeFileStateHandle(sink.name, sink.size)
+
+
+def _mark_forst(paths: Iterable[Path]) -> None:
+    """Name a working directory as ForSt does in its options: nothing else tells its files from those of RocksDB."""
+    for path in paths:
+        if path.name.startswith("OPTIONS-"):
+            head, section, rest = path.read_text("utf-8").partition("[DBOptions]\n")
+            path.write_text(f"{head}{section}  db_log_dir={_FORST_DIRECTORY}\n{rest}", "utf-8")

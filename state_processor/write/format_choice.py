@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final, Literal
 
-from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat, StoreFormat
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, HeapFormat, KeyedFormat, StoreFormat
+from state_processor.backends.write.store_writer import FORST
 from state_processor.serializers.errors import OptionError
 
 FormatName = Literal["canonical", "native"]
-BackendName = Literal["rocksdb"]
+BackendName = Literal["rocksdb", "forst", "hashmap"]
 
 _FORMATS: Final = ("canonical", "native")
-_BACKENDS: Final = ("rocksdb",)
+_BACKENDS: Final = ("rocksdb", "forst", "hashmap")
 _FIRST_NATIVE: Final = (1, 15)
 """The first Flink that has native savepoints, and reads the handles of them."""
+_FIRST_FORST: Final = (2, 0)
 
 
 def keyed_format(
@@ -42,17 +44,17 @@ def keyed_format(
         raise OptionError(f"format={format!r}: expected one of {', '.join(_FORMATS)}")
     if format == "canonical":
         if backend is not None:
-            raise OptionError(
-                f"backend={backend!r}: a canonical savepoint is for all backends; leave it out, or set 'native'"
-            )
+            raise OptionError(f"backend={backend!r}: canonical savepoints have none; leave it out, or set format='native'")
         return CANONICAL_FORMAT
     if backend not in _BACKENDS:
         raise OptionError(f"format='native', backend={backend!r}: name the backend that restores it: {', '.join(_BACKENDS)}")
     if flink_version is not None and _version(flink_version) < _FIRST_NATIVE:
-        raise OptionError(
-            f"flink_version={flink_version!r} can't restore native savepoints; the first that can is 1.15"
-        )
-    return StoreFormat(checkpoint_id, scratch)
+        raise OptionError(f"flink_version={flink_version!r} can't restore native savepoints; the first that can is 1.15")
+    if backend == "hashmap":
+        return HeapFormat()
+    if backend == FORST and flink_version is not None and _version(flink_version) < _FIRST_FORST:
+        raise OptionError(f"flink_version={flink_version!r} has no ForSt; the first that has is 2.0")
+    return StoreFormat(backend, checkpoint_id, scratch)
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state.key_groups import check_parallelism
-from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version
+from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version, oldest_flink_version
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.identifier import OperatorIdentifier
@@ -231,7 +231,7 @@ class SavepointPlan:
 
     def choose_format(self, format: str, backend: str | None) -> None:
         """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
-        self._format = keyed_format(format, backend, self._flink_version, self._checkpoint_id, self.access.scratch)
+        self._format = keyed_format(format, backend, self._restoring_version, self._checkpoint_id, self.access.scratch)
         for draft in self.drafts:
             draft.format = self._format
 
@@ -283,6 +283,13 @@ class SavepointPlan:
     @property
     def _task_serializers(self) -> TaskSerializers:
         return TaskSerializers.of_driver(self.access.serializers)
+
+    @property
+    def _restoring_version(self) -> str | None:
+        """The oldest Flink version that has to restore the savepoint, as far as it is known."""
+        if self._flink_version is None and self.snapshot is not None:
+            return oldest_flink_version(self.snapshot.metadata.version)
+        return self._flink_version
 
     @property
     def _checkpoint_id(self) -> int:

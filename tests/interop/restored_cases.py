@@ -42,17 +42,18 @@ def restored(
     spark: SparkSession, directories: pytest.TempPathFactory, asked: Iterable[Case], more: Mapping[Case, dict[str, Any]]
 ) -> dict[Case, Outcome]:
     """Write cases and have Flink restore them; ``more`` are backends (arguments of :func:`flink.request`) to try in addition."""
-    groups: dict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
-    for name, version, backend in asked:
-        groups[version, backend][name] = None
+    groups: dict[str, dict[Case, None]] = defaultdict(dict)
+    for case in asked:
+        groups[case[1]][case] = None
     running: list[tuple[list[tuple[Case, Written, int]], Future[list[dict[str, Any]]]]] = []
     with ThreadPoolExecutor(1) as jvm:
-        for (version, backend), names in groups.items():
-            workshop = Workshop(spark, version, directories.mktemp(f"{version}-{backend}"), backend)
+        for version, of_version in groups.items():
+            workshops = {b: Workshop(spark, version, directories.mktemp(f"{version}-{b}"), b) for _, _, b in of_version}
             requests: list[dict[str, Any]] = []
             cases = []
-            for name in names:
-                case, written = (name, version, backend), workshop.written(name)
+            for case in of_version:
+                name, _, backend = case
+                written = workshops[backend].written(name)
                 own = list(written.requests())
                 if case in more:
                     own.append(flink.request(written.operators, written.target, **more[case]))

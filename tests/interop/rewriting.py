@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.metadata.handles import OperatorStreamStateHandle
@@ -26,8 +29,8 @@ from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
-from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
+from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.pass_through import KeyedPassThrough, copy_stream
 from state_processor.backends.write.staging import Staging
@@ -80,16 +83,34 @@ def encode(
 
 
 def _files(
-    staging: Staging, operator_id: str, header: KeyedHeader, blobs: list[pa.RecordBatch], parallelism: int, max_parallelism: int
+    staging: Staging,
+    operator_id: str,
+    header: KeyedHeader,
+    blobs: list[pa.RecordBatch],
+    parallelism: int,
+    max_parallelism: int,
+    format: KeyedFormat = CANONICAL_FORMAT,
 ) -> dict[int, Any]:
     order = [("subtask", "ascending"), ("key_group", "ascending"), ("state", "ascending")]
     table = pa.Table.from_batches(blobs, BLOB_SCHEMA).sort_by(order)
     handles = {}
     for subtask in range(parallelism):
-        sink = staging.open(staging.file_name(operator_id, "keyed", subtask))
-        writer = KeyedStateFileWriter(sink, header, range_of_subtask(subtask, parallelism, max_parallelism), max_parallelism)
-        handles[subtask] = write_blobs(writer, table.filter(pc.equal(table["subtask"], subtask)).to_batches())
+        key_groups = range_of_subtask(subtask, parallelism, max_parallelism)
+        with format.open_writer(_sinks(staging, operator_id, subtask), header, key_groups, max_parallelism, "") as writer:
+            handles[subtask] = write_blobs(writer, table.filter(pc.equal(table["subtask"], subtask)).to_batches())
     return handles
+
+
+def _sinks(staging: Staging, operator_id: str, subtask: int) -> Any:
+    """What opens the files of a subtask, each with a number."""
+    numbers = count()
+
+    @contextmanager
+    def open_sink(what: str) -> Iterator[FileSink]:
+        with staging.open(staging.file_name(operator_id, what, subtask, next(numbers))) as sink:
+            yield sink
+
+    return open_sink
 
 
 def carry(source: Path, target: Path, parallelism: int, max_parallelism: int, version: int) -> None:
@@ -158,7 +179,14 @@ def nothing(_: StateDescription) -> bool:
     return False
 
 
-def rewrite(source: Path | str, target: Path, parallelism: int, version: int, carried: Carried = nothing) -> None:
+def rewrite(
+    source: Path | str,
+    target: Path,
+    parallelism: int,
+    version: int,
+    carried: Carried = nothing,
+    format: KeyedFormat = CANONICAL_FORMAT,
+) -> None:
     """The snapshot as a savepoint of another parallelism, each value decoded into columns and encoded again.
 
     Operators whose max parallelism is less get that. The entries of states that are to be ``carried`` are taken over as bytes.
@@ -166,12 +194,12 @@ def rewrite(source: Path | str, target: Path, parallelism: int, version: int, ca
     snapshot = open_snapshot(source)
     staging = Staging(str(target), "rewritten")
     staging.prepare()
-    operators = [_rewrite_operator(snapshot, operator, staging, parallelism, carried) for operator in snapshot.metadata.operators]
-    commit_savepoint(staging, operators, version=version)
+    operators = [_rewrite_operator(snapshot, o, staging, parallelism, carried, format) for o in snapshot.metadata.operators]
+    commit_savepoint(staging, operators, version=version, format=format.savepoint_format)
 
 
 def _rewrite_operator(
-    snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, carried: Carried
+    snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, carried: Carried, format: KeyedFormat
 ) -> NewOperator | OperatorState:
     states = list(operator_states(snapshot, operator).values())
     if not states and any(subtask.finished for subtask in operator.subtasks):
@@ -179,7 +207,7 @@ def _rewrite_operator(
     parallelism = min(parallelism, operator.max_parallelism)
     keyed = [s for s in states if s.is_keyed]
     others = [s for s in states if not s.is_keyed]
-    keyed_files = _keyed_files(snapshot, operator, keyed, staging, parallelism, carried) if keyed else {}
+    keyed_files = _keyed_files(snapshot, operator, keyed, staging, parallelism, carried, format) if keyed else {}
     subtasks = {}
     for subtask in range(parallelism):
         handle = _operator_file(snapshot, operator, others, staging, subtask, parallelism, carried) if others else None
@@ -195,6 +223,7 @@ def _keyed_files(
     staging: Staging,
     parallelism: int,
     carried: Carried,
+    format: KeyedFormat,
 ) -> dict[int, Any]:
     size = operator.max_parallelism
     opened = [(handle, handle.open(snapshot)) for handle in keyed_handles(operator, snapshot)]
@@ -211,7 +240,7 @@ def _keyed_files(
         else:
             blobs += encode(state, state_id, rows[state.name], parallelism, size, key_hash)
     assert states[0].key is not None
-    return _files(staging, operator.operator_id, keyed_header(states[0].key, new), blobs, parallelism, size)
+    return _files(staging, operator.operator_id, keyed_header(states[0].key, new), blobs, parallelism, size, format)
 
 
 def _key_hash(state: StateDescription, batches: Sequence[pa.RecordBatch], max_parallelism: int) -> KeyHash | None:

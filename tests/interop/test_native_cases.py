@@ -17,12 +17,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.interop
 
 BOTH = ("1.20.5", "2.3.0")
-NAMES = {
-    **dict.fromkeys(("native updated", "heap timers in 512 key groups", "orders in 32768 key groups"), BOTH),
-    "bootstrapped": CASES["bootstrapped"].versions,
-}
-ENTRIES: list[Case] = [(name, version, "rocksdb") for name, versions in NAMES.items() for version in versions]
-GOING_ON: list[Case] = [(name, version, "rocksdb") for name in ("a job that goes on", "windows that go on") for version in BOTH]
+ALL = CASES["bootstrapped"].versions
+OF_FORST = ("2.0.2", "2.3.0")
+ENTRIES: list[Case] = [
+    *(("bootstrapped", version, "rocksdb") for version in ALL),
+    *(("bootstrapped", version, "hashmap") for version in ALL),
+    *(("bootstrapped", version, "forst") for version in OF_FORST),
+    *(("native updated", version, "rocksdb") for version in BOTH),
+    *(("heap timers in 512 key groups", version, "rocksdb") for version in BOTH),
+    ("orders in 32768 key groups", "1.20.5", "rocksdb"),
+    ("orders in 32768 key groups", "2.3.0", "forst"),
+    ("windows in 32 key groups", "1.20.5", "hashmap"),
+]
+GOING_ON: list[Case] = [
+    *(("a job that goes on", version, "rocksdb") for version in BOTH),
+    *(("windows that go on", version, "rocksdb") for version in BOTH),
+    ("a job that goes on", "2.3.0", "forst"),
+    ("a job that goes on", "1.20.5", "hashmap"),
+]
 
 
 @pytest.fixture(scope="module")

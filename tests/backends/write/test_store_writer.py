@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata.handles import ByteStreamStateHandle, KeyGroupRange, RelativeFileStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
@@ -23,7 +24,7 @@ from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedState
 from state_processor.backends.write.keyed_formats import StoreFormat
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.sorted_entries import sorted_entries
-from state_processor.backends.write.staging import FileSink, Staging
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError, ScratchSpaceError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
@@ -66,7 +67,7 @@ def writing(staging: Staging, *states: StateDescription) -> Iterator[KeyedStateW
             yield sink
 
     header = keyed_header(STRING, [register(s) for s in states])
-    with StoreFormat(7).open_writer(open_sink, header, KeyGroupRange(0, 127), 128, "operator 'o'") as writer:
+    with StoreFormat(checkpoint_id=7).open_writer(open_sink, header, KeyGroupRange(0, 127), 128, "operator 'o'") as writer:
         yield writer
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from samples import ORDERS_PATH
 
 import state_processor as sp
-from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
+from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 
 if TYPE_CHECKING:
@@ -28,17 +28,29 @@ def tables(path: str | Path) -> dict[str, list[str]]:
     return rows
 
 
-def test_the_same_state_in_files_of_rocksdb_and_back(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("backend", "handles"),
+    [
+        ("rocksdb", IncrementalRemoteKeyedStateHandle),
+        ("forst", IncrementalRemoteKeyedStateHandle),
+        ("hashmap", KeyGroupsStateHandle),
+    ],
+)
+def test_the_same_state_in_files_of_a_backend_and_back(
+    backend: Literal["rocksdb", "forst", "hashmap"], handles: type, spark: SparkSession, tmp_path: Path
+) -> None:
     native, back = tmp_path / "native", tmp_path / "back"
-    summary = sp.SavepointWriter.from_existing(spark, ORDERS_PATH).write(native, format="native", backend="rocksdb")
+    summary = sp.SavepointWriter.from_existing(spark, ORDERS_PATH).write(native, format="native", backend=backend)
     expected = tables(ORDERS_PATH)
     assert len(expected) == 7
     assert tables(native) == expected
-    assert [(o.entries > 0, o.carried) for o in summary.operators] == [(True, False), (False, True)]
+    written = {o.uid: (o.entries > 0, o.carried) for o in summary.operators}
+    assert (written["orders"], written["catalog"]) == ((True, False), (False, True))
     snapshot = open_snapshot(native)
     keyed = [s.managed_keyed for o in snapshot.metadata.operators for s in o.subtasks if s.managed_keyed is not None]
-    assert {type(handle) for handle in keyed} == {IncrementalRemoteKeyedStateHandle}
-    assert {handle.checkpoint_id for handle in keyed} == {snapshot.metadata.checkpoint_id}
+    assert {type(handle) for handle in keyed} == {handles}
+    stores = [handle for handle in keyed if isinstance(handle, IncrementalRemoteKeyedStateHandle)]
+    assert all(handle.checkpoint_id == snapshot.metadata.checkpoint_id for handle in stores)
     sp.SavepointWriter.from_existing(spark, native).with_parallelism("orders", 3).write(back)
     assert tables(back) == expected
 
@@ -47,10 +59,10 @@ def test_the_same_state_in_files_of_rocksdb_and_back(spark: SparkSession, tmp_pa
     ("arguments", "message"),
     [
         ({"format": "binary"}, "format='binary': expected one of canonical, native"),
-        ({"format": "native"}, "backend=None: name the backend that restores it: rocksdb"),
+        ({"format": "native"}, "backend=None: name the backend that restores it: rocksdb, forst, hashmap"),
         ({"format": "native", "backend": "memory"}, "backend='memory': name the backend"),
         ({"backend": "rocksdb"}, "canonical savepoints have none; leave it out, or set format='native'"),
-        ({"format": "native", "backend": "rocksdb"}, r"flink_version='1.14' can't restore native savepoints.* 1.15"),
+        ({"format": "native", "backend": "hashmap"}, r"flink_version='1.14' can't restore native savepoints.* 1.15"),
     ],
 )
 def test_what_can_not_be_asked_for(spark: SparkSession, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
@@ -58,6 +70,11 @@ def test_what_can_not_be_asked_for(spark: SparkSession, tmp_path: Path, argument
     with pytest.raises(sp.errors.OptionError, match=message):
         writer.write(tmp_path / "out", **arguments)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_version_without_forst(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(sp.errors.OptionError, match=r"flink_version='1.20' has no ForSt; the first that has is 2.0"):
+        sp.SavepointWriter.new(spark).write(tmp_path / "out", format="native", backend="forst")
 
 
 def test_a_state_named_as_a_column_family_of_rocksdb(spark: SparkSession, tmp_path: Path) -> None:

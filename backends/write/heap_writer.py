@@ -1,0 +1,170 @@
+"""Writing one subtask's keyed state in the format of the heap backend. Flink: ``HeapSnapshotStrategy``.
+
+Entries have no lengths: namespace, key and value follow each other, lists and maps as a whole. Their bytes are found in framed
+entries, and put together anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.files.changes import FileSink
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.entry_runs import decode_framed
+from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
+from state_processor.backends.formats.serialized_entries import LOSSLESS, with_serialized_values
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import MapDescription, describe_keyed
+from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
+from state_processor.backends.write.operator_writer import encode_columns
+from state_processor.backends.write.sorted_entries import index_entries, order_of_keys
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.serializers.io import DataOutput
+
+_BUFFER: Final = 1 << 20
+_MOST_BYTES: Final = 1 << 30
+_COLUMNS: Final = frozenset({layouts.KEY, layouts.NAMESPACE, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE})
+
+
+class KeyedHeapFileWriter(KeyedStateWriter):
+    """Writes the keyed state file of one subtask; the entries of a key group and state are in memory at a time.
+
+    Parameters
+    ----------
+    sink
+        The file, beside ``_metadata``; it is closed at the end.
+    header, key_groups, max_parallelism, context
+        See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
+    """
+
+    def __init__(
+        self, sink: FileSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = ""
+    ) -> None:
+        super().__init__(header, key_groups, max_parallelism, context)
+        self._sink = sink
+        self._entries = HeapEntries(header, self.prefix, self.context)
+        self._offsets: list[int] = []
+        self._absent: set[int] = set()
+        self._parts: list[npt.NDArray[np.uint8]] = []
+        self._held = 0
+        self._out = DataOutput()
+        header.write(self._out)
+
+    def close(self) -> h.KeyGroupsStateHandle:
+        """Complete the file and return its handle."""
+        self._end_place()
+        self._go_to(self.key_groups.end_inclusive)
+        self._end_key_group()
+        self._flush()
+        self._sink.close()
+        stream = h.RelativeFileStateHandle(self._sink.name, self._sink.size)
+        return h.KeyGroupsStateHandle(h.KEY_GROUPS_V2, self.key_groups, h.Offsets.of(self._offsets), stream, str(uuid4()))
+
+    def _begin(self, before: Place | None, place: Place) -> None:
+        self._end_place()
+        self._go_to(place[0])
+
+    def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
+        self._held += len(data)
+        if self._held > _MOST_BYTES:
+            assert self._place is not None
+            key_group, state_id = self._place
+            raise InvalidRowError(
+                f"{self.context}key group {key_group}, state {self.header.states[state_id].name!r}: the entries take more than "
+                f"{_MOST_BYTES} bytes, too many for the memory of a task; write a larger max parallelism, or another format"
+            )
+        self._parts.append(data)
+
+    def _end_place(self) -> None:
+        if self._parts:
+            assert self._place is not None
+            key_group, state_id = self._place
+            count, data = self._entries.of(state_id, key_group, np.concatenate(self._parts))
+            self._write_section(state_id, count)
+            self._out.write_bytes(data)
+            self._absent.remove(state_id)
+            self._parts, self._held = [], 0
+            if self._out.position >= _BUFFER:
+                self._flush()
+
+    def _go_to(self, key_group: int) -> None:
+        """Begin a key group, after those before it: a file has all, and in each all states."""
+        while len(self._offsets) <= key_group - self.key_groups.start:
+            self._end_key_group()
+            self._offsets.append(self._sink.size + self._out.position)
+            self._out.write_int(self.key_groups.start + len(self._offsets) - 1)
+            self._absent = set(range(len(self.header.states)))
+
+    def _end_key_group(self) -> None:
+        for state_id in sorted(self._absent):
+            self._write_section(state_id, 0)
+        self._absent = set()
+
+    def _write_section(self, state_id: int, count: int) -> None:
+        self._out.write_short(state_id)
+        self._out.write_int(count)
+
+    def _flush(self) -> None:
+        self._sink.write(self._out.buffer)
+        self._out = DataOutput()
+
+
+class HeapEntries:
+    """Framed entries in the layout of the heap backend.
+
+    Parameters
+    ----------
+    header
+        The states, whose ids are their positions.
+    prefix
+        Bytes of the key group in front of each key.
+    context
+        Operator and subtask, for error messages.
+    """
+
+    def __init__(self, header: mi.KeyedHeader, prefix: int, context: str) -> None:
+        self._states = [with_serialized_values(describe_keyed(header, meta)) for meta in header.states]
+        self._prefix = prefix
+        self._context = context
+
+    def of(self, state_id: int, key_group: int, data: npt.NDArray[np.uint8]) -> tuple[int, bytes]:
+        """Return the number of entries, and their bytes, of all framed entries of a state and key group."""
+        state = self._states[state_id]
+        spans, words = index_entries(data, self._prefix)
+        if state.is_timer:
+            raw = data.tobytes()
+            return len(spans), b"".join([raw[a + self._prefix : b] for a, b in spans[:, :2].tolist()])
+        if isinstance(state, MapDescription):
+            spans = spans[order_of_keys(data.tobytes(), spans, words)]
+        entries = np.empty((len(spans), ENTRY_FIELDS), dtype=np.int64)
+        entries[:, :4] = spans
+        entries[:, 0] += self._prefix
+        entries[:, KEY_GROUP] = key_group
+        where = f"{self._context}state {state.name!r}"
+        layout = layouts.framed_layout(state, _COLUMNS)
+        batches = decode_framed(layout, LOSSLESS, where, iter([(data, None, entries)]))
+        table = pa.Table.from_batches(batches).combine_chunks()
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        if isinstance(state, MapDescription):
+            columns = _maps(columns)
+        serializers = {layouts.NAMESPACE: state.namespace, layouts.KEY: state.key, layouts.VALUE: state.whole}
+        encoded = encode_columns(serializers, {name: columns[name] for name in serializers}, where)
+        return len(encoded), encoded.data.tobytes()
+
+
+def _maps(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """Return a row for each key and namespace, from a row for each entry of a map in the order of keys."""
+    key, namespace = columns[layouts.KEY], columns[layouts.NAMESPACE]
+    changes = pc.or_(pc.not_equal(key[1:], key[:-1]), pc.not_equal(namespace[1:], namespace[:-1]))
+    starts = np.append(0, np.flatnonzero(changes.to_numpy(zero_copy_only=False)) + 1)
+    offsets = pa.array(np.append(starts, len(key)).astype(np.int32))
+    maps = pa.MapArray.from_arrays(offsets, columns[layouts.MAP_KEY], columns[layouts.MAP_VALUE])
+    first = pa.array(starts)
+    return {layouts.KEY: key.take(first), layouts.NAMESPACE: namespace.take(first), layouts.VALUE: maps}
