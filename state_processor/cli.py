@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from state_processor import arrow
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.commands import exporting, rewriting
+from state_processor.commands import exporting, rewriting, validating
 from state_processor.display import json_text, render_records, size_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags, flag_values
@@ -46,17 +46,18 @@ _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, or 2 for invalid input."""
+    """Run a command; the exit code is 0, 1 for a snapshot that ``validate`` finds incomplete, or 2 for invalid input."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        code = options.run(options)
         sys.stdout.flush()
     except StateProcessorError as error:
         print(f"state-processor: {' '.join(str(error).split())}", file=sys.stderr)
         return BAD_INPUT
     except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+        return 0
+    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.set_defaults(run=_list)
     rewriting.add_commands(commands)
     exporting.add_commands(commands)
+    validating.add_commands(commands)
     return parser
 
 

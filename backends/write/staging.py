@@ -30,8 +30,10 @@ from state_processor.backends.files.changes import FileSink, make_directory, mov
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage, StoredFile
 from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import read_metadata
 from state_processor.backends.write.process_identity import NO_PROCESS, identity_of, is_gone, this_process
 from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, WriteError
+from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted, redacted_repr
 
 _TOKEN: Final = re.compile(r"[0-9A-Za-z]{4,64}")
@@ -49,6 +51,23 @@ _SYNCING_THREADS: Final = 8
 
 _committing: Final[set[str]] = set()
 """Tokens of writes that this process is making complete; claims of others that it has not managed to remove are void."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strays:
+    """Files of writes that the savepoint beside them does not refer to.
+
+    Parameters
+    ----------
+    over
+        Those of writes whose process certainly runs no more.
+    open
+        Those of writes that go on, or whose process is on another machine; and files without a sign of their write where no
+        ``_metadata`` is, or one that can't be read: they may be those of a savepoint.
+    """
+
+    over: list[str]
+    open: list[str]
 
 
 @dataclass(frozen=True)
@@ -112,26 +131,46 @@ class Staging:
 
         Files that ``_metadata`` refers to stay, and so do those of writes that go on or whose process is on another machine.
         """
-        entries = self._entries() if self.storage.is_directory(self.directory) else []
-        present = self.present_metadata() if entries else None
-        by_token: dict[str, list[re.Match[str]]] = {}
-        for match in filter(None, (_OF_A_WRITE.fullmatch(e.name) for e in entries)):
-            by_token.setdefault(match["token"], []).append(match)
-        removed: list[str] = []
-        for token, files in by_token.items():
-            signed = [f[0] for f in files if f["role"] in (_MARK, _CLAIM)]
-            if token == self.token or not all(self._is_left(name) for name in signed):
-                continue
-            removed += signed if _is_named(token, present) else [f[0] for f in files]
-        self._clean(removed)
-        return removed
+        over = self.strays().over
+        self._clean(over)
+        return over
+
+    def strays(self) -> Strays:
+        """Return the files of other writes that ``_metadata`` does not refer to.
+
+        A write that becomes complete meanwhile first puts its claim, then removes its mark, then puts ``_metadata``, and removes
+        its claim last: what is over at two times, with the same marks and claims, was over before ``_metadata`` is read.
+        """
+        before = self._of_others()
+        over = {token for token, files in before.items() if all(map(self._is_left, _signs(files)))}
+        now = self._of_others() if before else {}
+        present = self.present_metadata() if now else None
+        foreign = [token for token in now if not _is_named(token, present)]
+        if foreign and present is not None and not _is_readable(present):
+            over = set()  # which files it refers to is not known
+        strays = Strays([], [])
+        for token, files in now.items():
+            signs = _signs(files)
+            known = present is not None or bool(signs)  # without both, these may be the files of a savepoint
+            is_over = token in over and known and signs == _signs(before[token])
+            (strays.over if is_over else strays.open).extend(files if token in foreign else signs)
+        return strays
+
+    def _of_others(self) -> dict[str, list[str]]:
+        """Return the names of the files of other writes, by token."""
+        by_token: dict[str, list[str]] = {}
+        for entry in self._entries() if self.storage.is_directory(self.directory) else ():
+            match = _OF_A_WRITE.fullmatch(entry.name)
+            if match and match["token"] != self.token:
+                by_token.setdefault(match["token"], []).append(entry.name)
+        return by_token
 
     def _is_left(self, name: str) -> bool:
         """Return True if the process that made a mark or claim runs no more."""
         try:
             return is_gone(self.storage.read_all(self._path(name)))
-        except MissingFileError:
-            return not self.storage.exists(self._path(name))  # it was removed meanwhile, or storage has failed
+        except MissingFileError:  # its write has just removed it
+            return False
 
     @property
     def _claim(self) -> str:
@@ -398,6 +437,20 @@ class Staging:
 
     def _inner(self, name: str) -> tuple[pafs.FileSystem, str]:
         return self.storage.filesystem(self._path(name))
+
+
+def _is_readable(metadata: memoryview) -> bool:
+    try:
+        with foreign_errors(METADATA_FILE):
+            read_metadata(metadata, METADATA_FILE)
+    except StateProcessorError:
+        return False
+    return True
+
+
+def _signs(names: Iterable[str]) -> list[str]:
+    """Return the marks and claims among the files of writes."""
+    return sorted(name for name in names if name.endswith((f"-{_MARK}", f"-{_CLAIM}")))
 
 
 def _is_named(token: str, metadata: memoryview | None) -> bool:

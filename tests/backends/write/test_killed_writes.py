@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, write_metadata
 from state_processor.backends.write import process_identity
 from state_processor.backends.write.process_identity import identity_of, is_gone, this_process
 from state_processor.backends.write.staging import Staging
@@ -143,3 +144,41 @@ def test_identities_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_identity, "_start_time", lambda _: None)
     assert not is_gone(this_process())
     assert is_gone(json.dumps(json.loads(this_process()) | {"pid": 2**22 + 1}).encode())
+
+
+def test_a_write_that_becomes_complete_while_its_files_are_looked_at_keeps_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark that is listed and gone when it is read, and a claim that is there after it."""
+    other = Staging(str(tmp_path), "other")
+    other.prepare()
+    name = other.file_name("abababab", "keyed", 0)
+    with other.open(name) as file:
+        file.write(b"state")
+    listed = Staging._of_others
+    steps = [
+        lambda: (tmp_path / "other-open").rename(tmp_path / "other-claim"),
+        lambda: (tmp_path / "other-claim").rename(tmp_path / METADATA_FILE),
+    ]
+
+    def list_and_go_on(staging: Staging) -> dict[str, list[str]]:
+        found = listed(staging)
+        if steps:
+            steps.pop(0)()
+        return found
+
+    monkeypatch.setattr(Staging, "_of_others", list_and_go_on)
+    assert Staging(str(tmp_path), "next").sweep() == []
+    assert not steps
+    assert set(os.listdir(tmp_path)) == {name, METADATA_FILE}
+
+
+def test_files_without_a_sign_of_their_write_go_if_there_is_a_savepoint_that_does_not_refer_to_them(tmp_path: Path) -> None:
+    stray = tmp_path / "late-abababab-keyed-0-0"
+    stray.write_bytes(b"")
+    assert Staging(str(tmp_path), "next").sweep() == []  # may be those of a savepoint whose _metadata is elsewhere
+    (tmp_path / METADATA_FILE).write_bytes(b"damaged")
+    assert Staging(str(tmp_path), "next").sweep() == []
+    (tmp_path / METADATA_FILE).write_bytes(write_metadata(CheckpointMetadata(4, 1, ())))
+    assert Staging(str(tmp_path), "next").sweep() == [stray.name]
+    assert os.listdir(tmp_path) == [METADATA_FILE]

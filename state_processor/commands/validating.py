@@ -1,0 +1,77 @@
+"""The command ``validate``, which checks the files of a snapshot and names those that writes have left beside it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, Final
+from uuid import uuid4
+
+from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.read.file_check import check_files
+from state_processor.backends.write.staging import Staging
+from state_processor.display import json_text
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.serializers.errors import StateProcessorError
+
+INCOMPLETE: Final = 1
+"""Exit code for a snapshot that is not complete."""
+
+_WORDS: Final = {
+    "problem": "",
+    "removed": "removed: ",
+    "left": "left by a write that was killed; --repair removes it: ",
+    "open": "of a write that goes on or whose process is on another machine, or of a savepoint without a _metadata to read: ",
+}
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parsers of the command line."""
+    text = (
+        "Check that every file of a snapshot is there with its bytes, and name the files that writes have left in its directory. "
+        "The exit code is 0 for a snapshot that is complete, else 1."
+    )
+    validate = commands.add_parser("validate", help="whether a snapshot is complete", description=text)
+    validate.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+    validate.add_argument(
+        "--repair",
+        action="store_true",
+        help="remove the files that writes have left whose process runs no more; nothing that the snapshot refers to, nothing of "
+        "a write that goes on, nothing else",
+    )
+    validate.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
+    add_flags(validate)
+    validate.set_defaults(run=_validate)
+
+
+def _validate(options: argparse.Namespace) -> int:
+    findings = list(_strays(options.path, repair=options.repair))
+    try:
+        snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
+        checked, problems = check_files(snapshot)
+        findings += [("problem", problem) for problem in problems]
+    except StateProcessorError as problem:
+        checked, problems = 0, [str(problem)]
+        findings.append(("problem", str(problem)))
+    for finding, what in findings:
+        print(
+            json_text({"finding": finding, "file" if finding != "problem" else "message": what})
+            if options.json
+            else _WORDS[finding] + what
+        )
+    if not problems and not options.json:
+        print(f"complete: {checked} files are there")
+    return INCOMPLETE if problems else 0
+
+
+def _strays(path: str, *, repair: bool) -> Iterator[tuple[str, str]]:
+    location = Location.parse(path)
+    directory = location.parent if location.name == METADATA_FILE else location
+    staging = Staging(str(directory), uuid4().hex[:16])
+    removed = staging.sweep() if repair else []
+    strays = staging.strays()
+    yield from (("removed", name) for name in removed if name not in strays.over)
+    yield from (("left", name) for name in strays.over)
+    yield from (("open", name) for name in strays.open)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from state_processor import cli
+from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.write.process_identity import this_process
+from tests.backends.write.test_killed_writes import killed
+from tests.state_processor.samples import ORDERS
+
+ROCKSDB = ORDERS.parent / "orders-rocksdb-native"
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path) -> Path:
+    shutil.copytree(ORDERS / "savepoint", tmp_path / "savepoint")
+    return tmp_path / "savepoint"
+
+
+def validate(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[str]]:
+    code = cli.main(["validate", *map(str, arguments)])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return code, captured.out.splitlines()
+
+
+def names(directory: Path) -> set[str]:
+    return set(os.listdir(directory))
+
+
+def test_complete_snapshots(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
+    code, (line,) = validate(capsys, savepoint)
+    assert code == 0
+    assert line == f"complete: {len(names(savepoint)) - 1} files are there"
+    assert validate(capsys, savepoint / METADATA_FILE) == (0, [line])
+    assert validate(capsys, ROCKSDB / "savepoint")[0] == 0
+
+
+def test_files_that_are_missing_or_cut(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
+    gone, cut, *_ = sorted((f for f in savepoint.iterdir() if f.name != METADATA_FILE), key=lambda f: -f.stat().st_size)
+    gone.unlink()
+    os.truncate(cut, cut.stat().st_size - 1)
+    code, lines = validate(capsys, savepoint)
+    assert code == 1
+    assert len(lines) == 2
+    assert any(gone.name in line for line in lines)
+    assert any(f"{cut.name} has {cut.stat().st_size} bytes, the snapshot says {cut.stat().st_size + 1}" in line for line in lines)
+    assert all("operator " in line for line in lines)
+    (savepoint / METADATA_FILE).write_bytes(b"damaged")
+    code, (line,) = validate(capsys, savepoint, "--json")
+    assert code == 1
+    assert json.loads(line)["finding"] == "problem"
+    code, (line,) = validate(capsys, savepoint / "none")
+    assert (code, "does not exist" in line) == (1, True)
+
+
+@pytest.mark.parametrize("where", ["before", "claimed"])
+def test_what_a_killed_write_has_left(capsys: pytest.CaptureFixture[str], savepoint: Path, where: str) -> None:
+    (savepoint / "notes").write_text("of the user")
+    before = names(savepoint)
+    killed(savepoint, where)
+    left = names(savepoint) - before
+    assert left
+    code, lines = validate(capsys, savepoint)
+    assert (code, lines[-1]) == (0, f"complete: {len(before) - 2} files are there")
+    assert {line.rpartition(": ")[2] for line in lines[:-1]} == left
+    assert all(line.startswith("left by a write that was killed; --repair removes it") for line in lines[:-1])
+    assert names(savepoint) == before | left
+    code, lines = validate(capsys, savepoint, "--repair", "--json")
+    assert code == 0
+    assert {(found["finding"], found["file"]) for found in map(json.loads, lines)} == {("removed", name) for name in left}
+    assert names(savepoint) == before
+    assert validate(capsys, savepoint, "--repair")[1] == [f"complete: {len(before) - 2} files are there"]
+
+
+def test_a_killed_write_to_an_empty_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    killed(tmp_path, "before")
+    left = names(tmp_path)
+    code, lines = validate(capsys, tmp_path, "--repair")
+    assert code == 1
+    assert set(lines[:-1]) == {f"removed: {name}" for name in left}
+    assert "has no file _metadata" in lines[-1]
+    assert names(tmp_path) == set()
+
+
+def test_writes_that_go_on_keep_their_files(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
+    alive = {
+        "mine-open": this_process(),
+        "mine-abababab-keyed-0-0": b"",
+        "other-claim": b'{"machine": "x", "pid": 1, "started": "1"}',
+    }
+    for name, content in alive.items():
+        (savepoint / name).write_bytes(content)
+    before = names(savepoint)
+    code, lines = validate(capsys, savepoint, "--repair")
+    assert code == 0
+    assert {line.rpartition(": ")[2] for line in lines[:-1]} == set(alive)
+    assert all(line.startswith("of a write that goes on or whose process is on another machine") for line in lines[:-1])
+    assert names(savepoint) == before
+
+
+@pytest.mark.parametrize("metadata", [None, b"", b"damaged"])
+def test_files_of_a_savepoint_without_a_metadata_to_read_stay(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, metadata: bytes | None
+) -> None:
+    (tmp_path / "lost-abababab-keyed-0-0").write_bytes(b"state")
+    if metadata is not None:
+        (tmp_path / METADATA_FILE).write_bytes(metadata)
+    before = names(tmp_path)
+    code, lines = validate(capsys, tmp_path, "--repair")
+    assert code == 1
+    assert lines[0].endswith("or of a savepoint without a _metadata to read: lost-abababab-keyed-0-0")
+    assert names(tmp_path) == before
