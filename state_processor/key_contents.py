@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from state_processor.backends.read.key_rows import rows_of_key
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.display import render_records
+from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import READ_OPTIONS, fields_of
@@ -70,6 +72,12 @@ class KeyContents:
             return f"{head}: nothing"
         parts = [f"{name}\n{_rendered(table.drop_columns(['key']))}" for name, table in tables.items()]
         return "\n\n".join([head, *parts])
+
+
+    def _repr_html_(self) -> str:
+        tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
+        parts = [html_table(table.column_names, table.to_pylist(), caption=name) for name, table in tables.items()]
+        return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(parts)}"
 
 
 def _rendered(table: pa.Table) -> str:

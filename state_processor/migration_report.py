@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from state_processor.html_display import html_table
+
 UNCHANGED: Final = "unchanged"
 CONVERTED: Final = "converted"
 LEFT_OUT: Final = "left out"
@@ -75,6 +77,18 @@ class MigrationReport:
     def impossible(self) -> tuple[StateReport, ...]:
         """The states that can't be migrated."""
         return self.having(IMPOSSIBLE)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {
+                "operator": report.uid or report.uid_hash,
+                **{name: getattr(report, name) for name in ("state", "kind", "outcome")},
+                "notes": "; ".join(report.problems or report.changes),
+            }
+            for report in self
+        ]
+        columns = ("operator", "state", "kind", "outcome", "notes")
+        return html_table(columns, rows, caption=str(self).partition("\n")[0])
 
     def __str__(self) -> str:
         counts = ", ".join(f"{len(self.having(outcome))} {outcome}" for outcome in OUTCOMES)

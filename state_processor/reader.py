@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from os import PathLike
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, MapDescription, StateDescription
+from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
@@ -51,6 +52,13 @@ from state_processor.spark.task_errors import our_errors
 
 Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
+
+
+_SIZES: Final = frozenset({"operator_total_size_in_bytes"})
+_COLUMNS: Final = (
+    *("operator_name", "operator_uid", "operator_uid_hash"),
+    *("operator_parallelism", "operator_max_parallelism", "operator_total_size_in_bytes"),
+)
 
 
 class SavepointReader:
@@ -107,6 +115,11 @@ class SavepointReader:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({redacted(self.path)!r})"
+
+    def _repr_html_(self) -> str:
+        rows = TABLES["operators"](self._snapshot).to_pylist()
+        columns = [c for c in _COLUMNS if any(row.get(c) is not None for row in rows)]
+        return html_table(columns, rows, caption=redacted(self.path), sizes=_SIZES)
 
     @property
     def path(self) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.display import render_records
+from state_processor.html_display import html_table
 from state_processor.migration_report import MigrationReport
-from state_processor.serializers.redaction import redacted_repr
+from state_processor.serializers.redaction import redacted, redacted_repr
 
 _SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
+_COLUMNS: Final = ("operator", *_SHOWN, "states")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,14 @@ class WriteSummary:
         return sum(o.size_in_bytes for o in self.operators)
 
     def __str__(self) -> str:
-        rows = [
+        return render_records(_COLUMNS, self._rows())
+
+    def _repr_html_(self) -> str:
+        return html_table(_COLUMNS, self._rows(), caption=redacted(self.path), sizes=frozenset({"size_in_bytes"}))
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [
             {"operator": o.uid or o.uid_hash, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
             for o in self.operators
             if o.states
         ]
-        return render_records(["operator", *_SHOWN, "states"], rows)

@@ -207,3 +207,10 @@ def test_scratch_is_where_the_user_says(spark: SparkSession, tmp_path: Path) -> 
 def test_no_snapshot(spark: SparkSession) -> None:
     with pytest.raises(sp.NotASnapshotError, match="Snapshots below it"):
         SavepointReader.read(spark, ORDERS)
+
+
+def test_reader_in_a_notebook(spark: SparkSession) -> None:
+    html = sp.SavepointReader.read(spark, ORDERS_PATH)._repr_html_()
+    assert "operator_uid_hash" in html
+    assert "<td" in html
+    assert "bc4197a480c92c793190a9f8c0afc54c" in html

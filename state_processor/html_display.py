@@ -1,0 +1,47 @@
+"""Tables as HTML, for notebooks. All text is escaped: names and values come from snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+from state_processor.display import size_text, text_of
+
+_BAR: Final = "background: linear-gradient(to right, rgba(70, 130, 180, 0.35) {share:.1f}%, transparent {share:.1f}%)"
+_LONGEST: Final = 200
+
+
+def html_table(
+    columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, caption: str = "", sizes: frozenset[str] = frozenset()
+) -> str:
+    """Return a table as HTML.
+
+    Parameters
+    ----------
+    columns
+        The columns to show.
+    rows
+        Values by column; see :func:`~state_processor.display.text_of`. Long ones are shortened, and whole in a tooltip.
+    caption
+        Title of the table.
+    sizes
+        Columns of numbers of bytes, which get a unit and a bar.
+    """
+    shown = list(rows)
+    largest = {name: max((row.get(name) or 0 for row in shown), default=0) for name in sizes}
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(_cell(row.get(n), largest.get(n)) for n in columns)}</tr>" for row in shown)
+    title = f'<caption style="text-align: left">{escape(caption)}</caption>' if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any, largest: int | None) -> str:
+    if largest is not None:
+        share = 100 * (value or 0) / largest if largest else 0
+        return f'<td style="text-align: right; {_BAR.format(share=share)}">{escape(size_text(value))}</td>'
+    text = text_of(value)
+    if len(text) > _LONGEST:
+        return f'<td style="text-align: left" title="{escape(text)}">{escape(text[:_LONGEST])}…</td>'
+    align = "right" if isinstance(value, (int, float)) and not isinstance(value, bool) else "left"
+    return f'<td style="text-align: {align}">{escape(text)}</td>'
