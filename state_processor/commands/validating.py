@@ -10,6 +10,7 @@ from uuid import uuid4
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.value_check import ValueCheck
 from state_processor.backends.write.staging import Staging
 from state_processor.display import json_text
 from state_processor.options.access import SnapshotAccess
@@ -21,10 +22,12 @@ INCOMPLETE: Final = 1
 
 _WORDS: Final = {
     "problem": "",
+    "unknown": "key groups can't be checked, since hashCode of the keys is code of the job: ",
     "removed": "removed: ",
     "left": "left by a write that was killed; --repair removes it: ",
     "open": "of a write that goes on or whose process is on another machine, or of a savepoint without a _metadata to read: ",
 }
+_ABOUT: Final = {"problem": "message", "unknown": "state"}
 
 
 def add_commands(commands: Any) -> None:
@@ -41,6 +44,9 @@ def add_commands(commands: Any) -> None:
         help="remove the files that writes have left whose process runs no more; nothing that the snapshot refers to, nothing of "
         "a write that goes on, nothing else",
     )
+    validate.add_argument(
+        "--values", action="store_true", help="decode every value to its last byte, and look for every key in its key group, too"
+    )
     validate.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
     add_flags(validate)
     validate.set_defaults(run=_validate)
@@ -48,21 +54,28 @@ def add_commands(commands: Any) -> None:
 
 def _validate(options: argparse.Namespace) -> int:
     findings = list(_strays(options.path, repair=options.repair))
+    checked, values = 0, None
     try:
         snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
         checked, problems = check_files(snapshot)
+        if options.values and not problems:
+            values = ValueCheck()
+            values.check(snapshot)
+            problems = values.problems
+            findings += [("unknown", state) for state in values.unknown]
         findings += [("problem", problem) for problem in problems]
     except StateProcessorError as problem:
-        checked, problems = 0, [str(problem)]
+        problems = [str(problem)]
         findings.append(("problem", str(problem)))
     for finding, what in findings:
         print(
-            json_text({"finding": finding, "file" if finding != "problem" else "message": what})
+            json_text({"finding": finding, _ABOUT.get(finding, "file"): what})
             if options.json
             else _WORDS[finding] + what
         )
     if not problems and not options.json:
-        print(f"complete: {checked} files are there")
+        decoded = "" if values is None else f", {values.rows} rows are decodable"
+        print(f"complete: {checked} files are there{decoded}")
     return INCOMPLETE if problems else 0
 
 

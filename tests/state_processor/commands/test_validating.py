@@ -41,6 +41,21 @@ def test_complete_snapshots(capsys: pytest.CaptureFixture[str], savepoint: Path)
     assert validate(capsys, ROCKSDB / "savepoint")[0] == 0
 
 
+def test_values(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
+    code, (line,) = validate(capsys, savepoint, "--values")
+    assert code == 0
+    assert line == f"complete: {len(names(savepoint)) - 1} files are there, 410 rows are decodable"
+    largest = max((f for f in savepoint.iterdir() if f.name != METADATA_FILE), key=lambda f: f.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    at = data.index(b"amelia@example.com")
+    data[at - 1 : at + 1] = b"\xff\xff"
+    largest.write_bytes(data)
+    assert validate(capsys, savepoint)[0] == 0
+    code, lines = validate(capsys, savepoint, "--values")
+    assert code == 1
+    assert any("state 'profile'" in line for line in lines)
+
+
 def test_files_that_are_missing_or_cut(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
     gone, cut, *_ = sorted((f for f in savepoint.iterdir() if f.name != METADATA_FILE), key=lambda f: -f.stat().st_size)
     gone.unlink()

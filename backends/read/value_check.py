@@ -1,0 +1,73 @@
+"""The values of a snapshot: whether each can be decoded to its last byte, and each key lies in its key group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from state_processor.backends.formats.entry_layouts import KEY
+from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.read.state_listing import operator_label, survey
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.key_groups import key_group
+from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.keys.hash_codes import hash_codes
+
+_OPTIONS = ReadOptions(nanos="string", row_kind=True, metadata=True)
+
+
+@dataclass
+class ValueCheck:
+    """Outcome of a check: the number of rows that were decoded, and a message for each state that can't be, or is wrong."""
+
+    rows: int = 0
+    problems: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """States whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked."""
+
+    def check(self, snapshot: Snapshot) -> None:
+        """Decode all states of a snapshot."""
+        for operator in snapshot.metadata.operators:
+            try:
+                states, unread = survey(snapshot, operator)
+            except StateProcessorError as problem:
+                self.problems.append(str(problem))
+                continue
+            self.problems += [str(state.error) for state in unread]
+            for name, variants in states.items():
+                try:
+                    self._check_state(snapshot, operator, name, variants[0])
+                except StateProcessorError as problem:
+                    self.problems.append(str(problem))
+
+    def _check_state(self, snapshot: Snapshot, operator: OperatorState, name: str, state: StateDescription) -> None:
+        reader = open_state(snapshot, operator, name, options=_OPTIONS)
+        label = f"{operator_label(operator)}, state {name!r}"
+        hashed = isinstance(state, KeyedDescription)
+        for split in reader.splits():
+            for batch in reader.read(split):
+                self.rows += batch.num_rows
+                if hashed and isinstance(state, KeyedDescription):
+                    try:
+                        self._check_keys(batch, state, operator.max_parallelism, label)
+                    except UnsupportedFormatError:
+                        self.unknown.append(label)
+                        hashed = False
+
+    def _check_keys(self, batch: pa.RecordBatch, state: KeyedDescription, max_parallelism: int, label: str) -> None:
+        keys = batch.column(batch.schema.get_field_index(KEY))
+        expected = key_group(hash_codes(state.key, keys), max_parallelism)
+        found = batch.column(batch.schema.get_field_index(KEY_GROUP_COLUMN)).to_numpy()
+        wrong = np.flatnonzero(expected != found)
+        if len(wrong):
+            row = int(wrong[0])
+            self.problems.append(
+                f"{label}: {len(wrong)} entries are in the wrong key group, such as key {keys[row].as_py()!r} in {found[row]}: "
+                f"its hash belongs to {expected[row]}, where Flink looks for it"
+            )
