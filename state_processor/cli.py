@@ -13,6 +13,7 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 
 from state_processor import arrow
+from state_processor.backends.files.location import Location
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.commands import exporting, rewriting, validating
 from state_processor.display import json_text, render_records, size_text
@@ -168,7 +169,7 @@ def _list(options: argparse.Namespace) -> None:
     if options.json:
         _print_json(rows)
         return
-    prefix = options.path.rstrip("/") + "/"
+    prefix = str(Location.given(options.path)).rstrip("/") + "/"
     shown = [
         _with_sizes(row) | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
         for row in rows
@@ -243,7 +244,7 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _operator(options: argparse.Namespace) -> OperatorIdentifier:
-    return OperatorIdentifier.for_uid(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
+    return OperatorIdentifier.of(options.uid) if options.uid else OperatorIdentifier.for_uid_hash(options.uid_hash)
 
 
 def _keys(options: argparse.Namespace) -> list[Any] | None:

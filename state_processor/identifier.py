@@ -16,7 +16,8 @@ _HASH: Final = re.compile(r"[0-9a-f]{32}")
 class OperatorIdentifier:
     """An operator of a job, by its uid or by the hash of it (Flink: ``OperatorIdentifier``).
 
-    A plain ``str`` in the place of an identifier is a uid. Operators without a uid have a generated hash only.
+    A plain ``str`` in the place of an identifier is a uid, or a uid hash if it has 32 hexadecimal digits, as operators without a
+    uid have. :meth:`for_uid` is for a uid that looks like a hash.
 
     Examples
     --------
@@ -56,8 +57,10 @@ class OperatorIdentifier:
 
     @classmethod
     def of(cls, operator: str | OperatorIdentifier) -> OperatorIdentifier:
-        """Return an identifier as it is, or that of a uid."""
-        return operator if isinstance(operator, OperatorIdentifier) else cls.for_uid(operator)
+        """Return an identifier as it is, or that of a uid or uid hash."""
+        if isinstance(operator, OperatorIdentifier):
+            return operator
+        return cls.for_uid_hash(operator) if _HASH.fullmatch(operator.lower()) else cls.for_uid(operator)
 
     @classmethod
     def named(cls, text: str) -> OperatorIdentifier:

@@ -12,6 +12,7 @@ from state_processor.serializers.redaction import redacted
 _URL: Final = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<authority>[^/?]*))?(?P<path>[^?]*)(?:\?(?P<query>.*))?", re.DOTALL
 )
+_DBFS_MOUNT: Final = "/dbfs"
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 
 
@@ -48,6 +49,23 @@ class Location(NamedTuple):
             )
         # Flink writes paths into file: URLs without encoding them, and a local path has no query
         return cls("", "", match["path"] + (f"?{match['query']}" if match["query"] is not None else ""))
+
+    @classmethod
+    def given(cls, path: str | os.PathLike[str]) -> Location:
+        """Parse a path as users give it, so that it is the same file in other processes of this machine.
+
+        ``~`` is the user's home, other relative paths begin in the working directory, and ``dbfs:/`` is where Databricks mounts
+        it, if it does.
+
+        Raises
+        ------
+        OptionError
+            As for :meth:`parse`.
+        """
+        location = cls.parse(os.path.expanduser(path))
+        if location.scheme == "dbfs" and not location.authority and os.path.isdir(_DBFS_MOUNT):
+            return cls("", "", _DBFS_MOUNT + location.path)
+        return location._replace(path=os.path.abspath(location.path)) if location.is_local else location
 
     @property
     def segments(self) -> list[str]:

@@ -62,7 +62,7 @@ class Relocation:
         self.base_dir = base_dir
         self.path_mapping = dict(path_mapping or {})
         self._boundaries = Boundaries(base_dir, allow_paths)
-        mapping = {storage_and_parts(Location.parse(old)): Location.parse(new) for old, new in self.path_mapping.items()}
+        mapping = {storage_and_parts(Location.parse(old)): Location.given(new) for old, new in self.path_mapping.items()}
         self._mapping = _longest_first(mapping)
         self._deduced: dict[tuple[str, ...], Location] = {}
         self._unmoved: set[tuple[str, ...]] = set()

@@ -63,14 +63,14 @@ class Scratch:
 
     def __init__(self, directory: str | os.PathLike[str] | None = None, limit: int | None = None) -> None:
         base = Path(directory or os.environ.get(DIRECTORY_VARIABLE) or tempfile.gettempdir())
-        self.root = base / f"state-processor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+        self.root = base.expanduser() / f"state-processor-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
         self._limit = _limit_from_environment() if limit is None else limit
         self._pid = os.getpid()
         self._mutex = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._files = self.root / "files"
         try:
-            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with contextlib.suppress(FileExistsError):
                 self.root.mkdir(mode=0o700)
             self._check_root()

@@ -479,4 +479,6 @@ def _fsspec(location: Location) -> pafs.FileSystem:
         raise UnsupportedFormatError(
             f"{location}: no file system for {location.scheme}:// ({e}); install the fsspec package that has it"
         ) from None
+    except TypeError as e:  # arguments of a constructor
+        raise OptionError(f"{location}: settings of its file system are missing or unknown ({e})") from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]

@@ -74,7 +74,7 @@ def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
         If the directory does not exist.
     """
     storage = storage or Storage()
-    root = Location.parse(directory)
+    root = Location.given(directory)
     if not storage.is_directory(str(root)):
         raise NotASnapshotError(f"{directory} is not a directory")
     return sorted(_walk(storage, root, _DEPTH), key=lambda s: s.path)

@@ -42,9 +42,7 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
         There is none. Snapshots up to three levels below are named in the message.
     """
     storage = storage or Storage()
-    location = Location.parse(path)
-    if location.is_local:  # tasks elsewhere have another working directory
-        location = location._replace(path=os.path.abspath(location.path))
+    location = Location.given(path)  # tasks elsewhere have another working directory
     if location.name == METADATA_FILE and storage.is_file(str(location)):
         return str(location)
     inside = str(location.joined(METADATA_FILE))

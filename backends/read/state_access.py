@@ -103,6 +103,8 @@ def open_state(
     concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
     if concerned:
         raise concerned[0].error
+    if not variants and not unread:
+        raise NotFoundError(f"{operator_label(operator)} has no state{_other_state(operator)}")
     if state is None:
         if kind == TIMER_KIND:
             queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
@@ -119,6 +121,18 @@ def open_state(
     if keyed:
         return KeyedStateReader(snapshot, operator, keyed, options)
     return OperatorStateReader(snapshot, operator, found, options)
+
+
+def _other_state(operator: OperatorState) -> str:
+    """Return the part of a message that says what an operator without states that have names has."""
+    raw = [kind for kind, one in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")) if _has(operator, one)]
+    if raw:
+        return f" with a name, but raw state; read it with kind={raw[0]!r}"
+    return " but that of its coordinator" if operator.coordinator_state is not None else " in this snapshot"
+
+
+def _has(operator: OperatorState, part: str) -> bool:
+    return any(getattr(subtask, part) is not None for subtask in operator.subtasks)
 
 
 def _check_raw(options: ReadOptions, operator: OperatorState) -> None:

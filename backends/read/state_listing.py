@@ -43,6 +43,8 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
     for operator in snapshot.metadata.operators:
         if operator.operator_id == wanted:
             return operator
+    if any(operator.operator_id == operator_id(wanted) for operator in snapshot.metadata.operators):
+        raise NotFoundError(f"no operator has the uid hash {wanted}; one has this uid: OperatorIdentifier.for_uid({wanted!r})")
     known = [o.uid or o.operator_id for o in snapshot.metadata.operators]
     raise NotFoundError.naming_nearest("operator", uid or wanted, known)
 

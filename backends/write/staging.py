@@ -94,9 +94,7 @@ class Staging:
     def __post_init__(self) -> None:
         if not _TOKEN.fullmatch(self.token):
             raise OptionError(f"token {self.token!r}: expected 4 to 64 letters and digits")
-        location = Location.parse(self.directory)
-        if location.is_local:  # tasks elsewhere have another working directory
-            object.__setattr__(self, "directory", os.path.abspath(location.path))
+        object.__setattr__(self, "directory", str(Location.given(self.directory)))  # tasks have another working directory
 
     __repr__ = redacted_repr
 

@@ -13,16 +13,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from logging import getLogger
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, ClassVar, Final
 
 import numba
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
 
 _FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
 _PACKAGE: Final = "state_processor"
+_LOG: Final = getLogger(_PACKAGE)
 _VERSIONS: Final = f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{numba.__version__}-numpy{np.__version__}"
 
 
@@ -62,17 +64,17 @@ def content_stamp(function: Callable[..., Any]) -> str:
 
     Names of modules count as well as their content: stored code finds the functions that it calls by them.
     """
-    digest = hashlib.sha256(function.__module__.encode() + _source(function.__code__.co_filename))
+    digest = hashlib.sha256(_module_stamp(function.__module__))
     for name in sorted(set(_names(function.__code__))):
         value: Any = function.__globals__.get(name)
         if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE):
-            digest.update(value.__name__.encode() + _source(str(value.__file__)))
+            digest.update(_module_stamp(value.__name__))
         elif isinstance(value, type) and value.__module__.startswith(_PACKAGE):
-            digest.update(value.__module__.encode() + _source(str(sys.modules[value.__module__].__file__)))
+            digest.update(_module_stamp(value.__module__))
         elif hasattr(value, "kernel_stamp"):
             digest.update(value.kernel_stamp.encode())
         elif isinstance(getattr(value, "_defn", None), Callable):  # type: ignore[arg-type]
-            digest.update(value._defn.__module__.encode() + _source(value._defn.__code__.co_filename))  # an intrinsic of Numba
+            digest.update(_module_stamp(value._defn.__module__))  # an intrinsic of Numba
         elif isinstance(value, (bool, int, float, str, bytes, tuple)):
             digest.update(f"{name}={value!r}".encode())
     return digest.hexdigest()
@@ -86,8 +88,10 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 @cache
-def _source(path: str) -> bytes:
-    return hashlib.sha256(Path(path).read_bytes()).digest()
+def _module_stamp(name: str) -> bytes:
+    """Return the name of a module and a digest of its source, which its loader reads: it may be in a wheel or zip."""
+    module: Any = sys.modules[name]
+    return name.encode() + hashlib.sha256(module.__loader__.get_data(module.__file__)).digest()
 
 
 class _ContentLocator(_CacheLocator):  # type: ignore[misc]
@@ -123,11 +127,37 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return stored compiled code, or ``None``; a folder that can't be read counts as empty."""
+        found = None
         with suppress(OSError):
-            return super().load_overload(sig, target_context)
-        return None
+            found = super().load_overload(sig, target_context)
+        if found is None:
+            log_compilation()
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store compiled code if the folder can be written."""
         with suppress(OSError):
             super().save_overload(sig, data)
+
+
+class NoKernelCache(NullCache):  # type: ignore[misc]
+    """The cache of a process that has no folder: it finds nothing."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        """Return ``None``."""
+        log_compilation()
+
+
+@cache
+def log_compilation() -> None:
+    """Log that kernels are compiled, once per process: the first read takes much longer than others for it."""
+    folder = cache_folder()
+    with suppress(OSError):
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+    if folder is not None and os.access(folder, os.W_OK):
+        _LOG.warning("compiling kernels, which takes up to a minute; they are kept in %s", folder)
+    else:
+        reason = "there is no writable directory for them" if folder is None else f"{folder} can't be written"
+        advice = f"set {_FOLDER_SETTING} to one that can be"
+        _LOG.warning("compiling kernels, which takes up to a minute in every process, as %s; %s", reason, advice)

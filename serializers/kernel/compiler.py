@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import njit
 
-from state_processor.serializers.kernel.cache import KernelCache, cache_folder, content_stamp
+from state_processor.serializers.kernel.cache import KernelCache, NoKernelCache, cache_folder, content_stamp
 
 _compile: Any = njit  # whose stubs lack the option that turns reference counts off
 
@@ -29,6 +29,5 @@ def allocating_kernel(function: Callable[..., Any]) -> Any:
 
 def _cached(dispatcher: Any, function: Callable[..., Any]) -> Any:
     dispatcher.kernel_stamp = content_stamp(function)
-    if cache_folder() is not None:
-        dispatcher._cache = KernelCache(function)
+    dispatcher._cache = NoKernelCache() if cache_folder() is None else KernelCache(function)
     return dispatcher

@@ -96,5 +96,5 @@ def named_operator(values: Mapping[str, Any]) -> OperatorIdentifier | None:
     if uid is not None and uid_hash is not None:
         raise OptionError("both uid and uidHash are given: name the operator by one of them")
     if uid is not None:
-        return OperatorIdentifier.for_uid(uid)
+        return OperatorIdentifier.of(uid)
     return None if uid_hash is None else OperatorIdentifier.for_uid_hash(uid_hash)

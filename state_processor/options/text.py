@@ -87,13 +87,17 @@ def check_option_names(given: Mapping[str, str], known: Collection[str], where: 
     """
     by_lower = {name.lower() for name in known}
     lower = [name.lower() for name in given]
-    for_table = "provider" in lower
     for name in lower:
         if name in by_lower or name in _OF_SPARK or name.startswith((_INTERNAL, _TABLE_OPTION)):
             continue
-        if for_table and _TABLE_OPTION + name not in lower:
+        if is_of_table(given) and _TABLE_OPTION + name not in lower:
             continue
         raise OptionError(f"{where}: there is no option {name!r}; {hint(name, known)}")
+
+
+def is_of_table(given: Mapping[str, str]) -> bool:
+    """Return whether options are those of a table that is made in SQL."""
+    return any(name.lower() == "provider" for name in given)
 
 
 def hint(name: str, known: Collection[str]) -> str:

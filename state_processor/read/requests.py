@@ -48,7 +48,8 @@ def state_values(
     values = check_arguments({**options, "kind": kind})
     inferred = inferred_kryo_types(snapshot, operator, state) if values.pop("infer_kryo", False) else {}
     types = {**evolving, **inferred, **dict(values.get("types", ()))}
-    named = {"uid": operator.uid} if operator.uid is not None else {"uid_hash": operator.uid_hash}
+    is_by_uid = operator.uid is not None and OperatorIdentifier.of(operator.uid) == operator  # a uid may look like a hash
+    named = {"uid": operator.uid} if is_by_uid else {"uid_hash": operator.uid_hash}
     return values | named | ({"state": state} if state is not None else {}) | ({"types": tuple(types.items())} if types else {})
 
 

@@ -25,6 +25,8 @@ from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.tables import with_options_of_table, with_table_options
+from state_processor.spark.task_errors import without_traceback
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.spark.worker_process import spare_modules
 
@@ -49,9 +51,18 @@ class _SnapshotDataSource(DataSource):
     allowed: ClassVar[tuple[str, ...]] = ()
     """Modules that the option ``serializers`` may name."""
 
-    def _parsed(self, source: str) -> tuple[SourceOptions, TaskSerializers]:
-        """Return the options, and the serializers of users, which this process knows from here on."""
-        options = SourceOptions.parse(self.options, source, self.allowed)
+    def _parsed(self, source: str, schema: StructType | None = None) -> tuple[SourceOptions, TaskSerializers]:
+        """Return the options, and the serializers of users, which this process knows from here on.
+
+        Parameters
+        ----------
+        source
+            The name of the format.
+        schema
+            The schema of a read, which has the options of a table.
+        """
+        given = self.options if schema is None else with_options_of_table(self.options, schema)
+        options = SourceOptions.parse(given, source, self.allowed)
         serializers = self.code.with_modules(options.access.serializers)
         serializers.enter()
         return options, serializers
@@ -82,6 +93,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         """Return the name of the format."""
         return SAVEPOINT_FORMAT
 
+    @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of keyed state of one operator."""
         from state_processor.options.sink import SinkOptions
@@ -89,15 +101,18 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
 
         return SavepointSink(SinkOptions.parse(self.options, self.allowed), schema, overwrite)
 
+    @without_traceback()
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
         from state_processor.read.sources import find_reader
 
-        return spark_schema(find_reader(self._parsed(SAVEPOINT_FORMAT)[0]).schema)
+        schema = spark_schema(find_reader(self._parsed(SAVEPOINT_FORMAT)[0]).schema)
+        return with_table_options(schema, self.options)
 
+    @without_traceback()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that takes filters if Spark offers them, else one that does not, which Spark requires."""
-        options, serializers = self._parsed(SAVEPOINT_FORMAT)
+        options, serializers = self._parsed(SAVEPOINT_FORMAT, schema)
         if options.pushdown and not HAS_FILTERS:
             raise OptionError("option pushdown=true: Python data sources get filters since Spark 4.1; use the option keys")
         pushdown = HAS_FILTERS and _planning_with_filters() if options.pushdown is None else options.pushdown
@@ -118,13 +133,16 @@ class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
         """Return the name of the format."""
         return METADATA_FORMAT
 
+    @without_traceback()
     def schema(self) -> StructType:
         """Return the columns of the table."""
-        return spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT, self.allowed).table])
+        schema = spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT, self.allowed).table])
+        return with_table_options(schema, self.options)
 
+    @without_traceback()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the table."""
-        options, serializers = self._parsed(METADATA_FORMAT)
+        options, serializers = self._parsed(METADATA_FORMAT, schema)
         return SavepointTableReader(options, schema, serializers)
 
 
@@ -165,6 +183,7 @@ class SavepointStateReader(DataSourceReader):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_reader"}
 
+    @without_traceback()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
         from state_processor.read.projection import Projection
@@ -178,9 +197,10 @@ class SavepointStateReader(DataSourceReader):
         """Read the rows of one partition; Spark makes one without content if there are none."""
         if isinstance(partition, StatePartition):
             spare_modules()
-            self._serializers.enter()
-            for split in partition.splits:
-                yield from partition.reader.read(split)
+            with without_traceback():
+                self._serializers.enter()
+                for split in partition.splits:
+                    yield from partition.reader.read(split)
 
 
 class KeyFilteringStateReader(SavepointStateReader):
@@ -189,6 +209,7 @@ class KeyFilteringStateReader(SavepointStateReader):
     Spark applies all filters itself as well: the reader only opens fewer key groups.
     """
 
+    @without_traceback()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Take the keys from the filters, and hand all filters back."""
         if self._options.read.keys is None and self._has_plain_key():
@@ -223,6 +244,7 @@ class SavepointTableReader(DataSourceReader):
         self._schema = schema
         self._serializers = serializers
 
+    @without_traceback()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return one partition."""
         return [InputPartition(None)]
@@ -232,11 +254,12 @@ class SavepointTableReader(DataSourceReader):
         from state_processor.read.projection import Projection
         from state_processor.read.sources import TABLES
 
-        self._serializers.enter()
-        table = TABLES[self._options.table](self._options.access.open(self._options.path))
-        projection = Projection(table.schema, arrow_schema_of(self._schema))
-        for batch in table.to_batches():
-            yield projection.apply(batch)
+        with without_traceback():
+            self._serializers.enter()
+            table = TABLES[self._options.table](self._options.access.open(self._options.path))
+            projection = Projection(table.schema, arrow_schema_of(self._schema))
+            for batch in table.to_batches():
+                yield projection.apply(batch)
 
 
 _SPLIT_BYTES: Final = 96 << 20

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
+from state_processor.spark.packages import send_package
 from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.rows import SparkRows
 from state_processor.spark.same_keys import quoted
@@ -88,6 +89,7 @@ class SparkEngine:
     shuffles = REPARTITIONS_BY_ID
 
     def __init__(self, spark: SparkSession) -> None:
+        send_package(spark)
         self._spark = spark
 
     def encode_rows(self, rows: SparkRows, columns: Sequence[str], task: ShuffleBlobs) -> FirstPass:

@@ -20,9 +20,12 @@ from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_module
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
+from state_processor.spark.packages import send_package
+from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
 
 _ALREADY_THERE: Final = "DATA_SOURCE_ALREADY_EXISTS"
+_NOT_THERE: Final = "DATA_SOURCE_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,26 @@ def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | No
         )
         if known is not None and known.allowed == allowed:
             return
-        for source in (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
+        raise_errors_of_tasks()
+        send_package(spark)
+        is_found = known is None and not allowed and _are_found(spark)
+        for source in () if is_found else (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
             _register(spark, _variant(source, source.name(), allowed=allowed) if allowed else source)
         _SESSIONS[spark] = _Formats(allowed, known.with_code if known else [])
+
+
+def _are_found(spark: SparkSession) -> bool:
+    """Return True if Spark has found the formats by itself; replacing them would be a warning in its log."""
+    name = FlinkSavepointMetadataDataSource.name()
+    session: Any = getattr(spark, "_jsparkSession", None)
+    if session is not None:
+        return bool(session.sessionState().dataSourceManager().dataSourceExists(name))
+    try:  # Spark Connect: the server knows, and has this schema without opening a snapshot
+        return bool(spark.read.format(name).load("/").schema)
+    except PySparkException as error:
+        if error.getCondition() != _NOT_THERE:
+            raise
+        return False
 
 
 def format_with_code(spark: SparkSession, source: type[DataSource], code: TaskSerializers) -> str:

@@ -1,21 +1,75 @@
-"""Errors of this library from Spark's Python workers."""
+"""Errors of this library from Spark's Python workers.
+
+Spark hands over the text of an error in a worker: a traceback, and the message behind it. Here it is the message alone, and in
+the driver the error is raised as what it was in the worker.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from functools import wraps
+from logging import getLogger
+from types import ModuleType
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions import captured
 
 from state_processor import errors
 
-_RAISED: Final = re.compile(r"^state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
+_LOG: Final = getLogger("state_processor")
+_RAISED: Final = re.compile(r"(?:^|: )state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
 _JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)")
 _NOT_INSTALLED: Final = "ModuleNotFoundError: No module named 'state_processor"
+_WORKER: Final = "pyspark.worker_util"
+_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+"""The variable behind Spark's setting ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``."""
+_CONNECT_CLIENT: Final = "pyspark.sql.connect.client.core"
+_CONVERT: Final = "convert_exception"
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Have Spark show an error of this library without Python's traceback, behind which its message would come.
+
+    A worker ends after an error; what it is told about tracebacks is for this one.
+    """
+    try:
+        yield
+    except errors.StateProcessorError as error:
+        _LOG.debug("raised in a worker of Spark", exc_info=error)
+        if _WORKER in sys.modules:
+            os.environ[_HIDE_TRACEBACK] = "true"
+        raise
+
+
+def raise_errors_of_tasks() -> None:
+    """Have PySpark raise errors of this library in actions of any DataFrame as what they were in the worker.
+
+    PySpark has no hook for it: its conversion of Java's exceptions is wrapped, once per process, that of Spark Connect once it is
+    used.
+    """
+    for module in (captured, sys.modules.get(_CONNECT_CLIENT)):
+        if module is not None:
+            _wrap_conversion(module)
+
+
+def _wrap_conversion(module: ModuleType) -> None:
+    convert: Callable[..., Exception] = getattr(module, _CONVERT)
+    if hasattr(convert, "__wrapped__"):
+        return
+
+    @wraps(convert)
+    def converted(*arguments: Any) -> Exception:
+        failure = convert(*arguments)
+        return translated(str(failure)) or failure
+
+    setattr(module, _CONVERT, converted)
 
 
 @contextmanager

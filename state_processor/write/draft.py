@@ -183,6 +183,8 @@ class OperatorDraft:
         """
         left = {n: s for n, s in self.source_keyed.items() if self.keeps(n)}
         if name not in left:
+            if not self.source_states:
+                raise NotFoundError(f"{self.label} has no state in the source savepoint")
             raise NotFoundError.naming_nearest("keyed state", name, left, self.label)
         if self.migration is not None and self.migration.keyed is not None and self.converts(name):
             return self.migration.keyed.roles(name)[1]

@@ -327,7 +327,7 @@ class SavepointPlan:
 
 def is_same_directory(one: str, other: str) -> bool:
     """Return whether two paths or URLs lead to the same directory."""
-    locations = [Location.parse(p) for p in (one, other)]
+    locations = [Location.given(p) for p in (one, other)]
     if all(location.is_local for location in locations):
         return len({os.path.realpath(location.path) for location in locations}) == 1
     return len({(location.scheme, location.authority, location.path.rstrip("/")) for location in locations}) == 1

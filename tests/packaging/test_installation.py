@@ -7,8 +7,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-import pytest
-from environments import PYTHONS, ROOT, Environment, build, interpreter, lower_bounds
+from environments import PYTHONS, ROOT, Environment, interpreter, lower_bounds
 
 ARROW = {"totals": [["amelia", 3950], ["anders", 14430]], "operators": 5}
 SPARK = {
@@ -21,12 +20,6 @@ SPARK = {
     "new": 1000,
     "sink": 9900,
 }
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The wheel and the sdist."""
-    return build(tmp_path_factory.mktemp("packages"))
 
 
 def test_wheel_and_sdist_hold_every_module(packages: tuple[Path, Path]) -> None:

@@ -55,6 +55,21 @@ def test_by_hash(orders: SavepointReader) -> None:
     assert [tuple(r) for r in rows] == [("anders", expected_values(ORDERS, "orders", "history")["anders"])]
 
 
+def test_text_that_is_a_hash_is_one(orders: SavepointReader, spark: SparkSession) -> None:
+    uid_hash = OperatorIdentifier.for_uid("orders").uid_hash
+    assert orders.read_keyed_state(uid_hash, "total").count() == 50
+    assert spark.read.format("flink-savepoint").option("uid", uid_hash.upper()).load(ORDERS_PATH).count() == 50
+    with pytest.raises(sp.NotFoundError, match=f"no operator '{OperatorIdentifier.for_uid(uid_hash).uid_hash}'"):
+        orders.read_keyed_state(OperatorIdentifier.for_uid(uid_hash), "total")
+
+
+def test_an_operator_without_state_is_said_to_have_none(orders: SavepointReader) -> None:
+    with pytest.raises(sp.NotFoundError, match="operator 'only-orders' has no state in this snapshot"):
+        orders.read_keyed_state("only-orders")
+    with pytest.raises(sp.NotFoundError, match="operator 'steps' has no state"):
+        orders.read_timers("steps")
+
+
 def test_whole_operator(orders: SavepointReader) -> None:
     frame = orders.read_keyed_state("orders", metadata=True)
     assert {*frame.columns} == {

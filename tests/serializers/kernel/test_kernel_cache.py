@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 from state_processor.serializers.kernel.cache import content_stamp
 from state_processor.serializers.kernel.decode import text
@@ -37,6 +38,13 @@ print(result, sum(main.run.stats.cache_hits.values()), sum(main.run.stats.cache_
 
 def run(folder: Path, cache: Path, limit: int = 10, offset: int = 100, **settings: str) -> tuple[int, int, int]:
     """The result, and how often code was found and not found in the cache, in a new process."""
+    return run_and_log(folder, cache, limit, offset, **settings)[0]
+
+
+def run_and_log(
+    folder: Path, cache: Path, limit: int = 10, offset: int = 100, **settings: str
+) -> tuple[tuple[int, int, int], list[str]]:
+    """The same, and the lines of the log."""
     (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
     (folder / "helping.py").write_text(HELPER.format(offset=offset))
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | settings
@@ -44,7 +52,7 @@ def run(folder: Path, cache: Path, limit: int = 10, offset: int = 100, **setting
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert not done.returncode, done.stderr
     result, hits, misses = map(int, done.stdout.split())
-    return result, hits, misses
+    return (result, hits, misses), done.stderr.splitlines()
 
 
 def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
@@ -54,6 +62,32 @@ def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
     assert run(tmp_path, cache, limit=20) == (121, 0, 1)
     assert run(tmp_path, cache, limit=20, offset=200) == (221, 0, 1)  # in a function of another module
     assert run(tmp_path, cache) == (111, 1, 0)  # what was there before still is
+
+
+def test_the_first_compilation_is_logged_in_one_line(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (line,) = run_and_log(tmp_path, cache)[1]
+    assert line.startswith(f"compiling kernels, which takes up to a minute; they are kept in {cache}")
+    assert run_and_log(tmp_path, cache)[1] == []
+
+
+def test_what_can_not_be_kept_is_logged_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (line,) = run_and_log(tmp_path, tmp_path / "file" / "cache")[1]
+    assert "in every process, as" in line
+    assert "can't be written; set STATE_PROCESSOR_CACHE" in line
+
+
+def test_kernels_of_an_archive_are_kept_too(tmp_path: Path) -> None:
+    run(tmp_path, tmp_path / "cache")
+    with ZipFile(tmp_path / "modules.zip", "w") as archive:
+        for module in ("main.py", "helping.py"):
+            archive.write(tmp_path / module, module)
+    command = [sys.executable, "-c", PROGRAM.format(folder=str(tmp_path / "modules.zip"))]
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
+    for found in ("1 0", "1 0"):  # the same sources, so the same code
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout.strip() == f"111 {found}"
 
 
 def test_a_folder_that_can_not_be_made_is_no_hindrance(tmp_path: Path) -> None:

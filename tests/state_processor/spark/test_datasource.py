@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.datasource import (
     DataSourceRegistration,
     EqualNullSafe,
@@ -23,7 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from state_processor import register
+from state_processor import StateProcessorError, register
 from state_processor.backends.metadata import snapshot_metadata as metadata
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.state_access import open_state
@@ -121,9 +120,9 @@ def test_sql(spark: SparkSession) -> None:
 def test_schema_of_the_user(spark: SparkSession) -> None:
     frame = load(spark, schema="value DECIMAL(12,2), key STRING", uid="orders", state="total", keys='["amelia"]')
     assert [tuple(r) for r in frame.collect()] == [(Decimal("3950.00"), "amelia")]
-    with pytest.raises(PySparkException, match=r"does not fit decimal\(3,2\)"):
+    with pytest.raises(StateProcessorError, match=r"does not fit decimal\(3,2\)"):
         load(spark, schema="value DECIMAL(3,2)", uid="orders", state="total").collect()
-    with pytest.raises(PySparkException, match="there is no column 'vale'"):
+    with pytest.raises(StateProcessorError, match="there is no column 'vale'"):
         load(spark, schema="vale BIGINT", uid="orders", state="total").collect()
 
 
@@ -186,7 +185,7 @@ def test_tables_about_the_snapshot(spark: SparkSession) -> None:
     ],
 )
 def test_errors(spark: SparkSession, options: dict[str, str], message: str) -> None:
-    with pytest.raises(AnalysisException, match=message):
+    with pytest.raises(StateProcessorError, match=message):
         spark.read.format("flink-savepoint").options(**({"path": ORDERS_PATH} | options)).load()
 
 
@@ -196,11 +195,11 @@ def test_options_in_sql(spark: SparkSession) -> None:
     spark.sql(f"CREATE TEMPORARY VIEW totals USING `flink-savepoint` OPTIONS (path '{ORDERS_PATH}', uid 'orders', state 'total')")
     assert spark.table("totals").count() == len(expected_values(ORDERS, "orders", "total"))
     spark.catalog.dropTempView("totals")
-    with pytest.raises(AnalysisException, match="reading flink-savepoint: there is no option 'limit'"):
+    with pytest.raises(StateProcessorError, match="reading flink-savepoint: there is no option 'limit'"):
         spark.sql(f"CREATE TEMPORARY VIEW v USING `flink-savepoint` OPTIONS (path '{ORDERS_PATH}', uid 'orders', limit 5)")
-    with pytest.raises(AnalysisException, match="reading flink-savepoint-metadata: there is no option 'columns'"):
+    with pytest.raises(StateProcessorError, match="reading flink-savepoint-metadata: there is no option 'columns'"):
         spark.read.format("flink-savepoint-metadata").option("columns", "a").load(ORDERS_PATH)
-    with pytest.raises(AnalysisException, match="writing flink-savepoint: there is no option 'foo'"):
+    with pytest.raises(StateProcessorError, match="writing flink-savepoint: there is no option 'foo'"):
         spark.range(1).write.format("flink-savepoint").mode("append").option("uid", "x").option("foo", 1).save("/nowhere")
 
 

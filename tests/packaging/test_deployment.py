@@ -1,0 +1,151 @@
+"""The package where it is not installed, or can't write: --py-files, Spark Connect, read-only systems."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pyspark
+import pytest
+from environments import ROOT, SAVEPOINT
+
+from state_processor.serializers.kernel.cache import cache_folder
+
+FOLDER = Path(__file__).parent
+SPARK_HOME = Path(pyspark.__file__).parent
+ON_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+REPLACED = "replaced a statically registered data source"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has what the package requires, and not the package."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder)
+    python = folder / "bin" / "python"
+    (own,) = folder.glob("lib/python*/site-packages")
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    (own / "requirements.pth").write_text("\n".join(others))
+    missing = subprocess.run(
+        [python, "-P", "-c", "import pyspark, numba, state_processor"], capture_output=True, env={}, text=True, check=False
+    )
+    assert "No module named 'state_processor'" in missing.stderr
+    return python
+
+
+@pytest.fixture
+def unpacked(packages: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A directory with the modules of the wheel."""
+    with ZipFile(packages[0]) as wheel:
+        wheel.extractall(tmp_path / "modules")
+    return tmp_path / "modules"
+
+
+def settings(python: Path, **more: str) -> dict[str, str]:
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYSPARK", "VIRTUAL_ENV", "SPARK"))}
+    of_spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
+    return clean | of_spark | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)} | more
+
+
+def submit(*arguments: str, **configuration: str) -> list[str]:
+    pairs = [f"--conf={name}={value}" for name, value in (ON_LOOPBACK | configuration).items()]
+    return [str(SPARK_HOME / "bin" / "spark-submit"), *pairs, *arguments]
+
+
+def found(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert not done.returncode, done.stdout + done.stderr[-8000:]
+    answer: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert (answer["keys"], answer["patched"]) == (50, 4950)
+    assert answer["message"].startswith("no operator 'nobody' in this snapshot.")
+    return answer
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("master", "suffix"), [("local-cluster[1,1,1024]", ".whl"), ("local[2]", ".zip")])
+def test_py_files(master: str, suffix: str, packages: tuple[Path, Path], bare: Path, tmp_path: Path) -> None:
+    archive = shutil.copy(packages[0], (tmp_path / packages[0].stem).with_suffix(suffix))
+    program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
+    command = submit("--master", master, "--py-files", str(archive), *program)
+    done = subprocess.run(command, capture_output=True, text=True, env=settings(bare), cwd=tmp_path, timeout=300)
+    assert Path(archive).name in found(done)["module"]
+
+
+@pytest.mark.spark
+def test_the_formats_are_found_and_not_replaced(unpacked: Path, bare: Path, tmp_path: Path) -> None:
+    program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
+    command = submit("--master", "local[1]", *program, **{"spark.log.level": "WARN"})
+    environment = settings(bare, PYTHONPATH=str(unpacked))
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
+    assert found(done)["module"].startswith(str(unpacked))
+    assert REPLACED not in done.stderr
+
+
+@pytest.fixture
+def connect_server(unpacked: Path, bare: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The URL of a server of Spark Connect in a folder of its own, and its log."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder, log = tmp_path / "server", tmp_path / "server.log"
+    folder.mkdir()
+    binding = {"spark.connect.grpc.binding.address": "127.0.0.1", "spark.connect.grpc.binding.port": str(port)}
+    server = submit("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal", **binding)
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            server, stdout=output, stderr=output, env=settings(bare, PYTHONPATH=str(unpacked)), cwd=folder
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}", log
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.spark
+def test_connect_with_client_and_server_in_different_folders(
+    connect_server: tuple[str, Path], bare: Path, tmp_path: Path
+) -> None:
+    url, log = connect_server
+    client = tmp_path / "client"
+    shutil.copytree(SAVEPOINT, client / "savepoint")
+    command = [str(bare), str(FOLDER / "deployed.py"), "savepoint", "new"]
+    environment = settings(bare, PYTHONPATH=str(ROOT), SPARK_REMOTE=url)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=client, timeout=300)
+    assert found(done)["module"].startswith(str(ROOT))
+    assert (client / "new" / "_metadata").is_file()
+    assert REPLACED not in log.read_text()
+
+
+def test_read_only_installation_without_a_home(unpacked: Path, bare: Path, tmp_path: Path) -> None:
+    home, scratch, kernels = tmp_path / "home", tmp_path / "scratch", cache_folder()
+    home.mkdir(mode=0o555)
+    assert kernels is not None
+    private = scratch / f"state-processor-kernels-{os.getuid()}"
+    private.mkdir(mode=0o700, parents=True)
+    shutil.copytree(kernels, private / kernels.name)  # compiling them takes long, and is tested elsewhere
+    for folder, _, names in os.walk(unpacked):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            os.chmod(path, os.stat(path).st_mode & ~0o222)
+    # root may write anywhere, unless it gives up that right
+    unprivileged = ["setpriv", "--bounding-set=-dac_override"] if not os.getuid() else []
+    command = [*unprivileged, str(bare), str(FOLDER / "first_steps.py"), str(SAVEPOINT), str(tmp_path / "new"), "arrow"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(scratch), "PYTHONPATH": str(unpacked)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+    assert not done.returncode, done.stderr
+    assert json.loads(done.stdout)["totals"] == [["amelia", 3950], ["anders", 14430]]
+    assert not list(home.iterdir())
