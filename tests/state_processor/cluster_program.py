@@ -70,7 +70,7 @@ def cluster(scratch: Path) -> SparkSession:
         deploy.worker.Worker.startRpcEnvAndEndpoint(host, 0, 0, 1, 1024, masters, directory, number, settings, none)
     SparkContext(conf=configuration.setMaster(masters[0]).setAppName("failing writes"), gateway=gateway)
     session = SparkSession.builder.getOrCreate()
-    sp.register(session)
+    sp.register(session, allow_serializers=[_FAULTS])
     return session
 
 
