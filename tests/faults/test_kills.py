@@ -18,7 +18,7 @@ from tests.faults.writes import Write, digests_of_base
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize(("place", "step"), [("local", 9), ("remote", 67)])
+@pytest.mark.parametrize(("place", "step"), [("local", 14), ("remote", 97)])
 def test_a_kill_before_and_after_requests(tmp_path: Path, place: str, step: int, overwrite: bool) -> None:
     (tmp_path / "host").mkdir()
     before_kills, outcomes = digests_of_base(), Counter[str]()
@@ -37,7 +37,7 @@ def test_a_kill_before_and_after_requests(tmp_path: Path, place: str, step: int,
                 check_second_write(write, found)
                 outcomes[found] += 1
             number += step
-    assert outcomes[REPLACED if overwrite else NOTHING] >= 10
+    assert outcomes[REPLACED if overwrite else NOTHING] >= 8
     assert outcomes[COMPLETE] > 0
     assert digests_of_base() == before_kills
 
