@@ -480,7 +480,8 @@ class SavepointWriter:
         format
             ``"canonical"``, which all state backends but ForSt restore, entry by entry; or ``"native"``, the files of one state
             backend, which restores them by copying: much faster for large state. Flink restores native savepoints since 1.15;
-            with RocksDB and ForSt, timers are where the backend keeps them by default, in its files.
+            with RocksDB and ForSt, timers are where the backend keeps them by default, in its files: a job with
+            the timer service ``HEAP`` would not find them.
         backend
             For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
             ``"forst"`` (Flink 2.0 and later).

@@ -12,6 +12,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
 from state_processor.backends.write.pass_through import copy_stream
+from state_processor.backends.write.store_writer import native_handle
 from state_processor.serializers.errors import UnsupportedFormatError
 
 OpenSink = Callable[[str], AbstractContextManager[FileSink]]
@@ -26,7 +27,8 @@ def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: O
     Parameters
     ----------
     subtask
-        The subtask in the source savepoint; keyed state in a single file, as canonical savepoints and the heap backend have it.
+        The subtask in the source savepoint; its keyed state is in a single file, as in canonical savepoints and with the heap
+        backend, or in those of an embedded store.
     snapshot
         The source savepoint.
     open_sink
@@ -37,7 +39,7 @@ def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: O
     Raises
     ------
     UnsupportedFormatError
-        If records are in flight, or keyed state lies in files of an embedded store.
+        If records are in flight, or keyed state is a changelog.
     """
     if subtask.input_channels or subtask.result_subpartitions:
         raise UnsupportedFormatError(
@@ -50,11 +52,23 @@ def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: O
         with open_sink(what) as sink:
             return replace(handle, stream=copy_stream(snapshot.open(handle.stream, context), sink))
 
+    def copied_file(stream: h.StreamStateHandle) -> h.StreamStateHandle:
+        if isinstance(stream, h.ByteStreamStateHandle):
+            return stream
+        with open_sink("store") as sink:
+            return copy_stream(snapshot.open(stream, context), sink)
+
+    def copied_keyed(handle: h.KeyedStateHandle | None) -> h.KeyedStateHandle | None:
+        if not isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
+            return copied(_single(handle, context), "keyed")
+        files = tuple(h.LocalFile(file.local_name, copied_file(file.stream)) for file in handle.files)
+        return native_handle(handle.checkpoint_id, handle.backend_id, handle.key_groups, copied_file(handle.meta), files)
+
     return replace(
         subtask,
         managed_operator=copied(_plain(subtask.managed_operator), "operator"),
         raw_operator=copied(_plain(subtask.raw_operator), "raw-operator"),
-        managed_keyed=copied(_single(subtask.managed_keyed, context), "keyed"),
+        managed_keyed=copied_keyed(subtask.managed_keyed),
         raw_keyed=copied(_single(subtask.raw_keyed, context), "raw-keyed"),
     )
 

@@ -28,8 +28,12 @@ class KeyedFormat(Protocol):
     def savepoint_format(self) -> str:
         """The name of the format in the properties of the savepoint."""
 
-    def check_names(self, states: Iterable[str], operator: str) -> None:
-        """Refuse names of states that the format has no place for.
+    @property
+    def keeps_raw_timers(self) -> bool:
+        """True if timers in raw keyed state have to stay there: the backend may look for them nowhere else."""
+
+    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
+        """Refuse states that the format has no place for.
 
         Raises
         ------
@@ -51,8 +55,9 @@ class CanonicalFormat:
     """The canonical format, which each backend but ForSt restores entry by entry."""
 
     savepoint_format: str = properties.CANONICAL
+    keeps_raw_timers: bool = False
 
-    def check_names(self, states: Iterable[str], operator: str) -> None:
+    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
@@ -86,18 +91,19 @@ class StoreFormat:
     checkpoint_id: int = 1
     scratch: str | None = None
     savepoint_format: str = properties.NATIVE
+    keeps_raw_timers: bool = True
 
-    def check_names(self, states: Iterable[str], operator: str) -> None:
+    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`. Flink: ``RocksDBOperationUtils.createColumnFamilyDescriptor``."""
-        if _DEFAULT_FAMILY in states:
+        if any(state.name == _DEFAULT_FAMILY for state in states):
             raise OptionError(
                 f"{operator}: RocksDB has no place for a state named {_DEFAULT_FAMILY!r}, its own column family; "
                 "leave the state out with remove_state, or write a canonical savepoint"
             )
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
-        """See :class:`KeyedFormat`."""
-        return False
+        """See :class:`KeyedFormat`. Each of RocksDB and ForSt restores the files of the other."""
+        return isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
 
     @contextmanager
     def open_writer(
@@ -118,8 +124,9 @@ class HeapFormat:
     """The format of the heap backend (``hashmap``)."""
 
     savepoint_format: str = properties.NATIVE
+    keeps_raw_timers: bool = False
 
-    def check_names(self, states: Iterable[str], operator: str) -> None:
+    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
 
     def has(self, handle: h.KeyedStateHandle) -> bool:

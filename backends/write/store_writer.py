@@ -28,7 +28,7 @@ FORST: Final = "forst"
 _RUN_BYTES: Final = 64 << 20
 """So many bytes of entries are sorted at a time; those of a key group and state that are more become files that overlap."""
 _INLINE_BYTES: Final = 20 << 10
-"""Files of RocksDB up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
+"""Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
 _FORST_DIRECTORY: Final = "/op_attempt_0/db"
 _COPIED_AT_ONCE: Final = 8 << 20
 
@@ -70,7 +70,6 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     ) -> None:
         super().__init__(header, key_groups, max_parallelism, context)
         self._open_sink = open_sink
-        self._most_inline = _INLINE_BYTES if backend == ROCKSDB else 0
         self._is_forst = backend == FORST
         self._checkpoint_id = checkpoint_id
         self._backend_id = str(uuid4())
@@ -88,10 +87,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
-        size = meta.state_size + sum(file.stream.state_size for file in files)
-        return h.IncrementalRemoteKeyedStateHandle(
-            h.INCREMENTAL_V2, self._checkpoint_id, self._backend_id, self.key_groups, meta, (), files, size, str(uuid4())
-        )
+        return native_handle(self._checkpoint_id, self._backend_id, self.key_groups, meta, files)
 
     def _begin(self, before: Place | None, place: Place) -> None:
         self._end_run()
@@ -110,7 +106,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
 
     def _stored(self, path: Path) -> h.StreamStateHandle:
         """Copy a file to the savepoint, and remove it."""
-        if path.stat().st_size <= self._most_inline:
+        if path.stat().st_size <= _INLINE_BYTES:
             return self._kept(path.name, path.read_bytes())
         with self._open_sink("store") as sink, path.open("rb") as file:
             while data := file.read(_COPIED_AT_ONCE):
@@ -119,7 +115,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         return h.RelativeFileStateHandle(sink.name, sink.size)
 
     def _kept(self, name: str, data: bytes) -> h.StreamStateHandle:
-        if len(data) <= self._most_inline:
+        if len(data) <= _INLINE_BYTES:
             return h.ByteStreamStateHandle(f"{self._backend_id}/{name}", data)
         with self._open_sink("store") as sink:
             sink.write(data)
@@ -132,3 +128,13 @@ def _mark_forst(paths: Iterable[Path]) -> None:
         if path.name.startswith("OPTIONS-"):
             head, section, rest = path.read_text("utf-8").partition("[DBOptions]\n")
             path.write_text(f"{head}{section}  db_log_dir={_FORST_DIRECTORY}\n{rest}", "utf-8")
+
+
+def native_handle(
+    checkpoint_id: int, backend_id: str, key_groups: h.KeyGroupRange, meta: h.StreamStateHandle, files: tuple[h.LocalFile, ...]
+) -> h.IncrementalRemoteKeyedStateHandle:
+    """Return the handle of a store in a native savepoint, whose files are all its own: none is shared with checkpoints."""
+    size = meta.state_size + sum(file.stream.state_size for file in files)
+    return h.IncrementalRemoteKeyedStateHandle(
+        h.INCREMENTAL_V2, checkpoint_id, backend_id, key_groups, meta, (), files, size, str(uuid4())
+    )

@@ -363,11 +363,6 @@ class OperatorDraft:
         return (*(name for name in self.source_states if self.keeps(name)), *self.added, *self.operator_states)
 
     @property
-    def final_keyed(self) -> tuple[str, ...]:
-        """The keyed states and timers in the new savepoint."""
-        return (*self.kept_keyed(), *self.added)
-
-    @property
     def final_parallelism(self) -> int:
         """The parallelism in the new savepoint."""
         if self.parallelism is not None:
@@ -413,6 +408,23 @@ class OperatorDraft:
     def _is_migrated(self, name: str) -> bool:
         """Return whether a migration converts a state of the source savepoint, or leaves it out."""
         return self.migration is not None and (name in self.migration.left_out or self.converts(name))
+
+    def check_format(self) -> None:
+        """Refuse what the format of keyed state has no place for.
+
+        Raises
+        ------
+        OptionError
+            If there is a state like that, or timers.
+        """
+        header = self.header()
+        if header is not None:
+            self.format.check_states(header.states, self.label)
+        if self.format.keeps_raw_timers and self.changes_keyed and self.source is not None and self.source.has_raw_timers:
+            raise OptionError(
+                f"{self.label} has timers on the heap, in raw keyed state, which this format can only take over together with "
+                "all other states, unchanged; write a canonical savepoint"
+            )
 
     def header(self) -> mi.KeyedHeader | None:
         """Return the header of the keyed state files to write; ``None`` without keyed states."""

@@ -316,7 +316,8 @@ class SavepointPlan:
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
-            self._format.check_names(draft.final_keyed, draft.label)
+            if self._format != CANONICAL_FORMAT:
+                draft.check_format()
         left = [report for draft in self.drafts for report in draft.not_migrated]
         if left:
             raise StateMigrationError(

@@ -100,7 +100,12 @@ class SourceOperator:
 
     def is_in(self, format: KeyedFormat) -> bool:
         """Return whether all keyed state is in files of a format, which can be copied."""
-        return all(format.has(k.handle) and not k.raw for k in self.handles)
+        return all(format.keeps_raw_timers if k.raw else format.has(k.handle) for k in self.handles)
+
+    @property
+    def has_raw_timers(self) -> bool:
+        """True if timers are in raw keyed state."""
+        return any(k.raw for k in self.handles)
 
     def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:
         """Return the state as it is registered in all subtasks so far and in another."""

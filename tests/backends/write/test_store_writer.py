@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,9 +143,9 @@ def test_keys_that_occur_twice(staging: Staging) -> None:
 
 
 def test_a_state_that_has_the_name_of_a_column_family() -> None:
-    StoreFormat().check_names(["total", "Default"], "operator 'o'")
+    StoreFormat().check_states([register(TOTAL)], "operator 'o'")
     with pytest.raises(OptionError, match="operator 'o': RocksDB has no place for a state named 'default'"):
-        StoreFormat().check_names(["total", "default"], "operator 'o'")
+        StoreFormat().check_states([register(TOTAL), replace(register(TOTAL), name="default")], "operator 'o'")
 
 
 def test_no_room_for_files(staging: Staging, monkeypatch: pytest.MonkeyPatch) -> None:

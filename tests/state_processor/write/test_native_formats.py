@@ -11,6 +11,9 @@ from samples import ORDERS_PATH
 import state_processor as sp
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.write.engines import LocalEngine
+from state_processor.write.plan import SavepointPlan
+from tests.corpus import packed_cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,6 +56,49 @@ def test_the_same_state_in_files_of_a_backend_and_back(
     assert all(handle.checkpoint_id == snapshot.metadata.checkpoint_id for handle in stores)
     sp.SavepointWriter.from_existing(spark, native).with_parallelism("orders", 3).write(back)
     assert tables(back) == expected
+
+
+@pytest.mark.parametrize("backend", ["rocksdb", "forst"])
+@pytest.mark.parametrize("name", ["orders-rocksdb-incremental", "keyed-all-rocksdb-heap-timers-incremental"])
+def test_files_of_a_store_are_copied(name: str, backend: str, tmp_path: Path) -> None:
+    """Those in shared directories and in ``_metadata`` too, and with timers on the heap beside them."""
+    plan = SavepointPlan.from_existing(STORES[name])
+    plan.choose_format("native", backend)
+    summary = plan.write_to(tmp_path / "copy", LocalEngine())
+    assert all(operator.carried for operator in summary.operators)
+    found, expected = (store_files(path) for path in (tmp_path / "copy", STORES[name]))
+    assert len(expected) > 10
+    assert found == expected
+    handles = sp.arrow.handles(tmp_path / "copy").to_pylist()
+    assert {str(Path(handle["path"]).parent) for handle in handles if handle["path"]} == {"."}  # none is elsewhere
+
+
+STORES = {"orders-rocksdb-incremental": next((Path(ORDERS_PATH).parents[1] / "orders-rocksdb-incremental").rglob("chk-*"))}
+STORES |= {case.directory.name: case.snapshot for case in packed_cases() if "heap-timers-incremental" in case.id}
+
+
+def store_files(path: Path) -> dict[str, bytes]:
+    """The files of stores, and raw keyed state, by operator, subtask and name."""
+    snapshot = open_snapshot(path)
+    files = {}
+    for operator in snapshot.metadata.operators:
+        for subtask in operator.subtasks:
+            place = f"{operator.operator_id} {subtask.index}"
+            if isinstance(handle := subtask.managed_keyed, IncrementalRemoteKeyedStateHandle):
+                files |= {f"{place} {file.local_name}": bytes(snapshot.open(file.stream).read()) for file in handle.files}
+            if isinstance(handle := subtask.raw_keyed, KeyGroupsStateHandle):
+                files[f"{place} timers"] = bytes(snapshot.open(handle.stream).read())
+    return files
+
+
+def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
+    """A job that has its timers there would not look for them in the files of the backend."""
+    plan = SavepointPlan.from_existing(STORES["keyed-all-rocksdb-heap-timers-incremental"])
+    plan.set_max_parallelism(512)
+    plan.choose_format("native", "rocksdb")
+    with pytest.raises(sp.errors.OptionError, match="has timers on the heap, in raw keyed state"):
+        plan.write_to(tmp_path / "out", LocalEngine())
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
