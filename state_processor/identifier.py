@@ -62,10 +62,5 @@ class OperatorIdentifier:
             return operator
         return cls.for_uid_hash(operator) if _HASH.fullmatch(operator.lower()) else cls.for_uid(operator)
 
-    @classmethod
-    def named(cls, text: str) -> OperatorIdentifier:
-        """Return the identifier that text of the command line stands for: 32 hexadecimal digits are a hash, others a uid."""
-        return cls.for_uid_hash(text) if _HASH.fullmatch(text.lower()) else cls.for_uid(text)
-
     def __str__(self) -> str:
         return self.uid or self.uid_hash

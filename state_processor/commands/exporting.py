@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from state_processor import arrow
+from state_processor.commands.arguments import UID_HELP
 from state_processor.display import json_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags, flag_values
@@ -34,14 +35,14 @@ def add_commands(commands: Any) -> None:
 def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
-    parser.add_argument("--uid", required=True, help="the operator, by uid or by the 32 digits of its hash")
+    parser.add_argument("--uid", required=True, help=UID_HELP)
     add_flags(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def _batches(options: argparse.Namespace, **more: Any) -> Iterator[pa.RecordBatch]:
-    operator = OperatorIdentifier.named(options.uid)
+    operator = OperatorIdentifier.of(options.uid)
     return arrow.read_state(options.path, operator, options.state, nanos="string", **more, **flag_values(options))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
+from state_processor.commands.arguments import UID_HELP
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
@@ -14,7 +15,6 @@ from state_processor.write.plan import SavepointPlan
 
 Change = Callable[[SavepointPlan, argparse.Namespace], None]
 
-_UID_HELP: Final = "the operator, by uid or by the 32 digits of its hash"
 
 
 def add_commands(commands: Any) -> None:
@@ -24,10 +24,10 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("--format", choices=("canonical", "native"), default="canonical", help="(default: %(default)s)")
     convert.add_argument("--backend", help="the state backend that restores a native savepoint")
     rename = _command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
-    rename.add_argument("--from", dest="old", required=True, metavar="UID", help=_UID_HELP)
+    rename.add_argument("--from", dest="old", required=True, metavar="UID", help=UID_HELP)
     rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
     drop = _command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
-    drop.add_argument("--uid", required=True, help=_UID_HELP)
+    drop.add_argument("--uid", required=True, help=UID_HELP)
     drop.add_argument("--state", help="name of the state; without it the whole operator is left out")
     resize = _command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
     resize.add_argument("max_parallelism", type=int, metavar="N", help="the number of key groups")
@@ -55,11 +55,11 @@ def _nothing(plan: SavepointPlan, options: argparse.Namespace) -> None:
 
 
 def _rename(plan: SavepointPlan, options: argparse.Namespace) -> None:
-    plan.rename_operator(OperatorIdentifier.named(options.old), OperatorIdentifier.named(options.new))
+    plan.rename_operator(OperatorIdentifier.of(options.old), OperatorIdentifier.of(options.new))
 
 
 def _drop(plan: SavepointPlan, options: argparse.Namespace) -> None:
-    operator = OperatorIdentifier.named(options.uid)
+    operator = OperatorIdentifier.of(options.uid)
     if options.state is None:
         plan.remove_operator(operator)
     else:

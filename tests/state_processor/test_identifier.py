@@ -18,8 +18,10 @@ def test_hash_alone() -> None:
     assert (identifier.uid, identifier.uid_hash, str(identifier)) == (None, ORDERS, ORDERS)
 
 
-def test_text_is_a_uid() -> None:
-    assert OperatorIdentifier.of(ORDERS).uid == ORDERS
+def test_text_is_a_uid_or_a_hash() -> None:
+    assert OperatorIdentifier.of("orders") == OperatorIdentifier.for_uid("orders")
+    assert OperatorIdentifier.of(ORDERS) == OperatorIdentifier.of(ORDERS.upper()) == OperatorIdentifier.for_uid_hash(ORDERS)
+    assert OperatorIdentifier.for_uid(ORDERS).uid == ORDERS
     identifier = OperatorIdentifier.for_uid_hash(ORDERS)
     assert OperatorIdentifier.of(identifier) is identifier
 

@@ -1,0 +1,143 @@
+"""Commands that show what is in a snapshot."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from itertools import groupby
+from typing import Any, Final
+
+from state_processor import arrow
+from state_processor.backends.files.location import Location
+from state_processor.backends.read.state_access import TIMER_KIND
+from state_processor.commands.arguments import add_operator, add_output, positive, required_operator, snapshot_command
+from state_processor.commands.printing import filled, print_batches, print_json, print_table, with_operator, with_sizes
+from state_processor.options.flags import flag_values
+from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+
+_STATE_COLUMNS: Final = (
+    "state_name",
+    "state_kind",
+    "key_type",
+    "namespace_type",
+    "map_key_type",
+    "value_type",
+    "ttl",
+    "backend",
+    "size",
+)
+_UNBOUNDED: Final = 1 << 20
+_NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parsers of the command line."""
+    command = partial(snapshot_command, commands)
+    inspect = command("inspect", _inspect, "operators of a snapshot, with sizes")
+    inspect.add_argument("--files", action="store_true", help="list the files and other pieces that it consists of instead")
+    command("states", _states, "states of all operators, with types")
+    show = command("show", _show, "rows of a state")
+    add_operator(show)
+    what = show.add_mutually_exclusive_group()
+    what.add_argument("--state", help="name of the state; without it all keyed states of the operator side by side")
+    what.add_argument("--timers", action="store_true", help="the operator's timers")
+    show.add_argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated")
+    show.add_argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
+    show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
+    show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
+    get = command("get", _get, "states and timers of one key")
+    add_operator(get)
+    get.add_argument("--state", help="name of the state; without it all keyed states and the timers")
+    get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
+    listing = commands.add_parser("list", help="snapshots below a directory", description="Show the snapshots below a directory.")
+    listing.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
+    add_output(listing, _list)
+
+
+def _inspect(options: argparse.Namespace) -> None:
+    read = arrow.handles if options.files else arrow.operators
+    table = read(options.path, **flag_values(options))
+    if options.json:
+        print_json(table.to_pylist())
+        return
+    rows = [with_sizes(row) for row in table.to_pylist()]
+    if options.files:
+        columns = ["operator", "subtask", "slot", "handle_type", "part", "path", "size"]
+        print_table(columns, [with_operator(row) for row in rows])
+        return
+    rows = [{k.removeprefix("operator_"): v for k, v in row.items()} for row in rows]
+    columns = ["name", "uid", "uid_hash", "parallelism", "max_parallelism", "subtask_state_count", "coordinator_size", "size"]
+    if table.num_rows:
+        print(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
+    print_table(filled(columns, rows), rows)
+
+
+def _states(options: argparse.Namespace) -> None:
+    rows = arrow.states(options.path, **flag_values(options)).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    shown = [with_operator(with_sizes(row)) | {"namespace_type": _namespace(row)} for row in rows]
+    columns = filled(_STATE_COLUMNS, shown)
+    for number, (operator, of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
+        print(f"{chr(10) * bool(number)}operator {operator}")
+        print_table(columns, list(of_operator))
+
+
+def _namespace(row: Mapping[str, Any]) -> str | None:
+    return None if row["namespace_type"] == _NO_NAMESPACE else row["namespace_type"]
+
+
+def _list(options: argparse.Namespace) -> None:
+    rows = arrow.snapshots(options.path).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    prefix = str(Location.given(options.path)).rstrip("/") + "/"
+    shown = [
+        with_sizes(row) | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        for row in rows
+    ]
+    columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
+    print_table(columns, shown, _UNBOUNDED)  # paths are for copying
+
+
+def _show(options: argparse.Namespace) -> None:
+    batches = arrow.read_state(
+        options.path,
+        required_operator(options),
+        options.state,
+        kind=TIMER_KIND if options.timers else None,
+        flatten=options.flatten,
+        metadata=options.metadata,
+        keys=_keys(options) if options.key else None,
+        nanos="string",
+        **flag_values(options),
+    )
+    print_batches(batches, options)
+
+
+def _get(options: argparse.Namespace) -> None:
+    (key,) = _keys(options)
+    found = arrow.lookup(options.path, required_operator(options), key, options.state, nanos="string", **flag_values(options))
+    if options.json:
+        print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
+        return
+    print(found)
+
+
+def _keys(options: argparse.Namespace) -> list[Any]:
+    """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
+    table = arrow.states(options.path, **flag_values(options))
+    wanted = required_operator(options)
+    types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
+    return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
