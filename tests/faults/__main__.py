@@ -16,12 +16,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./dev faults", description=__doc__)
     parser.add_argument("--kills", type=int, default=200, help="in all groups together (default: %(default)s)")
     parser.add_argument("--group", dest="groups", choices=[*KINDS], action="append", help="(default: all)")
+    parser.add_argument("--kind", dest="kinds", choices=sorted({k for kinds in KINDS.values() for k in kinds}), action="append")
     parser.add_argument("--seed", type=int, help="of the random moments (default: the time)")
     options = parser.parse_args(arguments)
     seed = int(time.time()) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="faults-") as root:
-        campaign = Campaign(Path(root), seed)
+        campaign = Campaign(Path(root), seed, options.kinds or ())
         try:
             for group, kills in shares(options.kills, options.groups or [*KINDS]):
                 campaign.run(group, kills)

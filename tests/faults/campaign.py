@@ -7,7 +7,7 @@ import re
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -65,12 +65,15 @@ class Campaign:
         The directory.
     seed
         Of random moments and choices.
+    kinds
+        What is killed, of :data:`KINDS`; all by default.
     """
 
-    def __init__(self, root: Path, seed: int) -> None:
+    def __init__(self, root: Path, seed: int, kinds: Collection[str] = ()) -> None:
         self.report = Report()
         self._root = root
         self._random = random.Random(seed)
+        self._kinds = {group: [k for k in all_ if not kinds or k in kinds] for group, all_ in KINDS.items()}
         self._base = digests_of_base()
         self._number = 0
 
@@ -105,12 +108,12 @@ class Campaign:
         (self._root / "host").mkdir(exist_ok=True)
         with faults(no_fault, self._root):
             for turn in range(kills):
-                kind = KINDS["process"][turn % 2]
+                kind = self._kinds["process"][turn % len(self._kinds["process"])]
                 root = self._root if kind == "remote" else None
                 write, before = self._write(300, "faulty://host" if root else "")
                 if before is not None:
                     before.run()
-                if turn < 2:
+                if kind not in took:
                     replace(write, target=f"{write.target}-first", overwrite=False).run()  # loads what is loaded once
                     began = time.monotonic()
                     replace(write, target=f"{write.target}-timed", overwrite=False).run()
@@ -144,10 +147,10 @@ class Campaign:
     def _drivers(
         self, group: str, master: str, kills: int, processes: Callable[[Driver], list[int]], cluster: Cluster | None
     ) -> None:
-        driver, spare = Driver(master), Driver(master)
+        driver, spare = Driver(master), Driver(master)  # the spare one writes what a driver that is killed did not
         try:
             for turn in range(kills):
-                kind = KINDS[group][turn % len(KINDS[group])]
+                kind = self._kinds[group][turn % len(self._kinds[group])]
                 if kind not in _SURVIVES:
                     spare.wait()
                 api = self._random.choice(APIS)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 import state_processor as sp
 from tests.faults.writes import Write
 
-APIS: Final = ("writer", "sink")
+APIS: Final = ("writer", "sink", "native")
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Little compilation: the JVMs do not live long."""
 _CONFIGURATION: Final = {
@@ -39,11 +39,12 @@ _PARTITIONS: Final = 4
 
 
 def write(spark: SparkSession, api: str, wanted: Write) -> None:
-    """Write with one of the two APIs."""
+    """Write with an API; ``native`` is a writer of native savepoints."""
     rows = spark.range(wanted.first, wanted.end, 1, _PARTITIONS).selectExpr("concat('new-', id) AS key", "id AS value")
-    if api == "writer":
+    if api != "sink":
         writer = sp.SavepointWriter.from_existing(spark, wanted.base).update_keyed_state("orders", "total", rows)
-        writer.write(wanted.target, overwrite=wanted.overwrite)
+        form = {"format": "native", "backend": "rocksdb"} if api == "native" else {}
+        writer.write(wanted.target, overwrite=wanted.overwrite, **form)
         return
     sink = rows.write.format("flink-savepoint").option("uid", "orders").option("state", "total").option("base", wanted.base)
     sink.mode("overwrite" if wanted.overwrite else "append").save(wanted.target)
