@@ -21,6 +21,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.rows import SparkRows
+from state_processor.spark.task_errors import lost_sessions
 from state_processor.state_specs import StateSpec, whole_type
 from state_processor.write import keyed_changes, operator_state_changes
 from state_processor.write.format_choice import BackendName, FormatName
@@ -494,4 +495,5 @@ class SavepointWriter:
             If files can't be written, or another write to the same directory was complete before.
         """
         self._plan.choose_format(format, backend)
-        return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite)
+        with lost_sessions():
+            return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite)

@@ -16,11 +16,12 @@ from logging import getLogger
 from types import ModuleType
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
 from state_processor import errors
+from state_processor.serializers.foreign_errors import describe
 
 _LOG: Final = getLogger("state_processor")
 _RAISED: Final = re.compile(r"(?:^|: )state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
@@ -93,6 +94,17 @@ def failures_of_tasks() -> Iterator[None]:
     except Py4JJavaError as failure:
         text = str(failure.java_exception.getMessage())
         raise translated(text) or errors.WriteError(_JVM_TRACE.split(text, maxsplit=1)[0].strip()) from failure
+
+
+@contextmanager
+def lost_sessions() -> Iterator[None]:
+    """Raise the end of Spark's JVM in the midst of a write as an error of this library."""
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError, EOFError) as failure:
+        raise errors.WriteError(
+            f"the JVM of Spark does not answer any more ({describe(failure)}); start a new session and write again"
+        ) from failure
 
 
 def translated(text: str) -> errors.StateProcessorError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     seed = int(time.time()) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="faults-") as root:
         campaign = Campaign(Path(root), seed, options.kinds or ())
         try:

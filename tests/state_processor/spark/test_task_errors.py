@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
+from state_processor.spark.engine import SparkEngine
 from tests.state_processor.samples import ORDERS_PATH
 
 pytestmark = pytest.mark.spark
@@ -56,3 +58,18 @@ def test_the_message_of_a_worker_has_no_traceback(spark: SparkSession, monkeypat
 def test_errors_of_others_remain_theirs(spark: SparkSession) -> None:
     with pytest.raises(PySparkException, match="is not true"):
         spark.range(3).selectExpr("assert_true(id < 0)").collect()
+
+
+@pytest.mark.parametrize("failure", [ConnectionRefusedError("refused"), Py4JNetworkError("no answer"), EOFError()])
+def test_the_end_of_the_jvm_in_a_write(
+    spark: SparkSession, failure: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(SparkEngine, "write_subtasks", fail)
+    writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
+    writer.update_keyed_state("orders", "total", spark.sql("SELECT 'new' AS key, 1L AS value"))
+    with pytest.raises(sp.WriteError, match=f"the JVM of Spark does not answer any more .{type(failure).__name__}"):
+        writer.write(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
