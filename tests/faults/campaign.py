@@ -15,7 +15,7 @@ from typing import Any, Final
 import state_processor as sp
 from tests.faults.children import run_killed_after
 from tests.faults.driver import APIS
-from tests.faults.processes import Cluster, Driver, command, descendants, kill
+from tests.faults.processes import Cluster, Driver, command, descendants, kill, parent
 from tests.faults.storage import faults, no_fault
 from tests.faults.truth import check_second_write, names, visible
 from tests.faults.writes import Write, digests_of_base
@@ -25,8 +25,8 @@ KINDS: Final = {
     "spark": ("worker", "driver", "jvm", "group"),
     "cluster": ("worker", "executor", "daemon", "driver", "group"),
 }
-"""What is killed: a process without Spark whose target is local or remote; with Spark on one machine or on a cluster, Python
-workers, the driver's Python or JVM or all that belongs to it, executors, and the daemons that start these."""
+"""What is killed: a process without Spark whose target is local or remote; with Spark on one machine or on a cluster, a Python
+worker or all of them, the driver's Python or JVM or all that belongs to it, executors, and the daemons that start these."""
 
 _SURVIVES: Final = ("worker", "executor", "daemon")
 _PHASES: Final = (None, "-open", "-shuffle-", "-index-", "-(keyed|operator)-", "-claim")
@@ -219,11 +219,14 @@ class Campaign:
         if kind == "daemon":
             assert cluster is not None
             return [self._random.choice(cluster.workers).pid]
-        part = _PYTHON if kind == "worker" else "CoarseGrainedExecutorBackend"
         while True:
-            found = [p for p in processes(driver) if part in command(p)]
+            everything = processes(driver)
+            if kind == "worker":  # Spark forks them from processes of the same name, whose end it does not get over by itself
+                found = [p for p in everything if _PYTHON in command(p) and _PYTHON in command(parent(p))]
+            else:
+                found = [p for p in everything if "CoarseGrainedExecutorBackend" in command(p)]
             if found:
-                return [self._random.choice(found)]
+                return found if kind == "worker" and self._random.random() < 0.5 else [self._random.choice(found)]
             if driver.has_answered():
                 return []
 

@@ -34,14 +34,18 @@ _ENVIRONMENT: Final = {
 
 def descendants(pid: int) -> list[int]:
     """Return a process and all that it has started, and these."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    parents = {int(path.name): parent(int(path.name)) for path in Path("/proc").glob("[0-9]*")}
     found = [pid]
     for one in found:
         found += [child for child, parent in parents.items() if parent == one]
     return found
+
+
+def parent(pid: int) -> int:
+    """Return the process that has started a process; 0 if it is gone."""
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def command(pid: int) -> str:
