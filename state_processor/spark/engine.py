@@ -92,6 +92,10 @@ class SparkEngine:
         send_package(spark)
         self._spark = spark
 
+    def cancel(self) -> None:
+        """Cancel the jobs of the session."""
+        self._spark.interruptAll()
+
     def encode_rows(self, rows: SparkRows, columns: Sequence[str], task: ShuffleBlobs) -> FirstPass:
         """Run pass 1 over rows of a DataFrame."""
         return FirstPass.over(rows.frame.select(*(f.col(quoted(c)) for c in columns)), task)

@@ -44,6 +44,9 @@ class Engine(Protocol):
     def write_subtasks(self, blobs: Sequence[Any], parallelism: int, write: SubtaskWriter) -> Written:
         """Run pass 2 over results of pass 1: write the file of each subtask."""
 
+    def cancel(self) -> None:
+        """End what runs, for a process that ends."""
+
 
 @dataclass(frozen=True)
 class EncodedRows:
@@ -73,6 +76,9 @@ class LocalEngine:
     def encode_rows(self, rows: EncodedRows, columns: Sequence[str], task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
         """See :class:`Engine`."""
         return rows.indexes
+
+    def cancel(self) -> None:
+        """Do nothing: threads see that the write is over."""
 
     def encode_parts(self, count: int, task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
         """See :class:`Engine`."""

@@ -15,6 +15,7 @@ from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version, oldest_flink_version
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.termination import exit_on_sigterm
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import MigrationReport
 from state_processor.options.access import SnapshotAccess
@@ -252,12 +253,13 @@ class SavepointPlan:
     def write_to(self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False) -> WriteSummary:
         """Write into a directory; see :meth:`~state_processor.SavepointWriter.write`."""
         staging = Staging(os.fspath(path), uuid4().hex[:16], replaces=overwrite)
-        self.prepare(staging)
-        try:
-            return self.write(staging, engine)
-        except BaseException as failure:
-            staging.give_up(failure)
-            raise
+        with exit_on_sigterm(engine.cancel):
+            self.prepare(staging)
+            try:
+                return self.write(staging, engine)
+            except BaseException as failure:
+                staging.give_up(failure)
+                raise
 
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove what was written."""

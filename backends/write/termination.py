@@ -1,0 +1,44 @@
+"""SIGTERM while a savepoint is written: an exit, which removes the files of the write, in place of an end at once.
+
+Schedulers end drivers by SIGTERM. What a process leaves that ends at once is removed by the next write to the directory, but only
+on the same machine, and a container is gone then.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+@contextmanager
+def exit_on_sigterm(cancel: Callable[[], None]) -> Iterator[None]:
+    """Raise ``SystemExit`` in the block when SIGTERM comes; a second one ends the process at once.
+
+    Handlers that somebody else has set stay, and so does the behavior of blocks in other threads than the first, which get no
+    signals.
+
+    Parameters
+    ----------
+    cancel
+        Ends what the block waits for.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        try:
+            cancel()
+        finally:
+            raise SystemExit(128 + number)
+
+    is_free = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_free:
+        yield
+        return
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
