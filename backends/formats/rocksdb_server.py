@@ -28,6 +28,7 @@ MOST_STEP = 512
 OPEN_FILES = 512
 MOST_LEVELS = 64
 MOST_CURSORS = 16
+TABLE_FORMAT = 5
 
 
 class Cursor:
@@ -101,6 +102,36 @@ class Server:
             self.stores[directory], self.families[directory] = store, names
         return store
 
+    def change(
+        self, directory: str, families: list[str], kept: list[str], files: dict[str, list[str]], merged: list[str]
+    ) -> dict[str, Any]:
+        """Change the column families of a store, and return the names of the tables that it consists of then.
+
+        Those that are not ``kept`` are emptied or dropped, ``files`` (sorted tables) are moved into theirs, and those of
+        ``merged`` families, which overlap, are merged.
+        """
+        old = rocksdict.Rdict.list_cf(directory)
+        options = rocksdict.Options(raw_mode=True)
+        options.set_max_open_files(OPEN_FILES)
+        store = rocksdict.Rdict(directory, options, {name: table_options() for name in old})
+        try:
+            for name in set(old) - {"default", *kept}:
+                store.drop_column_family(name)
+            for name in families:
+                if name not in kept or name not in old:
+                    store.create_column_family(name, table_options())
+            for name, paths in files.items():
+                moving = rocksdict.IngestExternalFileOptions()
+                moving.set_move_files(True)
+                family = store.get_column_family(name)
+                family.ingest_external_file(paths, moving)
+                if name in merged:
+                    family.compact_range(None, None)
+                del family
+            return {"tables": [os.path.basename(file["name"]) for file in store.live_files()]}
+        finally:
+            store.close()
+
     def close(self, directory: str) -> dict[str, Any]:
         """Close a store."""
         self.cursors = {place: cursor for place, cursor in self.cursors.items() if place[0] != directory}
@@ -121,6 +152,18 @@ class Server:
         while len(self.cursors) > MOST_CURSORS:
             del self.cursors[next(iter(self.cursors))]
         return {"end": False, "next": cursor.lower.hex()}, flat, cursor
+
+
+def table_options() -> Any:
+    """Return options of column families that are written, whose tables each RocksDB since 6.20 reads."""
+    table = rocksdict.BlockBasedOptions()
+    table.set_format_version(TABLE_FORMAT)
+    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
+    options = rocksdict.Options(raw_mode=True)
+    options.set_block_based_table_factory(table)
+    options.set_disable_auto_compactions(True)
+    options.set_compression_type(rocksdict.DBCompressionType.snappy())
+    return options
 
 
 def read_options(upper: bytes) -> Any:
@@ -157,7 +200,8 @@ def serve(requests: BinaryIO, answers: BinaryIO, seconds: int) -> None:
             if do == "read":
                 answer, flat, cursor = server.read(**request)
             else:
-                answer = {"open": server.open, "close": server.close}[do](**request)
+                actions: dict[str, Any] = {"open": server.open, "close": server.close, "change": server.change}
+                answer = actions[do](**request)
         except Exception as error:
             answer, flat = {"error": str(error)}, None
         lengths = array("q", map(len, flat or ()))

@@ -230,7 +230,7 @@ def _open(snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, conte
     scratch = scratch_space(snapshot.scratch)
     directory = scratch.directory()
     try:
-        store = Store(directory, handle, context, _materialize(snapshot, handle, scratch, directory, context))
+        store = Store(directory, handle, context, materialize(snapshot, handle, scratch, directory, context))
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
@@ -244,7 +244,7 @@ def _remove(directory: Path, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _materialize(
+def materialize(
     snapshot: Snapshot, handle: h.IncrementalRemoteKeyedStateHandle, scratch: Scratch, directory: Path, context: str
 ) -> dict[str, str]:
     """Bring the files together in ``directory``; what each is in the snapshot, by local name."""

@@ -15,6 +15,7 @@ from state_processor.backends.state import meta_info as mi
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.new_store import BaseStore
 from state_processor.backends.write.store_writer import ROCKSDB, KeyedStateStoreWriter, OpenSink
 from state_processor.serializers.errors import OptionError
 
@@ -27,6 +28,10 @@ class KeyedFormat(Protocol):
     @property
     def savepoint_format(self) -> str:
         """The name of the format in the properties of the savepoint."""
+
+    @property
+    def keeps_families(self) -> bool:
+        """True if states that nobody changes can stay in the files that they are in, beside others that change."""
 
     @property
     def keeps_raw_timers(self) -> bool:
@@ -45,9 +50,18 @@ class KeyedFormat(Protocol):
         """Return whether files of the source savepoint can be taken over as they are."""
 
     def open_writer(
-        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+        self,
+        open_sink: OpenSink,
+        header: mi.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str,
+        base: BaseStore | None = None,
     ) -> AbstractContextManager[KeyedStateWriter]:
-        """Return the writer of one subtask; see :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
+        """Return the writer of one subtask; see :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
+
+        States of a ``base`` that are kept are not written; only formats with ``keeps_families`` are given one.
+        """
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,7 @@ class CanonicalFormat:
     """The canonical format, which each backend but ForSt restores entry by entry."""
 
     savepoint_format: str = properties.CANONICAL
+    keeps_families: bool = False
     keeps_raw_timers: bool = False
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
@@ -66,7 +81,13 @@ class CanonicalFormat:
 
     @contextmanager
     def open_writer(
-        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+        self,
+        open_sink: OpenSink,
+        header: mi.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str,
+        base: BaseStore | None = None,
     ) -> Iterator[KeyedStateWriter]:
         """See :class:`KeyedFormat`."""
         with open_sink("keyed") as sink:
@@ -91,6 +112,7 @@ class StoreFormat:
     checkpoint_id: int = 1
     scratch: str | None = None
     savepoint_format: str = properties.NATIVE
+    keeps_families: bool = True
     keeps_raw_timers: bool = True
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
@@ -107,13 +129,19 @@ class StoreFormat:
 
     @contextmanager
     def open_writer(
-        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+        self,
+        open_sink: OpenSink,
+        header: mi.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str,
+        base: BaseStore | None = None,
     ) -> Iterator[KeyedStateWriter]:
         """See :class:`KeyedFormat`."""
         directory = scratch_space(self.scratch).directory()
         try:
             yield KeyedStateStoreWriter(
-                directory, open_sink, self.backend, self.checkpoint_id, header, key_groups, max_parallelism, context
+                directory, open_sink, self.backend, self.checkpoint_id, header, key_groups, max_parallelism, context, base
             )
         finally:
             shutil.rmtree(directory, ignore_errors=True)
@@ -124,6 +152,7 @@ class HeapFormat:
     """The format of the heap backend (``hashmap``)."""
 
     savepoint_format: str = properties.NATIVE
+    keeps_families: bool = False
     keeps_raw_timers: bool = False
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
@@ -135,7 +164,13 @@ class HeapFormat:
 
     @contextmanager
     def open_writer(
-        self, open_sink: OpenSink, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str
+        self,
+        open_sink: OpenSink,
+        header: mi.KeyedHeader,
+        key_groups: h.KeyGroupRange,
+        max_parallelism: int,
+        context: str,
+        base: BaseStore | None = None,
     ) -> Iterator[KeyedStateWriter]:
         """See :class:`KeyedFormat`."""
         with open_sink("keyed") as sink:

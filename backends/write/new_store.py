@@ -9,14 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from state_processor.backends.write.sorted_entries import Pairs
-from state_processor.serializers.errors import ScratchSpaceError
+import rocksdict
 
-_TABLE_FORMAT: Final = 5
-"""The newest that RocksDB 6.20 reads."""
+from state_processor.backends.files.scratch import scratch_space
+from state_processor.backends.formats.rocksdb_process import RocksDbError, rocksdb_call
+from state_processor.backends.formats.rocksdb_server import table_options
+from state_processor.backends.formats.rocksdb_store import materialize
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.write.sorted_entries import Pairs
+from state_processor.serializers.errors import CorruptSnapshotError, ScratchSpaceError
+
 _FILE_BYTES: Final = 64 << 20
 """About the size of a file, which is that of RocksDB's default options (``target_file_size_base``)."""
 _OTHERS: Final = re.compile(r"(?P<kind>MANIFEST|CURRENT|OPTIONS)(?:-\d+)?")
@@ -63,22 +70,24 @@ class NewStore:
         ScratchSpaceError
             If there is no room.
         """
-        import rocksdict  # here, since few writes need it
-
         directory = self._directory / "store"
         with self._reporting():
-            options = _options()
-            options.create_if_missing(True)
-            options.create_missing_column_families(True)
-            store = rocksdict.Rdict(str(directory), options, {name: _options() for name in self._names})
-            try:
-                for name, family in zip(self._names, self._families, strict=True):
-                    family.ingest(store.get_column_family(name))
-                live = {file["name"].lstrip("/") for file in store.live_files()}
-            finally:
-                store.close()
+            live = self._complete(directory)
         others = {match["kind"]: path for path in sorted(directory.iterdir()) if (match := _OTHERS.fullmatch(path.name))}
         return [*(directory / name for name in sorted(live)), *others.values()]
+
+    def _complete(self, directory: Path) -> set[str]:
+        """Make the store, and return the names of its tables."""
+        options = table_options()
+        options.create_if_missing(True)
+        options.create_missing_column_families(True)
+        store = rocksdict.Rdict(str(directory), options, {name: table_options() for name in self._names})
+        try:
+            for name, family in zip(self._names, self._families, strict=True):
+                family.ingest(store.get_column_family(name))
+            return {file["name"].lstrip("/") for file in store.live_files()}
+        finally:
+            store.close()
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
@@ -102,13 +111,13 @@ class _Family:
         self._paths: list[str] = []
         self._writer: Any = None
         self._last = b""
-        self._overlap = False
+        self.overlap = False
 
     def add(self, entries: Iterable[Pairs]) -> None:
         for pairs in entries:
             overlap = pairs[0][0] <= self._last
             if self._writer is None or overlap or self._writer.file_size() >= _FILE_BYTES:
-                self._overlap |= overlap
+                self.overlap |= overlap
                 self._next_file()
             put = self._writer.__setitem__
             for key, value in pairs:
@@ -117,22 +126,23 @@ class _Family:
 
     def ingest(self, family: Any) -> None:
         """Move the files into a store."""
-        import rocksdict
-
-        self._finish()
-        if self._paths:
+        paths = self.complete()
+        if paths:
             options = rocksdict.IngestExternalFileOptions()
             options.set_move_files(True)
-            family.ingest_external_file(self._paths, options)
-            if self._overlap:
+            family.ingest_external_file(paths, options)
+            if self.overlap:
                 family.compact_range(None, None)
 
-    def _next_file(self) -> None:
-        import rocksdict
+    def complete(self) -> list[str]:
+        """Complete the files and return their paths."""
+        self._finish()
+        return self._paths
 
+    def _next_file(self) -> None:
         self._finish()
         self._paths.append(f"{self._stem}-{len(self._paths)}.sst")
-        self._writer = rocksdict.SstFileWriter(_options())
+        self._writer = rocksdict.SstFileWriter(table_options())
         self._writer.open(self._paths[-1])
 
     def _finish(self) -> None:
@@ -141,14 +151,45 @@ class _Family:
             self._writer = None
 
 
-def _options() -> Any:
-    import rocksdict
+@dataclass(frozen=True)
+class BaseStore:
+    """A store of the source savepoint, and the column families of it that stay as they are; it can be pickled."""
 
-    table = rocksdict.BlockBasedOptions()
-    table.set_format_version(_TABLE_FORMAT)
-    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    options = rocksdict.Options(raw_mode=True)
-    options.set_block_based_table_factory(table)
-    options.set_disable_auto_compactions(True)
-    options.set_compression_type(rocksdict.DBCompressionType.snappy())
-    return options
+    snapshot: Snapshot
+    handle: h.IncrementalRemoteKeyedStateHandle
+    kept: frozenset[str]
+
+
+class EditedStore(NewStore):
+    """A store that has column families of another one, in the same files, beside those that are written.
+
+    Parameters
+    ----------
+    directory, families, context
+        See :class:`NewStore`; the families are all that the new store has.
+    base
+        The other store.
+    """
+
+    def __init__(self, directory: Path, families: Sequence[str], context: str, base: BaseStore) -> None:
+        super().__init__(directory, families, context)
+        self._base = base
+
+    def _complete(self, directory: Path) -> set[str]:
+        base, context = self._base, self._context.removesuffix(": ")
+        directory.mkdir()
+        materialize(base.snapshot, base.handle, scratch_space(base.snapshot.scratch), directory, context)
+        written = {name: family for name, family in zip(self._names, self._families, strict=True) if family.complete()}
+        try:
+            answer, _, _ = rocksdb_call(
+                context,
+                do="change",
+                directory=str(directory),
+                families=list(self._names),
+                kept=sorted(base.kept),
+                files={name: family.complete() for name, family in written.items()},
+                merged=[name for name, family in written.items() if family.overlap],
+            )
+        except RocksDbError as problem:
+            raise CorruptSnapshotError(f"{context}: the store of the source savepoint can't be changed: {problem}") from None
+        return set(answer["tables"])

@@ -19,7 +19,8 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
-from state_processor.backends.write.new_store import NewStore
+from state_processor.backends.write.new_store import BaseStore, EditedStore, NewStore
+from state_processor.backends.write.pass_through import copy_stream
 from state_processor.backends.write.sorted_entries import sorted_entries
 from state_processor.serializers.io import DataOutput
 
@@ -55,6 +56,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         The number of the checkpoint.
     header, key_groups, max_parallelism, context
         See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`.
+    base
+        The store of the source savepoint that states are kept of.
     """
 
     def __init__(
@@ -67,13 +70,17 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         key_groups: h.KeyGroupRange,
         max_parallelism: int,
         context: str = "",
+        base: BaseStore | None = None,
     ) -> None:
         super().__init__(header, key_groups, max_parallelism, context)
         self._open_sink = open_sink
         self._is_forst = backend == FORST
         self._checkpoint_id = checkpoint_id
         self._backend_id = str(uuid4())
-        self._store = NewStore(directory, [state.name for state in header.states], self.context)
+        families = [state.name for state in header.states]
+        self._base = base
+        place = (directory, families, self.context)
+        self._store = NewStore(*place) if base is None else EditedStore(*place, base)
         self._run: list[npt.NDArray[np.uint8]] = []
         self._held = 0
 
@@ -83,7 +90,9 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         paths = self._store.close()
         if self._is_forst:
             _mark_forst(paths)
-        files = tuple(h.LocalFile(path.name, self._stored(path)) for path in paths)
+        old = self._base.handle.files if self._base is not None else ()
+        carried = {file.local_name: file.stream for file in old if file.local_name.endswith(".sst")}
+        files = tuple(h.LocalFile(path.name, self._copied(path, carried.get(path.name))) for path in paths)
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
@@ -103,6 +112,15 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             assert self._place is not None
             self._store.add(self._place[1], sorted_entries(self._run, self.prefix))
             self._run, self._held = [], 0
+
+    def _copied(self, path: Path, stream: h.StreamStateHandle | None) -> h.StreamStateHandle:
+        """Copy a file to the savepoint: from the source savepoint, if it is one of its own."""
+        if self._base is None or stream is None:
+            return self._stored(path)
+        if isinstance(stream, h.ByteStreamStateHandle):
+            return stream
+        with self._open_sink("store") as sink:
+            return copy_stream(self._base.snapshot.open(stream, self.context), sink)
 
     def _stored(self, path: Path) -> h.StreamStateHandle:
         """Copy a file to the savepoint, and remove it."""

@@ -399,6 +399,15 @@ class OperatorDraft:
         return written or removed or reframed or migrated or self.changes_parallelism
 
     @property
+    def kept_families(self) -> frozenset[str]:
+        """The states of the source savepoint that stay in the files that they are in, while others change."""
+        if self.source is None or not self.format.keeps_families or self.migration is not None or self.changes_parallelism:
+            return frozenset()
+        if not self.source.is_in(self.format):
+            return frozenset()
+        return frozenset(name for name in self.kept_keyed() if not self.has_changes(name))
+
+    @property
     def changes_operator_state(self) -> bool:
         """True if operator state has to be written."""
         removed = bool(self.removed - set(self.source_keyed))

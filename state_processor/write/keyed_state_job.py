@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from time import time_ns
 from typing import Any
 
+from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.write.new_store import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.draft import Deletion, StateRows
 from state_processor.write.engines import Written
@@ -39,7 +41,8 @@ def write_keyed_state(job: JobContext) -> Written:
         columns, task = _deletion_pass(job, target, deletion)
         blobs.append(job.engine.encode_rows(deletion.rows, columns, task))
     blobs += _pass_through(job, target)
-    return job.engine.write_subtasks(blobs, job.draft.final_parallelism, WriteKeyedState(target, job.staging, job.draft.format))
+    write = WriteKeyedState(target, job.staging, job.draft.format, _bases(job))
+    return job.engine.write_subtasks(blobs, job.draft.final_parallelism, write)
 
 
 def keyed_target(job: JobContext) -> KeyedTarget | None:
@@ -89,10 +92,20 @@ def _columns(*mappings: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
 
 
+def _bases(job: JobContext) -> dict[int, BaseStore]:
+    """Return the stores of the source savepoint by subtask, where states stay in their files."""
+    source, kept = job.draft.source, job.draft.kept_families
+    if source is None or not kept:
+        return {}
+    snapshot = snapshot_for_tasks(source.snapshot)
+    handles = {k.subtask: k.handle for k in source.handles}
+    return {i: BaseStore(snapshot, x, kept) for i, x in handles.items() if isinstance(x, h.IncrementalRemoteKeyedStateHandle)}
+
+
 def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[Any]:
     """Run pass 1 over the source savepoint: over states whose bytes stay the same, and over those that a migration converts."""
     draft, source = job.draft, job.draft.source
-    names = draft.kept_keyed()
+    names = [name for name in draft.kept_keyed() if name not in draft.kept_families]
     if not names or source is None or not source.handles:
         return
     parts = tuple(plan_splits(source.handles))

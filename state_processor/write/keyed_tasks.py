@@ -25,6 +25,7 @@ from state_processor.backends.state.row_field_names import DeclaredNames, with_n
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.kryo_updates import Drafts, with_drafts
+from state_processor.backends.write.new_store import BaseStore
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
@@ -232,6 +233,7 @@ class WriteKeyedState:
     target: KeyedTarget
     staging: Staging
     format: KeyedFormat = CANONICAL_FORMAT
+    bases: Mapping[int, BaseStore] = field(default_factory=dict)
 
     def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyedStateHandle, int]:
         """Write the files; return their handle and the number of entries."""
@@ -243,7 +245,7 @@ class WriteKeyedState:
         def open_sink(what: str) -> staged_file:
             return staged_file(self.staging, t.operator_id, what, subtask)
 
-        with self.format.open_writer(open_sink, header, key_groups, t.max_parallelism, where) as writer:
+        with self.format.open_writer(open_sink, header, key_groups, t.max_parallelism, where, self.bases.get(subtask)) as writer:
             tombstones = Tombstones(t.states, t.max_parallelism)
             drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
             for b in fetch_blobs(blobs, self.staging):

@@ -73,6 +73,7 @@ def test_files_of_a_store_are_copied(name: str, backend: str, tmp_path: Path) ->
     assert {str(Path(handle["path"]).parent) for handle in handles if handle["path"]} == {"."}  # none is elsewhere
 
 
+NATIVE = Path(ORDERS_PATH).parents[1] / "orders-rocksdb-native" / "savepoint"
 STORES = {"orders-rocksdb-incremental": next((Path(ORDERS_PATH).parents[1] / "orders-rocksdb-incremental").rglob("chk-*"))}
 STORES |= {case.directory.name: case.snapshot for case in packed_cases() if "heap-timers-incremental" in case.id}
 
@@ -89,6 +90,28 @@ def store_files(path: Path) -> dict[str, bytes]:
             if isinstance(handle := subtask.raw_keyed, KeyGroupsStateHandle):
                 files[f"{place} timers"] = bytes(snapshot.open(handle.stream).read())
     return files
+
+
+@pytest.mark.parametrize("name", ["orders-rocksdb-native", "orders-rocksdb-incremental"])
+def test_files_of_states_that_nobody_changes_stay(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """One state is changed, one is removed, one is added: the files of the others are the same, byte for byte."""
+    base = NATIVE if name == "orders-rocksdb-native" else STORES[name]
+    rows = spark.createDataFrame([("amelia", 7), ("nobody yet", 8)], "key string, value long")
+    writer = sp.SavepointWriter.from_existing(spark, base).update_keyed_state("orders", "total", rows)
+    writer.remove_state("orders", "session")
+    writer.with_keyed_state("orders", rows, states={"value": T.LONG()}, columns={"value": "score"})
+    summary = writer.write(tmp_path / "patched", format="native", backend="rocksdb")
+    found, expected = tables(tmp_path / "patched"), tables(base)
+    assert found.pop("score") == sorted(str({"key": key, "value": value}) for key, value in (("amelia", 7), ("nobody yet", 8)))
+    assert len(expected.pop("session")) > 20
+    totals = [row for row in expected.pop("total") if "'amelia'" not in row]
+    assert found.pop("total") == sorted([*totals, "{'key': 'amelia', 'value': 7}", "{'key': 'nobody yet', 'value': 8}"])
+    assert found == expected
+    assert next(o for o in summary.operators if o.uid == "orders").entries == len(totals) + 4
+    old, new = store_files(Path(base)), store_files(tmp_path / "patched")
+    kept = {name for name in old.keys() & new.keys() if name.endswith(".sst")}
+    assert len(kept) == len([name for name in old if name.endswith(".sst")]) - 4  # of two states and two subtasks
+    assert {name for name in kept if old[name] != new[name]} == set()
 
 
 def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
