@@ -114,15 +114,15 @@ class _Family:
         self.overlap = False
 
     def add(self, entries: Iterable[Pairs]) -> None:
-        for pairs in entries:
-            overlap = pairs[0][0] <= self._last
+        for keys, values in entries:
+            overlap = keys[0] <= self._last
             if self._writer is None or overlap or self._writer.file_size() >= _FILE_BYTES:
                 self.overlap |= overlap
                 self._next_file()
             put = self._writer.__setitem__
-            for key, value in pairs:
+            for key, value in zip(keys, values, strict=True):
                 put(key, value)
-            self._last = pairs[-1][0]
+            self._last = keys[-1]
 
     def ingest(self, family: Any) -> None:
         """Move the files into a store."""

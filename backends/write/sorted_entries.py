@@ -7,16 +7,17 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from state_processor.serializers.kernel.compiler import allocating_kernel
+from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.memory import load_be_i32
 
 _CHUNK: Final = 1 << 14
 """Entries that are objects of Python at a time."""
 
 
-Pairs = list[tuple[bytes, bytes]]
-"""Keys and values."""
+Pairs = tuple[list[bytes], list[bytes]]
+"""Keys, and their values."""
 
 
 def sorted_entries(parts: Sequence[npt.NDArray[np.uint8]], prefix: int) -> Iterator[Pairs]:
@@ -34,7 +35,19 @@ def sorted_entries(parts: Sequence[npt.NDArray[np.uint8]], prefix: int) -> Itera
     raw = data.tobytes()
     order = order_of_keys(raw, spans, words)
     for begin in range(0, len(order), _CHUNK):
-        yield [(raw[a:b], raw[c:d]) for a, b, c, d in spans[order[begin : begin + _CHUNK]].tolist()]
+        some = spans[order[begin : begin + _CHUNK]]
+        yield _objects(data, some, 0), _objects(data, some, 2)
+
+
+def _objects(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], column: int) -> list[bytes]:
+    """Return the bytes between two columns of spans, made by Arrow: slices of Python take five times as long."""
+    offsets = np.zeros(len(spans) + 1, dtype=np.int32)
+    np.cumsum(spans[:, column + 1] - spans[:, column], out=offsets[1:])
+    gathered = np.empty(int(offsets[-1]), dtype=np.uint8)
+    _gather(data, spans, column, gathered)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(gathered)]
+    objects: list[bytes] = pa.Array.from_buffers(pa.binary(), len(spans), buffers).to_numpy(zero_copy_only=False).tolist()
+    return objects
 
 
 def order_of_keys(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
@@ -49,6 +62,16 @@ def order_of_keys(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[n
     keys = [raw[a:b] for a, b in spans[candidates, :2].tolist()]
     order[tied] = candidates[sorted(range(len(keys)), key=keys.__getitem__)]
     return order
+
+
+@kernel
+def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
+    """Copy the bytes between two columns of spans, one after the other."""
+    pos = 0
+    for i in range(len(spans)):
+        for j in range(spans[i, column], spans[i, column + 1]):
+            out[pos] = data[j]
+            pos += 1
 
 
 @allocating_kernel

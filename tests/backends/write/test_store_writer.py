@@ -48,7 +48,7 @@ def test_entries_are_sorted_by_all_bytes_of_their_keys(prefix: int) -> None:
     entries = [(key, str(number).encode()) for number, key in enumerate(dict.fromkeys(keys))]
     shuffled = [entries[i] for i in np.random.default_rng(7).permutation(len(entries))]
     parts = [framed(shuffled[:11]), framed(shuffled[11:])]
-    assert [pair for pairs in sorted_entries(parts, prefix) for pair in pairs] == sorted(entries)
+    assert [pair for pairs in sorted_entries(parts, prefix) for pair in zip(*pairs, strict=True)] == sorted(entries)
 
 
 @pytest.fixture
