@@ -31,6 +31,11 @@ class SizePart:
     by: SizesBy
     top: int
 
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return int(self.split.size)
+
     def measure(self) -> pa.Table | None:
         """Return the part's rows, with the operator; ``None`` if there are no entries."""
         if self.by == "key":

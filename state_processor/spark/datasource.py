@@ -27,6 +27,7 @@ from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.tables import with_options_of_table, with_table_options
 from state_processor.spark.task_errors import without_traceback
+from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.spark.worker_process import spare_modules
 
@@ -260,28 +261,3 @@ class SavepointTableReader(DataSourceReader):
             projection = Projection(table.schema, arrow_schema_of(self._schema))
             for batch in table.to_batches():
                 yield projection.apply(batch)
-
-
-_SPLIT_BYTES: Final = 96 << 20
-_SMALLEST_GROUP: Final = 4 << 20
-_OPEN_BYTES: Final = 256 << 10
-_WAYS: Final = 32
-
-
-def grouped(splits: Sequence[Any], split_bytes: int | None = None) -> list[list[Any]]:
-    """Return splits in groups of similar size, so that many small handles do not become as many tasks.
-
-    A group has up to ``split_bytes``, but no more than a 32nd of all, for work to spread. Opening a handle counts as reading a
-    quarter of a megabyte.
-    """
-    sizes = [s.size + _OPEN_BYTES for s in splits]
-    target = min(split_bytes or _SPLIT_BYTES, max(_SMALLEST_GROUP, sum(sizes) // _WAYS))
-    groups: list[list[Any]] = []
-    filled = target
-    for split, size in zip(splits, sizes, strict=True):
-        if filled + size > target:
-            groups.append([])
-            filled = 0
-        groups[-1].append(split)
-        filled += size
-    return groups

@@ -1,39 +1,48 @@
-"""Engine that runs the two passes of a write as jobs of Spark."""
+"""Engine that runs the two passes of a write as jobs of Spark: one for each pass, whatever the number of operators and states."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any, Final
+from itertools import accumulate, zip_longest
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
 
+from state_processor.backends.write.staging import Staging
 from state_processor.spark.packages import send_package
 from state_processor.spark.row_batches import with_counted_batches
-from state_processor.spark.rows import SparkRows
 from state_processor.spark.same_keys import quoted
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.task_errors import failures_of_tasks
+from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_process import spare_modules
-from state_processor.write.engines import Task, Written
+from state_processor.write.engines import RowsPass, StateFiles, Task, Written
+from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, EncodeUnion, Part, RunParts
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
-from state_processor.write.shuffle_index import SHUFFLE_INDEXES, ShuffleIndex, WriteShuffleIndex, WriteSubtasks
-from state_processor.write.subtask_files import SubtaskWriter
-from state_processor.write.task_data import TASK_RESULTS, Batches, task_result
+from state_processor.write.shuffle_index import (
+    SHUFFLE_INDEXES,
+    FileWriters,
+    ShuffleIndex,
+    WriteShuffleIndex,
+    WriteSubtasks,
+    write_file,
+)
+from state_processor.write.task_data import TASK_RESULTS, Batches
 
 _BLOB_SCHEMA: Final = spark_schema(SHUFFLED_BLOBS)
 _INDEX_SCHEMA: Final = spark_schema(SHUFFLE_INDEXES)
 _RESULT_SCHEMA: Final = spark_schema(TASK_RESULTS)
 _ORDER: Final = ("key_group", "state", "phase")
-_COPY_TASKS: Final = 256
-_INDEX_FILE: Final = SHUFFLE_INDEXES.names[0]
+_T = TypeVar("_T")
+_FILES_TOGETHER: Final = 1000
+"""Operators are written together up to this number of files: tasks are sent the places of the blobs of all of them."""
 
 
 @dataclass(frozen=True)
@@ -49,44 +58,20 @@ class InWorker:
 
 
 @dataclass(frozen=True)
-class FirstPass:
-    """Results of a first pass, not computed yet, and the schema of the rows that its tasks are given."""
-
-    frame: DataFrame
-    rows: StructType
-
-    @classmethod
-    def over(cls, rows: DataFrame, task: ShuffleBlobs) -> FirstPass:
-        """Return the index files of the tasks over some rows, or their blobs where these are shuffled."""
-        if task.in_files:
-            return cls(rows.mapInArrow(InWorker(WriteShuffleIndex(task)), _INDEX_SCHEMA), rows.schema)
-        return cls(rows.mapInArrow(InWorker(task), _BLOB_SCHEMA), rows.schema)
-
-    @property
-    def is_in_files(self) -> bool:
-        """True if the results are index files."""
-        return _INDEX_FILE in self.frame.columns
-
-
-@dataclass(frozen=True)
 class WritePartition:
-    """Pass 2 over shuffled blobs: the number of a partition is that of its subtask."""
+    """Pass 2 over shuffled blobs: the number of a partition is that of its file."""
 
-    write: SubtaskWriter
+    writers: FileWriters
 
     def __call__(self, blobs: Batches) -> Iterator[pa.RecordBatch]:
         """Yield one of :data:`~state_processor.write.task_data.TASK_RESULTS`."""
         context = TaskContext.get()
         assert context is not None  # this is a task
-        subtask = context.partitionId()
-        handle, entries = self.write(subtask, blobs)
-        yield task_result(subtask, handle, entries)
+        yield write_file(self.writers, context.partitionId(), blobs)
 
 
 class SparkEngine:
     """Runs tasks in the executors of Spark; see :class:`~state_processor.write.engines.Engine` for the methods."""
-
-    shuffles = REPARTITIONS_BY_ID
 
     def __init__(self, spark: SparkSession) -> None:
         send_package(spark)
@@ -96,45 +81,145 @@ class SparkEngine:
         """Cancel the jobs of the session."""
         self._spark.interruptAll()
 
-    def encode_rows(self, rows: SparkRows, columns: Sequence[str], task: ShuffleBlobs) -> FirstPass:
-        """Run pass 1 over rows of a DataFrame."""
-        return FirstPass.over(rows.frame.select(*(f.col(quoted(c)) for c in columns)), task)
-
-    def encode_parts(self, count: int, task: ShuffleBlobs) -> FirstPass:
-        """Run pass 1 over parts of the source savepoint; every part is a task."""
-        return FirstPass.over(self._spark.range(0, count, 1, count), task)
-
-    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
-        """Return results by number of the part; small parts share a task."""
-        if not count:
-            return {}
-        parts = self._spark.range(0, count, 1, min(count, _COPY_TASKS))
+    def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+        """Return the result for each part; small parts share a task."""
+        if not parts:
+            return []
+        groups = _groups(list(enumerate(parts)), lambda numbered: numbered[1].size)
         with failures_of_tasks():
-            results = parts.mapInArrow(InWorker(task), _RESULT_SCHEMA).collect()
-        return {r.subtask: pickle.loads(r.handle) for r in results}
+            rows = self._numbers(len(groups)).mapInArrow(InWorker(RunParts(task, groups)), _RESULT_SCHEMA).collect()
+        results = {row.subtask: pickle.loads(row.handle) for row in rows}
+        return [results[number] for number in range(len(parts))]
 
-    def write_subtasks(self, blobs: Sequence[FirstPass], parallelism: int, write: SubtaskWriter) -> Written:
-        """Run both passes; every subtask is a task of the second."""
+    def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+        """Run a job for each pass."""
+        together: list[list[StateFiles]] = []
+        count = _FILES_TOGETHER
+        for one in files:
+            if count + one.parallelism > _FILES_TOGETHER:
+                together.append([])
+                count = 0
+            together[-1].append(one)
+            count += one.parallelism
+        return [written for some in together for written in self._write_together(some, staging)]
+
+    def _write_together(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+        *firsts, total = accumulate((one.parallelism for one in files), initial=0)
+        writers = [(first, one.write) for first, one in zip(firsts, files, strict=True)]
         written: Written = {}
-        if blobs:
-            together = reduce(DataFrame.unionAll, [b.frame for b in blobs])
+        in_files = staging.is_local or not REPARTITIONS_BY_ID
+        blobs = self._first_passes(files, firsts, staging, in_files)
+        if blobs is not None:
             with failures_of_tasks():
-                if blobs[0].is_in_files:
-                    second = self._from_files(with_counted_batches(together, [b.rows for b in blobs]), parallelism, write)
+                if in_files:
+                    second = self._from_files(blobs, total, writers, staging)
                 else:
-                    second = self._from_shuffle(together, parallelism, write)
+                    second = self._from_shuffle(blobs, total, writers)
                 written = {r.subtask: (pickle.loads(r.handle), r.entries) for r in second.collect()}
-        for subtask in set(range(parallelism)) - set(written):  # Spark may leave out partitions that it knows to be empty
-            written[subtask] = write(subtask, ())
-        return written
+        for number in set(range(total)) - set(written):  # Spark may leave out partitions that it knows to be empty
+            (row,) = write_file(writers, number, ()).to_pylist()
+            written[number] = (pickle.loads(row["handle"]), row["entries"])
+        return [{i: written[first + i] for i in range(one.parallelism)} for first, one in zip(firsts, files, strict=True)]
 
-    def _from_files(self, indexes: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
-        found = [ShuffleIndex(row.index_file, tuple(row.subtasks)) for row in indexes.collect()]
-        subtasks = self._spark.range(0, parallelism, 1, parallelism)
-        return subtasks.mapInArrow(InWorker(WriteSubtasks(write, found)), _RESULT_SCHEMA)
+    def _first_passes(
+        self, files: Sequence[StateFiles], firsts: Sequence[int], staging: Staging, in_files: bool
+    ) -> DataFrame | None:
+        """Return the results of pass 1, not computed yet: index files, or blobs where these are shuffled."""
+        passes = [(first, given) for first, one in zip(firsts, files, strict=True) for given in one.rows]
+        inputs = [_encoding(tables) for tables in _with_same_types(_by_frame(passes))]
+        passes_over_parts = [(first, given) for first, one in zip(firsts, files, strict=True) for given in one.parts]
+        if passes_over_parts:
+            numbered = [(i, part) for i, (_, given) in enumerate(passes_over_parts) for part in given.parts]
+            groups = _groups(numbered, lambda one: one[1].size)
+            encoders = tuple((first, given.encode) for first, given in passes_over_parts)
+            inputs.append((self._numbers(len(groups)), EncodeParts(encoders, groups)))
+        if not inputs:
+            return None
+        return _first_pass(inputs, staging, in_files)
+
+    def _from_files(self, indexes: DataFrame, count: int, writers: FileWriters, staging: Staging) -> DataFrame:
+        """Run pass 1, and return the results of pass 2."""
+        found = [ShuffleIndex(row.index_file, tuple(row.subtasks), tuple(row.sizes)) for row in indexes.collect()]
+        sizes = Counter[int]()
+        for index in found:
+            sizes.update(dict(zip(index.subtasks, index.sizes, strict=True)))
+        groups = _groups(range(count), lambda number: sizes[number])
+        write = WriteSubtasks(writers, found, staging, groups)
+        return self._numbers(len(groups)).mapInArrow(InWorker(write), _RESULT_SCHEMA)
 
     @staticmethod
-    def _from_shuffle(blobs: DataFrame, parallelism: int, write: SubtaskWriter) -> DataFrame:
-        """Shuffle blobs so that each partition has the number of its subtask."""
-        ordered = blobs.repartitionById(parallelism, "subtask").sortWithinPartitions(*_ORDER)
-        return ordered.mapInArrow(InWorker(WritePartition(write)), _RESULT_SCHEMA)
+    def _from_shuffle(blobs: DataFrame, count: int, writers: FileWriters) -> DataFrame:
+        """Shuffle blobs so that each partition has the number of its file."""
+        ordered = blobs.repartitionById(count, "subtask").sortWithinPartitions(*_ORDER)
+        return ordered.mapInArrow(InWorker(WritePartition(writers)), _RESULT_SCHEMA)
+
+    def _numbers(self, count: int) -> DataFrame:
+        """Return the numbers of tasks, one for each."""
+        return self._spark.range(0, count, 1, count)
+
+
+class _Table(NamedTuple):
+    """Columns of a DataFrame, and all that is encoded from them."""
+
+    frame: DataFrame
+    types: tuple[str, ...]
+    columns: tuple[str, ...]
+    encode: EncodeRowsTogether
+
+
+def _by_frame(passes: Sequence[tuple[int, RowsPass]]) -> list[_Table]:
+    """Bring together what is encoded from the same rows, so that they are read once."""
+    by_frame: dict[int, list[tuple[int, RowsPass]]] = {}
+    for first, given in passes:
+        by_frame.setdefault(id(given.rows.frame), []).append((first, given))
+    tables = []
+    for same in by_frame.values():
+        columns = tuple(dict.fromkeys(column for _, given in same for column in given.columns))
+        rows = same[0][1].rows
+        types = tuple(str(rows.schema.field(column).type) for column in columns)
+        tables.append(_Table(rows.frame, types, columns, EncodeRowsTogether(tuple((first, g.encode) for first, g in same))))
+    return tables
+
+
+def _with_same_types(tables: Sequence[_Table]) -> list[list[_Table]]:
+    by_types: dict[tuple[str, ...], list[_Table]] = {}
+    for table in tables:
+        by_types.setdefault(table.types, []).append(table)
+    return list(by_types.values())
+
+
+def _encoding(tables: Sequence[_Table]) -> tuple[DataFrame, Task]:
+    """Return the rows of tables with the same types, and the task that encodes them."""
+    if len(tables) == 1:
+        ((frame, _, columns, encode),) = tables
+        return frame.select(*(f.col(quoted(c)) for c in columns)), encode
+    together = _union(
+        [
+            table.frame.select(f.lit(i), *(f.col(quoted(c)).alias(f"column{j}") for j, c in enumerate(table.columns)))
+            for i, table in enumerate(tables)
+        ]
+    )
+    return few_partitions(together), EncodeUnion(tuple((table.columns, table.encode) for table in tables))
+
+
+def _first_pass(inputs: Sequence[tuple[DataFrame, Task]], staging: Staging, in_files: bool) -> DataFrame:
+    """Return the results of tasks over rows: index files, or blobs where these are shuffled."""
+    results = []
+    for frame, encode in inputs:
+        shuffle = ShuffleBlobs(encode, staging, in_files)
+        task, schema = (WriteShuffleIndex(shuffle), _INDEX_SCHEMA) if in_files else (shuffle, _BLOB_SCHEMA)
+        results.append(frame.mapInArrow(InWorker(task), schema))
+    together = _union(results)
+    return with_counted_batches(together, [frame.schema for frame, _ in inputs]) if in_files else together
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    """Return the rows of all; a balanced tree, because Spark analyzes a union together with all that is below it."""
+    while len(frames) > 1:
+        pairs = zip_longest(frames[::2], frames[1::2])
+        frames = [one if other is None else one.unionAll(other) for one, other in pairs]
+    return frames[0]
+
+
+def _groups(items: Sequence[_T], size: Callable[[_T], int]) -> tuple[tuple[_T, ...], ...]:
+    return tuple(map(tuple, grouped(items, size=size)))

@@ -34,9 +34,11 @@ from state_processor.type_text import parse_type
 from state_processor.write.column_checks import METADATA, check_distinct, refuse_others, require
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import EncodedRows, LocalEngine
+from state_processor.write.first_pass import EncodeRowsTogether
 from state_processor.write.keyed_changes import add_keyed_states, update_keyed_state
 from state_processor.write.plan import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointPlan
 from state_processor.write.rows import Rows
+from state_processor.write.shuffle import ShuffleBlobs
 from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, shuffle_indexes
 
 _VALUE_KINDS: Final[dict[str, Callable[..., StateSpec]]] = {
@@ -74,7 +76,9 @@ class SavepointSink(DataSourceArrowWriter):
         self._schema = arrow_schema_of(schema)
         self._staging = Staging(options.path, uuid4().hex[:16], replaces=overwrite)
         plan = savepoint_plan(options, EncodedRows(self._schema))
-        self._columns, self._encode = plan.first_pass(LocalEngine(), self._staging)
+        first = plan.first_pass(LocalEngine(), self._staging)
+        self._columns = first.columns
+        self._encode = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, first.encode),)), self._staging))
         plan.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
 
     @without_traceback()
@@ -82,7 +86,7 @@ class SavepointSink(DataSourceArrowWriter):
         """Encode the rows of one task."""
         spare_modules()
         rows = (batch.select(self._columns) for batch in iterator)
-        return EncodedMessage(shuffle_indexes(WriteShuffleIndex(self._encode)(rows)))
+        return EncodedMessage(shuffle_indexes(self._encode(rows)))
 
     @without_traceback()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,21 +12,18 @@ from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.schemas import spark_schema
-from state_processor.write.task_data import Batches, part_numbers, task_result
 
 
 @dataclass(frozen=True)
-class MeasureParts:
-    """A task that measures parts, by number."""
+class MeasurePart:
+    """A task that measures a part."""
 
-    parts: Sequence[SizePart]
     serializers: TaskSerializers
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield a result per part: its table."""
+    def __call__(self, part: SizePart) -> pa.Table | None:
+        """Return the part's table."""
         self.serializers.enter()
-        for number in part_numbers(batches):
-            yield task_result(number, self.parts[number].measure(), 0)
+        return part.measure()
 
 
 def size_report(spark: SparkSession, report: SizeReport, modules: Sequence[str]) -> DataFrame:
@@ -41,7 +38,6 @@ def size_report(spark: SparkSession, report: SizeReport, modules: Sequence[str])
     modules
         Modules that register serializers.
     """
-    task = MeasureParts(report.parts, TaskSerializers.of_driver(modules))
-    tables: list[pa.Table | None] = [t for _, t in sorted(SparkEngine(spark).run_parts(len(report.parts), task).items())]
-    merged = report.merged(t for t in tables if t is not None)
+    tables = SparkEngine(spark).run_parts(report.parts, MeasurePart(TaskSerializers.of_driver(modules)))
+    merged = report.merged(table for table in tables if table is not None)
     return spark.createDataFrame(merged.to_pylist(), spark_schema(merged.schema))

@@ -1,4 +1,8 @@
-"""Engines, which run the passes of a write: the interface, and the engine that runs them in this process."""
+"""Engines, which run the passes of a write: the interface, and the engine that runs them in this process.
+
+Pass 1 encodes rows, and parts of the source savepoint, to blobs. Pass 2 writes a file for each subtask from its blobs. An engine
+is given all files of a write at once, and makes as few jobs of them as it can.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,9 @@ from typing import Any, Final, NoReturn, Protocol
 
 import pyarrow as pa
 
+from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import OptionError
+from state_processor.write.first_pass import EncodeParts, Part, PartEncoder, RowEncoder, RunParts
 from state_processor.write.shuffle import ShuffleBlobs
 from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, WriteSubtasks, shuffle_indexes
 from state_processor.write.subtask_files import SubtaskWriter
@@ -26,23 +32,41 @@ Written = dict[int, tuple[Any, int]]
 """By subtask: the handle of its file, and the number of entries."""
 
 
+@dataclass(frozen=True)
+class RowsPass:
+    """Pass 1 over some columns of rows, which are :class:`~state_processor.write.rows.Rows` of the engine's kind."""
+
+    rows: Any
+    columns: Sequence[str]
+    encode: RowEncoder
+
+
+@dataclass(frozen=True)
+class PartsPass:
+    """Pass 1 over parts of the source savepoint."""
+
+    parts: Sequence[Part]
+    encode: PartEncoder
+
+
+@dataclass(frozen=True)
+class StateFiles:
+    """The files of one operator's keyed or operator state, one for each subtask, and the passes that write them."""
+
+    rows: Sequence[RowsPass]
+    parts: Sequence[PartsPass]
+    parallelism: int
+    write: SubtaskWriter
+
+
 class Engine(Protocol):
-    """Runs tasks. Each engine encodes its own kind of rows, and has its own form for the results of pass 1."""
+    """Runs tasks. Each engine encodes its own kind of rows."""
 
-    shuffles: bool
-    """Whether pass 1 may hand the bytes of blobs to pass 2; otherwise they go through files."""
+    def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+        """Return the results of ``task`` for each part."""
 
-    def encode_rows(self, rows: Any, columns: Sequence[str], task: ShuffleBlobs) -> Any:
-        """Run pass 1 over some columns of rows, :class:`~state_processor.write.rows.Rows` of the engine's kind."""
-
-    def encode_parts(self, count: int, task: ShuffleBlobs) -> Any:
-        """Run pass 1 over parts of the source savepoint: the rows of ``task`` are their numbers."""
-
-    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
-        """Return the results of ``task`` by number of the part."""
-
-    def write_subtasks(self, blobs: Sequence[Any], parallelism: int, write: SubtaskWriter) -> Written:
-        """Run pass 2 over results of pass 1: write the file of each subtask."""
+    def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+        """Run both passes over all files."""
 
     def cancel(self) -> None:
         """End what runs, for a process that ends."""
@@ -71,31 +95,35 @@ class LocalEngine:
     Tasks spend their time in compiled functions and in waiting for files, both of which let other threads run.
     """
 
-    shuffles = False
-
-    def encode_rows(self, rows: EncodedRows, columns: Sequence[str], task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
+    def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
         """See :class:`Engine`."""
-        return rows.indexes
+        run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
+        found = _results(_run_in_threads(run, [range(i, i + 1) for i in range(len(parts))], _LOCAL_THREADS))
+        return [found[number][0] for number in range(len(parts))]
 
     def cancel(self) -> None:
         """Do nothing: threads see that the write is over."""
 
-    def encode_parts(self, count: int, task: ShuffleBlobs) -> Sequence[ShuffleIndex]:
+    def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """See :class:`Engine`."""
-        shares = [range(i, count, _LOCAL_THREADS) for i in range(min(count, _LOCAL_THREADS))]
-        return shuffle_indexes(_run_in_threads(WriteShuffleIndex(task), shares, _LOCAL_THREADS))
+        return [self._written(one, staging) for one in files]
 
-    def run_parts(self, count: int, task: Task) -> dict[int, Any]:
-        """See :class:`Engine`."""
-        batches = _run_in_threads(task, [range(i, i + 1) for i in range(count)], _LOCAL_THREADS)
-        return {m["subtask"]: pickle.loads(m["handle"]) for b in batches for m in b.to_pylist()}
+    def _written(self, files: StateFiles, staging: Staging) -> Written:
+        indexes = [index for given in files.rows for index in given.rows.indexes]
+        for given in files.parts:
+            count = len(given.parts)
+            groups = tuple(tuple((0, part) for part in given.parts[i::_LOCAL_THREADS]) for i in range(min(count, _LOCAL_THREADS)))
+            task = WriteShuffleIndex(ShuffleBlobs(EncodeParts(((0, given.encode),), groups), staging))
+            indexes += shuffle_indexes(_run_in_threads(task, [range(i, i + 1) for i in range(len(groups))], _LOCAL_THREADS))
+        numbers = range(files.parallelism)
+        write = WriteSubtasks(((0, files.write),), indexes, staging, tuple((number,) for number in numbers))
+        threads = _LOCAL_THREADS if staging.is_local else _REMOTE_THREADS
+        return _results(_run_in_threads(write, [range(i, i + 1) for i in numbers], threads))
 
-    def write_subtasks(self, blobs: Sequence[Sequence[ShuffleIndex]], parallelism: int, write: SubtaskWriter) -> Written:
-        """See :class:`Engine`."""
-        task = WriteSubtasks(write, [index for indexes in blobs for index in indexes])
-        threads = _LOCAL_THREADS if write.staging.is_local else _REMOTE_THREADS
-        batches = _run_in_threads(task, [range(i, i + 1) for i in range(parallelism)], threads)
-        return {m["subtask"]: (pickle.loads(m["handle"]), m["entries"]) for b in batches for m in b.to_pylist()}
+
+def _results(batches: Sequence[pa.RecordBatch]) -> Written:
+    """Return the results of tasks by number."""
+    return {m["subtask"]: (pickle.loads(m["handle"]), m["entries"]) for b in batches for m in b.to_pylist()}
 
 
 def _run_in_threads(task: Task, shares: Sequence[range], threads: int) -> list[pa.RecordBatch]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from state_processor.backends.write.staging import Staging
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.engines import Engine, Task
+from state_processor.write.engines import Engine
 from state_processor.write.migration_tasks import PortableTypes, portable
-from state_processor.write.shuffle import ShuffleBlobs
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,6 @@ class JobContext:
     staging: Staging
     draft: OperatorDraft
     serializers: TaskSerializers
-
-    def shuffled(self, encode: Task) -> ShuffleBlobs:
-        """Return pass 1 for a task that yields blobs."""
-        in_files = self.staging.is_local or not self.engine.shuffles
-        return ShuffleBlobs(encode, self.staging, self.draft.identifier.uid_hash, in_files)
 
     @property
     def new_types(self) -> PortableTypes:

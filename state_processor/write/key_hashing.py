@@ -24,7 +24,6 @@ from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.keys.hash_codes import hash_codes
 from state_processor.write.job_context import JobContext
 from state_processor.write.source_operator import SourceOperator
-from state_processor.write.task_data import Batches, part_numbers, task_result
 
 SAMPLED_KEYS: Final = 100_000
 """About how many keys of the source savepoint the driver infers rules from; tasks check the rules with all other keys."""
@@ -101,24 +100,21 @@ def _check_all(
     job: JobContext, source: SourceOperator, key: TypeSerializer, rules: tuple[HashRule, ...]
 ) -> tuple[HashRule, ...]:
     """Return the rules that fit all keys, which tasks check."""
-    parts = tuple(plan_splits(source.handles))
-    check = CheckKeys(snapshot_for_tasks(source.snapshot), parts, rules, source.operator.max_parallelism, job.serializers)
+    check = CheckKeys(snapshot_for_tasks(source.snapshot), rules, source.operator.max_parallelism, job.serializers)
     contradicted: dict[HashRule, Misfit] = {}
-    for found in job.engine.run_parts(len(parts), check).values():
+    for found in job.engine.run_parts(plan_splits(source.handles), check):
         contradicted |= found
     return rules_left(key, rules, contradicted)
 
 
 @dataclass(frozen=True)
 class CheckKeys:
-    """Task that checks rules with all keys. Input rows are the numbers of ``parts``.
+    """Task that checks rules with all keys of a part, which is a range of key groups.
 
     Parameters
     ----------
     snapshot
         The source savepoint, as it travels to tasks.
-    parts
-        Key groups of handles.
     rules
         The rules.
     max_parallelism
@@ -128,18 +124,13 @@ class CheckKeys:
     """
 
     snapshot: Snapshot
-    parts: tuple[KeyedSplit, ...]
     rules: tuple[HashRule, ...]
     max_parallelism: int
     serializers: TaskSerializers = field(default_factory=TaskSerializers)
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield for each part the rules that its keys contradict, with such a key: ``dict[HashRule, Misfit]``."""
+    def __call__(self, part: KeyedSplit) -> dict[HashRule, Misfit]:
+        """Return the rules that keys contradict, with such a key."""
         self.serializers.enter()
-        for number in part_numbers(batches):
-            yield task_result(number, self._contradicted(self.parts[number]), 0)
-
-    def _contradicted(self, part: KeyedSplit) -> dict[HashRule, Misfit]:
         source = part.handle.open(self.snapshot)
         key = source.header.key.restore_serializer()
         found: dict[HashRule, Misfit] = {}

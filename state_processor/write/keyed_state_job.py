@@ -1,10 +1,9 @@
-"""Jobs that write the keyed state of one operator: both passes over rows, deletions, and entries of the source savepoint."""
+"""What is run to write the keyed state of one operator: both passes over rows, deletions, and entries of the source savepoint."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from time import time_ns
-from typing import Any
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import plan_splits
@@ -12,7 +11,7 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.write.new_store import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.draft import Deletion, StateRows
-from state_processor.write.engines import Written
+from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.job_context import JobContext
 from state_processor.write.key_hashing import key_hashing
 from state_processor.write.keyed_tasks import (
@@ -24,25 +23,18 @@ from state_processor.write.keyed_tasks import (
     header_bytes,
 )
 from state_processor.write.migration_tasks import MigrateEntries
-from state_processor.write.shuffle import ShuffleBlobs
 
 
-def write_keyed_state(job: JobContext) -> Written:
-    """Write the keyed state files of all subtasks."""
+def keyed_state_files(job: JobContext) -> StateFiles | None:
+    """Return the keyed state files to write; ``None`` without keyed states."""
     target = keyed_target(job)
     if target is None:
-        return {}
-    passes = [first_pass(job, target, given) for given in job.draft.state_rows]
-    blobs = [
-        job.engine.encode_rows(given.rows, columns, task)
-        for given, (columns, task) in zip(job.draft.state_rows, passes, strict=True)
-    ]
-    for deletion in job.draft.deletions:
-        columns, task = _deletion_pass(job, target, deletion)
-        blobs.append(job.engine.encode_rows(deletion.rows, columns, task))
-    blobs += _pass_through(job, target)
+        return None
+    rows = [first_pass(target, given) for given in job.draft.state_rows]
+    rows += [_deletion_pass(job, target, deletion) for deletion in job.draft.deletions]
+    parts = list(_pass_through(job, target))
     write = WriteKeyedState(target, job.staging, job.draft.format, _bases(job))
-    return job.engine.write_subtasks(blobs, job.draft.final_parallelism, write)
+    return StateFiles(rows, parts, job.draft.final_parallelism, write)
 
 
 def keyed_target(job: JobContext) -> KeyedTarget | None:
@@ -67,8 +59,8 @@ def keyed_target(job: JobContext) -> KeyedTarget | None:
     )
 
 
-def first_pass(job: JobContext, target: KeyedTarget, given: StateRows) -> tuple[list[str], ShuffleBlobs]:
-    """Return the columns that are read of some rows, and the task that encodes them."""
+def first_pass(target: KeyedTarget, given: StateRows) -> RowsPass:
+    """Return the pass that encodes some rows."""
     ids = target.ids
     states = tuple(
         StateColumns(ids[name], dict(columns), given.replaces, given.names.get(name, {}))
@@ -76,16 +68,16 @@ def first_pass(job: JobContext, target: KeyedTarget, given: StateRows) -> tuple[
         if name in ids
     )
     last_access = time_ns() // 1_000_000
-    return _columns(*given.columns.values()), job.shuffled(EncodeRows(target, states, last_access))
+    return RowsPass(given.rows, _columns(*given.columns.values()), EncodeRows(target, states, last_access))
 
 
-def _deletion_pass(job: JobContext, target: KeyedTarget, deletion: Deletion) -> tuple[list[str], ShuffleBlobs]:
+def _deletion_pass(job: JobContext, target: KeyedTarget, deletion: Deletion) -> RowsPass:
     ids = target.ids
     names = [deletion.state] if deletion.state is not None else job.draft.kept_keyed()
     states = tuple(
         StateColumns(ids[name], dict(deletion.columns), deletion.scope, deletion.names) for name in names if name in ids
     )
-    return _columns(deletion.columns), job.shuffled(EncodeRows(target, states))
+    return RowsPass(deletion.rows, _columns(deletion.columns), EncodeRows(target, states))
 
 
 def _columns(*mappings: Mapping[str, str]) -> list[str]:
@@ -102,21 +94,18 @@ def _bases(job: JobContext) -> dict[int, BaseStore]:
     return {i: BaseStore(snapshot, x, kept) for i, x in handles.items() if isinstance(x, h.IncrementalRemoteKeyedStateHandle)}
 
 
-def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[Any]:
-    """Run pass 1 over the source savepoint: over states whose bytes stay the same, and over those that a migration converts."""
+def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[PartsPass]:
+    """Yield the passes over the source savepoint: over states whose bytes stay the same, and over converted ones."""
     draft, source = job.draft, job.draft.source
     names = [name for name in draft.kept_keyed() if name not in draft.kept_families]
     if not names or source is None or not source.handles:
         return
-    parts = tuple(plan_splits(source.handles))
+    parts = plan_splits(source.handles)
     ids, size = target.ids, source.operator.max_parallelism
-    common = (target, snapshot_for_tasks(source.snapshot), parts)
-    tasks: list[PassThroughEntries] = []
+    common = (target, snapshot_for_tasks(source.snapshot))
     same = tuple((name, ids[name]) for name in names if not draft.converts(name))
     converted = tuple((name, ids[name]) for name in names if draft.converts(name))
     if same:
-        tasks.append(PassThroughEntries(*common, same, size))
+        yield PartsPass(parts, PassThroughEntries(*common, same, size))
     if converted:
-        tasks.append(MigrateEntries(*common, converted, size, job.new_types))
-    for task in tasks:
-        yield job.engine.encode_parts(len(parts), job.shuffled(task))
+        yield PartsPass(parts, MigrateEntries(*common, converted, size, job.new_types))

@@ -42,8 +42,6 @@ from state_processor.write.task_data import (
     TOMBSTONES,
     Batches,
     Replaced,
-    merge_batches,
-    part_numbers,
     with_phase,
 )
 
@@ -138,6 +136,9 @@ class StateColumns:
     names: DeclaredNames = field(default_factory=dict)
 
 
+Encoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
+
+
 @dataclass(frozen=True)
 class EncodeRows:
     """Pass 1 over rows: entries of one or several states as blobs of :data:`PHASED_BLOBS`."""
@@ -146,17 +147,20 @@ class EncodeRows:
     states: tuple[StateColumns, ...]
     last_access: int = 0
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the blobs of a task's rows."""
-        encoders: dict[int, Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]] = {}
-        for batch in merge_batches(batches):
+    def encoder(self) -> Encoder:
+        """Return a function that encodes the batches of a task."""
+        encoders: dict[int, Encoder] = {}
+
+        def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             for number, state in enumerate(self.states):
                 rows = pa.RecordBatch.from_arrays([batch.column(c) for c in state.columns.values()], names=list(state.columns))
                 if number not in encoders:
-                    encoders[number] = self._encoder(state, rows.schema)
+                    encoders[number] = self._state_encoder(state, rows.schema)
                 yield from encoders[number](rows)
 
-    def _encoder(self, state: StateColumns, schema: pa.Schema) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+        return encode
+
+    def _state_encoder(self, state: StateColumns, schema: pa.Schema) -> Encoder:
         t = self.target
         options: dict[str, Any] = {
             "max_parallelism": t.max_parallelism,
@@ -187,7 +191,7 @@ class EncodeRows:
 
 @dataclass(frozen=True)
 class PassThroughEntries:
-    """Pass 1 over the source savepoint: unchanged entries of keyed states. Input rows are the numbers of ``parts``.
+    """Pass 1 over the source savepoint: unchanged entries of keyed states in a part, which is a range of key groups.
 
     Parameters
     ----------
@@ -195,8 +199,6 @@ class PassThroughEntries:
         The operator to write.
     snapshot
         The source savepoint, as it travels to tasks.
-    parts
-        Key groups of handles.
     states
         The states: name in the source savepoint, and id in the target.
     old_max_parallelism
@@ -205,20 +207,17 @@ class PassThroughEntries:
 
     target: KeyedTarget
     snapshot: Snapshot
-    parts: tuple[KeyedSplit, ...]
     states: tuple[tuple[str, int], ...]
     old_max_parallelism: int
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the blobs of parts."""
+    def __call__(self, part: KeyedSplit) -> Iterator[pa.RecordBatch]:
+        """Yield the blobs of a part."""
         self.target.serializers.enter()
         pass_through = self.pass_through()
-        for number in part_numbers(batches):
-            part = self.parts[number]
-            source = part.handle.open(self.snapshot)
-            for name, state_id in self.states:
-                for blobs in pass_through.blobs(source, name, state_id, part.key_groups):
-                    yield with_phase(blobs, PASSED_THROUGH)
+        source = part.handle.open(self.snapshot)
+        for name, state_id in self.states:
+            for blobs in pass_through.blobs(source, name, state_id, part.key_groups):
+                yield with_phase(blobs, PASSED_THROUGH)
 
     def pass_through(self) -> KeyedPassThrough:
         """Return the object that copies or converts the entries."""

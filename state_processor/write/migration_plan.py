@@ -68,9 +68,9 @@ def plan_migrations(
     if parts:
         snapshot = next(plan.source.snapshot for plan in plans.values())
         named = {operator: portable(plan.types) for operator, plan in plans.items()}
-        scan = ScanValues(snapshot_for_tasks(snapshot), tuple(parts), named, serializers)
-        for number, found in engine.run_parts(len(parts), scan).items():
-            plans[parts[number].operator].take(found)
+        scan = ScanValues(snapshot_for_tasks(snapshot), named, serializers)
+        for part, found in zip(parts, engine.run_parts(parts, scan), strict=True):
+            plans[part.operator].take(found)
     return {operator: plan.settled() for operator, plan in plans.items()}
 
 

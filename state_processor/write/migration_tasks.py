@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import pyarrow as pa
 
 from state_processor.backends.formats.serialized_entries import serialized_entries
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -30,7 +28,6 @@ from state_processor.serializers.evolution.migrated_values import Found, Observa
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.write.keyed_tasks import PassThroughEntries
 from state_processor.write.operator_state_tasks import PassThroughElements
-from state_processor.write.task_data import Batches, part_numbers, task_result
 
 PortableTypes = Mapping[str, Mapping[str, PortableType]]
 """New types by state and path, in a form that can be pickled."""
@@ -80,17 +77,20 @@ class ScanPart:
     states: tuple[str, ...]
     counted: tuple[str, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.split.size
+
 
 @dataclass(frozen=True)
 class ScanValues:
-    """Task that reads all values of states that change. Input rows are numbers of ``parts``; yields :class:`Scanned` by state.
+    """Task that reads all values of states that change.
 
     Parameters
     ----------
     snapshot
         The source savepoint, as it travels to tasks.
-    parts
-        What to read.
     types
         New types by operator, state and path.
     serializers
@@ -98,18 +98,15 @@ class ScanValues:
     """
 
     snapshot: Snapshot
-    parts: tuple[ScanPart, ...]
     types: Mapping[str, PortableTypes]
     serializers: TaskSerializers = field(default_factory=TaskSerializers)
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the results of each part."""
+    def __call__(self, part: ScanPart) -> dict[str, Scanned]:
+        """Return the results of a part by state."""
         self.serializers.enter()
-        for number in part_numbers(batches):
-            part = self.parts[number]
-            types = restored(self.types.get(part.operator, {}))
-            found = {name: self._scan(part, name, types) for name in part.states}
-            yield task_result(number, found | {name: self._count(part, name) for name in part.counted}, 0)
+        types = restored(self.types.get(part.operator, {}))
+        found = {name: self._scan(part, name, types) for name in part.states}
+        return found | {name: self._count(part, name) for name in part.counted}
 
     def _scan(self, part: ScanPart, name: str, types: Types) -> Scanned:
         seen = Observations()

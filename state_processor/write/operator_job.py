@@ -1,10 +1,10 @@
-"""Jobs that write one operator: copies of files, keyed state, operator state, and their metadata."""
+"""Operators that are written: copies of files, files of keyed and of operator state, and their metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
@@ -13,11 +13,14 @@ from state_processor.backends.write.assembly import NewOperator, SubtaskHandles
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.engines import Engine
+from state_processor.write.engines import Engine, StateFiles, Written
 from state_processor.write.job_context import JobContext
-from state_processor.write.keyed_state_job import write_keyed_state
-from state_processor.write.operator_state_job import write_operator_state
+from state_processor.write.keyed_state_job import keyed_state_files
+from state_processor.write.operator_state_job import operator_state_files
 from state_processor.write.subtask_files import CopyPart, CopySubtasks
+
+KEYED: Final = "keyed"
+OPERATOR: Final = "operator"
 
 Copies = Mapping[tuple[str, int], OperatorSubtaskState]
 """Copied state by operator id and subtask."""
@@ -57,8 +60,8 @@ def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Sta
         parts += [CopyPart(old.operator_id, draft.label, _unchanged(draft, s)) for s in old.subtasks]
     if snapshot is None:
         return {}
-    copied = engine.run_parts(len(parts), CopySubtasks(snapshot_for_tasks(snapshot), staging, tuple(parts)))
-    return {(parts[i].operator_id, state.index): state for i, state in copied.items()}
+    copied = engine.run_parts(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging))
+    return {(part.operator_id, state.index): state for part, state in zip(parts, copied, strict=True)}
 
 
 def _unchanged(draft: OperatorDraft, subtask: OperatorSubtaskState) -> OperatorSubtaskState:
@@ -72,14 +75,24 @@ def _unchanged(draft: OperatorDraft, subtask: OperatorSubtaskState) -> OperatorS
     return subtask
 
 
-def write_operator(job: JobContext, copies: Copies) -> WrittenOperator:
-    """Write the changed state of an operator, and combine it with the copies."""
+def changed_files(job: JobContext) -> dict[str, StateFiles]:
+    """Return the files to write of an operator, by :data:`KEYED` and :data:`OPERATOR`."""
     draft = job.draft
     if not draft.is_changed:
-        return _copied(draft, copies)
+        return {}
     _check_raw(draft)
-    keyed = write_keyed_state(job) if draft.changes_keyed else {}
-    operator = write_operator_state(job) if draft.changes_operator_state else {}
+    files = {
+        KEYED: keyed_state_files(job) if draft.changes_keyed else None,
+        OPERATOR: operator_state_files(job) if draft.changes_operator_state else None,
+    }
+    return {kind: given for kind, given in files.items() if given is not None}
+
+
+def written_operator(draft: OperatorDraft, copies: Copies, written: Mapping[str, Written]) -> WrittenOperator:
+    """Combine the files that were written of an operator, by kind, with the copies."""
+    if not draft.is_changed:
+        return _copied(draft, copies)
+    keyed, operator = (written.get(kind, {}) for kind in (KEYED, OPERATOR))
     subtasks = {}
     for index in range(draft.final_parallelism):
         copy = copies.get((draft.identifier.uid_hash, index), OperatorSubtaskState(index))

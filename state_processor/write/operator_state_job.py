@@ -1,9 +1,8 @@
-"""Jobs that write the operator state of one operator: lists in two passes, broadcast state on the driver."""
+"""What is run to write the operator state of one operator: lists in two passes, broadcast state on the driver."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.read.state_listing import subtask_label
@@ -15,7 +14,7 @@ from state_processor.backends.write.operator_writer import encode_broadcast
 from state_processor.backends.write.state_migration import converted_broadcast
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
-from state_processor.write.engines import Written
+from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_tasks import header_bytes
 from state_processor.write.migration_tasks import MigrateElements
@@ -30,15 +29,15 @@ from state_processor.write.rows import Rows
 from state_processor.write.source_operator import SourceOperator
 
 
-def write_operator_state(job: JobContext) -> Written:
-    """Write the operator state files of all subtasks."""
+def operator_state_files(job: JobContext) -> StateFiles | None:
+    """Return the operator state files to write; ``None`` without operator state."""
     draft = job.draft
     kept = {name: meta for name, meta in draft.source_metas.items() if draft.keeps(name)}
     if draft.migration is not None:
         kept |= {n: draft.migration.operator[n].new for n in kept if n in draft.migration.operator}
     metas = kept | {name: register(state) for name, (state, _) in draft.operator_states.items()}
     if not metas:
-        return {}
+        return None
     header = operator_header(list(metas.values()))
     ids = {meta.name: i for i, meta in enumerate((*header.lists, *header.broadcasts))}
     target = OperatorTarget(
@@ -51,20 +50,22 @@ def write_operator_state(job: JobContext) -> Written:
         {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
         {name: declared_names(state) for name, (state, _) in draft.operator_states.items()},
     )
-    blobs: list[Any] = []
+    passes: list[RowsPass] = []
+    parts: list[PartsPass] = []
     broadcasts: list[BroadcastBytes] = []
     for name, (state, rows) in draft.operator_states.items():
         if isinstance(state, BroadcastDescription):
             broadcasts.append(_encode_broadcast(for_flink(state, draft.flink_major), ids[name], rows, draft.label))
         else:
-            blobs.append(job.engine.encode_rows(rows, rows.schema.names, job.shuffled(EncodeElements(target, ids[name]))))
+            (column,) = rows.schema.names
+            passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column)))
     if draft.source is not None and kept:
         splits = _splits(draft.source)
         is_broadcast = {name: isinstance(draft.source.operator_states[name], BroadcastDescription) for name in kept}
         broadcasts += _kept_broadcasts(job, draft.source, splits, {n: ids[n] for n in kept if is_broadcast[n]})
         if splits:
-            blobs += _kept_lists(job, draft.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
-    return job.engine.write_subtasks(blobs, draft.final_parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
+            parts += _kept_lists(job, draft.source, splits, target, {n: ids[n] for n in kept if not is_broadcast[n]})
+    return StateFiles(passes, parts, draft.final_parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
 
 
 def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: Rows, label: str) -> BroadcastBytes:
@@ -106,14 +107,13 @@ def _kept_broadcasts(
 
 def _kept_lists(
     job: JobContext, source: SourceOperator, splits: tuple[OperatorSplit, ...], target: OperatorTarget, ids: Mapping[str, int]
-) -> Iterator[Any]:
-    """Run pass 1 over lists of the source savepoint: over those whose bytes stay the same, and over converted ones."""
-    common = (target, snapshot_for_tasks(source.snapshot), splits)
+) -> Iterator[PartsPass]:
+    """Yield the passes over lists of the source savepoint: over those whose bytes stay the same, and over converted ones."""
+    common = (target, snapshot_for_tasks(source.snapshot))
     in_place = source.operator.parallelism == job.draft.final_parallelism
     same = tuple((name, i) for name, i in ids.items() if not job.draft.converts(name))
     converted = tuple((name, i) for name, i in ids.items() if job.draft.converts(name))
     if same:
-        yield job.engine.encode_parts(len(splits), job.shuffled(PassThroughElements(*common, same, in_place)))
+        yield PartsPass(splits, PassThroughElements(*common, same, in_place))
     if converted:
-        task = MigrateElements(*common, converted, in_place, job.new_types)
-        yield job.engine.encode_parts(len(splits), job.shuffled(task))
+        yield PartsPass(splits, MigrateElements(*common, converted, in_place, job.new_types))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,7 +26,7 @@ from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.subtask_files import staged_file
-from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches, merge_batches, part_numbers
+from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches
 
 _LENGTH: Final = np.dtype("<i8")
 
@@ -66,42 +66,44 @@ class EncodeElements:
 
     target: OperatorTarget
     state_id: int
+    column: str
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the elements as blobs, see :func:`elements_to_blob`."""
+    def encoder(self) -> Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+        """Return a function that yields the elements of the batches of a task as blobs, see :func:`elements_to_blob`."""
         state = self.target.state(self.state_id)
         first = 0
-        for batch in merge_batches(batches):
+
+        def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            nonlocal first
             try:
-                encoded = encode_column(state.value, batch.column(0))
+                encoded = encode_column(state.value, batch.column(self.column))
             except InvalidRowError as problem:
                 raise InvalidRowError(f"{self.target.label}, state {state.name!r}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
             yield from distribute(encoded.data, starts, self.state_id, NEW, first, self.target.parallelism)
             first += batch.num_rows
 
+        return encode
+
 
 @dataclass(frozen=True)
 class PassThroughElements:
-    """Pass 1 over list states of the source savepoint: unchanged elements, which stay in their subtasks (``in_place``) or not."""
+    """Pass 1 over one subtask of the source savepoint: unchanged elements of lists, which stay there (``in_place``) or not."""
 
     target: OperatorTarget
     snapshot: Snapshot
-    parts: tuple[OperatorSplit, ...]
     states: tuple[tuple[str, int], ...]
     in_place: bool
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the elements of parts; input rows are their numbers."""
+    def __call__(self, part: OperatorSplit) -> Iterator[pa.RecordBatch]:
+        """Yield the elements of a subtask."""
         self.target.serializers.enter()
-        for number in part_numbers(batches):
-            part = self.parts[number]
-            for name, state_id in self.states:
-                data, starts = self.elements(part, name)
-                if self.in_place:
-                    yield elements_to_blob(data, starts, part.subtask, state_id, PASSED_THROUGH)
-                else:
-                    yield from distribute(data, starts, state_id, PASSED_THROUGH, part.subtask, self.target.parallelism)
+        for name, state_id in self.states:
+            data, starts = self.elements(part, name)
+            if self.in_place:
+                yield elements_to_blob(data, starts, part.subtask, state_id, PASSED_THROUGH)
+            else:
+                yield from distribute(data, starts, state_id, PASSED_THROUGH, part.subtask, self.target.parallelism)
 
     def elements(self, part: OperatorSplit, name: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """Return the elements of a list in one subtask back to back, and their offsets; the last offset is the end."""

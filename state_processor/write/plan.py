@@ -23,13 +23,12 @@ from state_processor.portable_registrations import TaskSerializers, import_seria
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.write.column_checks import naming
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.engines import Engine
+from state_processor.write.engines import Engine, RowsPass
 from state_processor.write.format_choice import keyed_format
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
-from state_processor.write.operator_job import copy_unchanged, write_operator
-from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.operator_job import changed_files, copy_unchanged, written_operator
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write_summary import OperatorSummary, WriteSummary
 
@@ -243,12 +242,12 @@ class SavepointPlan:
             raise OptionError(f"{staging.directory} is the source savepoint, which is never changed; write to another directory")
         staging.prepare(owner)
 
-    def first_pass(self, engine: Engine, staging: Staging) -> tuple[list[str], ShuffleBlobs]:
-        """Return the columns and the task of the first pass, of a plan that has rows of one DataFrame."""
+    def first_pass(self, engine: Engine, staging: Staging) -> RowsPass:
+        """Return the first pass of a plan that has rows of one DataFrame."""
         ((job, given),) = ((job, given) for job in self._jobs(engine, staging) for given in job.draft.state_rows)
         target = keyed_target(job)
         assert target is not None  # it has the states of the rows
-        return first_pass(job, target, given)
+        return first_pass(target, given)
 
     def write_to(self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False) -> WriteSummary:
         """Write into a directory; see :meth:`~state_processor.SavepointWriter.write`."""
@@ -264,7 +263,12 @@ class SavepointPlan:
     def write(self, staging: Staging, engine: Engine) -> WriteSummary:
         """Write into a directory that is prepared. On failure the caller has to remove what was written."""
         copies = copy_unchanged(engine, self.drafts, staging)
-        written = [write_operator(job, copies) for job in self._jobs(engine, staging)]
+        files = [changed_files(job) for job in self._jobs(engine, staging)]
+        results = iter(engine.write_files([given for kinds in files for given in kinds.values()], staging))
+        written = [
+            written_operator(draft, copies, {kind: next(results) for kind in kinds})
+            for draft, kinds in zip(self.drafts, files, strict=True)
+        ]
         source = self.snapshot.metadata if self.snapshot is not None else None
         metadata = commit_savepoint(
             staging,

@@ -27,7 +27,13 @@ SHUFFLED_BLOBS: Final = pa.schema(
         pa.field("size", pa.int64()),
     ]
 )
-"""Blobs between the passes: their bytes, or the file of the write that has them, with offset and size."""
+"""Blobs between the passes: their bytes, or the file of the write that has them, with offset and size.
+
+``subtask`` is the number of the file that a blob belongs to, counted over the operators that are written together.
+"""
+
+OF_ALL: Final = "0" * 8
+"""Stands for the operator in names of files that belong to several."""
 
 _OPEN_FILES: Final = 128
 
@@ -45,15 +51,12 @@ class ShuffleBlobs:
         The task.
     staging
         The write.
-    operator_id
-        The operator.
     in_files
         Whether the bytes are written to files.
     """
 
     encode: Callable[[Batches], Iterator[pa.RecordBatch]]
     staging: Staging
-    operator_id: str
     in_files: bool = True
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -67,7 +70,7 @@ class ShuffleBlobs:
             for blobs in self.encode(batches):
                 if sink is None:
                     self.staging.check_open()
-                    sink = self.staging.open(self.staging.file_name(self.operator_id, "shuffle", 0, uuid4().hex[:16]))
+                    sink = self.staging.open(self.staging.file_name(OF_ALL, "shuffle", 0, uuid4().hex[:16]))
                 column = blobs.column("blob")
                 bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
                 offsets = bounds[:-1].astype(np.int64) - bounds[0] + sink.size

@@ -7,16 +7,19 @@ happens to the executor, and each partition counts once, so that the order of it
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.staging import Staging
-from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
+from state_processor.write.shuffle import OF_ALL, SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.subtask_files import SubtaskWriter
 from state_processor.write.task_data import Batches, part_numbers, task_result
 
@@ -24,9 +27,10 @@ SHUFFLE_INDEXES: Final = pa.schema(
     [
         pa.field("index_file", pa.string(), nullable=False),
         pa.field("subtasks", pa.list_(pa.int32()), nullable=False),
+        pa.field("sizes", pa.list_(pa.int64()), nullable=False),
     ]
 )
-"""Result of a task of pass 1: its index file, and the subtasks that its blobs belong to."""
+"""Result of a task of pass 1: its index file, the numbers of the files that its blobs belong to, ascending, and their bytes."""
 
 _ORDER: Final = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -45,15 +49,17 @@ class WriteShuffleIndex:
             return
         table = table.sort_by(_ORDER).combine_chunks()
         staging = self.shuffle.staging
-        with staging.open(staging.file_name(self.shuffle.operator_id, "index", 0, uuid4().hex[:16])) as sink:
+        with staging.open(staging.file_name(OF_ALL, "index", 0, uuid4().hex[:16])) as sink:
             buffer = pa.BufferOutputStream()
-            subtasks = []
+            subtasks, sizes = [], []
             with pa.ipc.new_file(buffer, SHUFFLED_BLOBS, options=_OPTIONS) as file:
                 for subtask, blobs in split_by_subtask(table):
                     subtasks.append(subtask)
+                    sizes.append(pc.sum(blobs.column("size")).as_py())
                     file.write_batch(blobs)
             sink.write(buffer.getvalue())
-        yield pa.RecordBatch.from_pylist([{"index_file": sink.name, "subtasks": subtasks}], schema=SHUFFLE_INDEXES)
+        row = {"index_file": sink.name, "subtasks": subtasks, "sizes": sizes}
+        yield pa.RecordBatch.from_pylist([row], schema=SHUFFLE_INDEXES)
 
 
 def split_by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -68,36 +74,51 @@ def split_by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 @dataclass(frozen=True)
 class ShuffleIndex:
-    """The index file of one task."""
+    """The index file of one task; ``subtasks`` and ``sizes`` as in :data:`SHUFFLE_INDEXES`."""
 
     file: str
     subtasks: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     def read(self, subtask: int, staging: Staging) -> list[pa.RecordBatch]:
         """Read the rows of one subtask, :data:`~state_processor.write.shuffle.SHUFFLED_BLOBS`."""
-        if subtask not in self.subtasks:
+        place = bisect_left(self.subtasks, subtask)
+        if place == len(self.subtasks) or self.subtasks[place] != subtask:
             return []
         with pa.PythonFile(FileStream(staging.file(self.file)), mode="r") as source:
-            return [pa.ipc.open_file(source).get_batch(self.subtasks.index(subtask))]
+            return [pa.ipc.open_file(source).get_batch(place)]
 
 
 def shuffle_indexes(rows: Iterable[pa.RecordBatch]) -> list[ShuffleIndex]:
     """Return indexes from rows of :data:`SHUFFLE_INDEXES`."""
-    return [ShuffleIndex(row["index_file"], tuple(row["subtasks"])) for batch in rows for row in batch.to_pylist()]
+    found = (row for batch in rows for row in batch.to_pylist())
+    return [ShuffleIndex(row["index_file"], tuple(row["subtasks"]), tuple(row["sizes"])) for row in found]
+
+
+FileWriters = Sequence[tuple[int, SubtaskWriter]]
+"""Tasks of pass 2, ascending by the number of the first file that each writes."""
+
+
+def write_file(writers: FileWriters, number: int, blobs: Batches) -> pa.RecordBatch:
+    """Write the file with a number from its blobs; return a row of :data:`~state_processor.write.task_data.TASK_RESULTS`."""
+    first, write = writers[bisect_right(writers, number, key=itemgetter(0)) - 1]
+    handle, entries = write(number - first, blobs)
+    return task_result(number, handle, entries)
 
 
 @dataclass(frozen=True)
 class WriteSubtasks:
-    """Pass 2 by index files. Input rows are numbers of subtasks; yields :data:`~state_processor.write.task_data.TASK_RESULTS`."""
+    """Pass 2 by index files. Input rows are numbers of ``groups``, which consist of the numbers of files."""
 
-    write: SubtaskWriter
+    writers: FileWriters
     indexes: Sequence[ShuffleIndex]
+    staging: Staging
+    groups: tuple[Sequence[int], ...]
 
     def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield a result for each subtask."""
-        for subtask in part_numbers(batches):
-            self.write.staging.check_open()
-            blobs = [batch for index in self.indexes for batch in index.read(subtask, self.write.staging)]
+        """Yield a result for each file, :data:`~state_processor.write.task_data.TASK_RESULTS`."""
+        for number in (number for group in part_numbers(batches) for number in self.groups[group]):
+            self.staging.check_open()
+            blobs = [batch for index in self.indexes for batch in index.read(number, self.staging)]
             table = pa.Table.from_batches(blobs, SHUFFLED_BLOBS).sort_by(_ORDER)
-            handle, entries = self.write(subtask, table.to_batches())
-            yield task_result(subtask, handle, entries)
+            yield write_file(self.writers, number, table.to_batches())

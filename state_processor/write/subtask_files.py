@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import uuid4
-
-import pyarrow as pa
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -16,7 +13,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskS
 from state_processor.backends.write.copied_subtasks import copy_subtask
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.write.task_data import Batches, part_numbers, task_result
+from state_processor.write.task_data import Batches
 
 
 class staged_file:  # noqa: N801 - used like a function
@@ -51,10 +48,6 @@ class staged_file:  # noqa: N801 - used like a function
 class SubtaskWriter(Protocol):
     """Task of pass 2, which writes a file of one subtask."""
 
-    @property
-    def staging(self) -> Staging:
-        """The write."""
-
     def __call__(self, subtask: int, blobs: Batches) -> tuple[Any, int]:
         """Write the file from its blobs; return its handle and the number of entries."""
 
@@ -67,22 +60,23 @@ class CopyPart:
     label: str
     subtask: OperatorSubtaskState
 
+    @property
+    def size(self) -> int:
+        """Bytes to copy."""
+        return self.subtask.state_size
+
 
 @dataclass(frozen=True)
 class CopySubtasks:
-    """Task that copies the files of subtasks. Input rows are the numbers of ``parts``; yields :data:`TASK_RESULTS`."""
+    """Task that copies the files of a subtask."""
 
     snapshot: Snapshot
     staging: Staging
-    parts: tuple[CopyPart, ...]
 
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the handles of each part."""
-        for number in part_numbers(batches):
-            part = self.parts[number]
+    def __call__(self, part: CopyPart) -> OperatorSubtaskState:
+        """Return the subtask with handles of the copies."""
 
-            def open_sink(what: str, part: CopyPart = part) -> staged_file:
-                return staged_file(self.staging, part.operator_id, what, part.subtask.index)
+        def open_sink(what: str) -> staged_file:
+            return staged_file(self.staging, part.operator_id, what, part.subtask.index)
 
-            copied = copy_subtask(part.subtask, self.snapshot, open_sink, f"{part.label}, subtask {part.subtask.index}")
-            yield task_result(number, copied, 0)
+        return copy_subtask(part.subtask, self.snapshot, open_sink, f"{part.label}, subtask {part.subtask.index}")

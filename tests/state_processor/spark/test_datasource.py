@@ -33,8 +33,8 @@ from state_processor.spark.datasource import (
     KeyFilteringStateReader,
     SavepointStateReader,
     StatePartition,
-    grouped,
 )
+from state_processor.spark.task_sizes import grouped
 from tests.state_processor.samples import (
     ORDERS,
     ORDERS_PATH,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,8 @@ from state_processor.backends.state.state_registration import keyed_header, regi
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.rows import SparkRows
+from state_processor.write.engines import RowsPass, StateFiles
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
-from state_processor.write.shuffle import ShuffleBlobs
 from tests.state_processor.samples import ORDERS_PATH
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def test_an_entry_a_timer_and_a_broadcast_key_twice(spark: SparkSession, tmp_pat
         sp.SavepointWriter.new(spark).with_broadcast_state("rules", "r", rules).write(tmp_path / "new")
 
 
-def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they would if Spark did not keep to the partitions that it is told."""
     key = sp.Types.LONG()
     header = keyed_header(key, [register(sp.ValueState(sp.Types.LONG()).describe("total", key))])
@@ -104,13 +103,18 @@ def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path) 
     staging = Staging(str(tmp_path / "new"), "token1")
     staging.prepare()
     columns = {"key": "key", "value": "value"}
-    place = ShuffleBlobs(EncodeRows(target, (StateColumns(0, columns),)), staging, "0" * 32, in_files=False)
-    engine = SparkEngine(spark)
-    blobs = engine.encode_rows(SparkRows(spark.range(100).selectExpr("id AS key", "id AS value")), ["key", "value"], place)
-    wrong = replace(blobs, frame=blobs.frame.withColumn("subtask", 1 - f.col("subtask")))
+    rows = SparkRows(spark.range(100).selectExpr("id AS key", "id AS value"))
+    passes = [RowsPass(rows, ["key", "value"], EncodeRows(target, (StateColumns(0, columns),)))]
+    shuffled = SparkEngine._from_shuffle
+
+    def to_others(blobs: DataFrame, *arguments: Any) -> DataFrame:
+        return shuffled(blobs.withColumn("subtask", 1 - f.col("subtask")), *arguments)
+
+    monkeypatch.setattr(SparkEngine, "_from_shuffle", staticmethod(to_others))
+    monkeypatch.setattr(Staging, "is_local", False)
     told = r"operator orders, subtask \d: key group \d+ has come to the subtask of \d+ to \d+ \(state 'total', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=told):
-        engine.write_subtasks([wrong], 2, WriteKeyedState(target, staging))
+        SparkEngine(spark).write_files([StateFiles(passes, [], 2, WriteKeyedState(target, staging))], staging)
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["token1-open"]
 
 

@@ -12,7 +12,8 @@ import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
-from state_processor.write.engines import LocalEngine
+from state_processor.write.engines import EncodedRows, LocalEngine, RowsPass, StateFiles
+from state_processor.write.first_pass import EncodeRowsTogether
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.shuffle_index import WriteShuffleIndex, shuffle_indexes, split_by_subtask
@@ -37,6 +38,10 @@ def target(parallelism: int = 2, max_parallelism: int = 128) -> KeyedTarget:
 
 def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int64()), "value": pa.array(values, pa.string())})
+
+
+def encode_rows(target: KeyedTarget, state: StateColumns) -> EncodeRowsTogether:
+    return EncodeRowsTogether(((0, EncodeRows(target, (state,))),))
 
 
 def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
@@ -81,27 +86,31 @@ def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:
 
 @pytest.mark.parametrize("in_files", [True, False])
 def test_both_passes_in_one_process(staging: Staging, in_files: bool) -> None:
-    encode = ShuffleBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32, in_files)
+    encode = ShuffleBlobs(encode_rows(target(), StateColumns(0, COLUMNS)), staging, in_files)
     placed = pa.Table.from_batches(encode([batch([1, 2], ["a", None]), batch([3], ["c"])]), SHUFFLED_BLOBS)
     assert placed.column("blob").null_count == (len(placed) if in_files else 0)
     assert sum(write_all([placed], 2, WriteKeyedState(target(), staging)).values()) == 2
 
 
 def test_runs_are_brought_together(staging: Staging) -> None:
-    encode = WriteShuffleIndex(ShuffleBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32))
+    task = EncodeRows(target(), (StateColumns(0, COLUMNS),))
+    encode = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, task),)), staging))
     shares = [range(i, 1000, 3) for i in range(3)]
-    runs = [shuffle_indexes(encode([batch(list(share), [f"n{i}" for i in share])])) for share in shares]
-    assert [run.subtasks for (run,) in runs] == [(0, 1)] * 3
+    runs = [index for share in shares for index in shuffle_indexes(encode([batch(list(share), [f"n{i}" for i in share])]))]
+    assert [run.subtasks for run in runs] == [(0, 1)] * 3
+    assert all(min(run.sizes) > 1000 for run in runs)
     assert shuffle_indexes(encode([batch([], [])])) == []
-    written = LocalEngine().write_subtasks(runs, 2, WriteKeyedState(target(), staging))
+    rows = EncodedRows(batch([], []).schema, runs)
+    files = StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, WriteKeyedState(target(), staging))
+    (written,) = LocalEngine().write_files([files], staging)
     assert sorted(written) == [0, 1]
     assert sum(entries for _, entries in written.values()) == 1000
 
 
 def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     t = target(1)
-    old = ShuffleBlobs(EncodeRows(t, (StateColumns(0, COLUMNS),)), staging, t.operator_id)
-    new = ShuffleBlobs(EncodeRows(t, (StateColumns(0, COLUMNS, "keys"),)), staging, t.operator_id)
+    old = ShuffleBlobs(encode_rows(t, StateColumns(0, COLUMNS)), staging)
+    new = ShuffleBlobs(encode_rows(t, StateColumns(0, COLUMNS, "keys")), staging)
     carried = pa.Table.from_batches(old([batch(list(range(1000)), [f"n{i}" for i in range(1000)])]), SHUFFLED_BLOBS)
     phases = pa.array([1] * len(carried), pa.int32())
     carried = carried.set_column(3, SHUFFLED_BLOBS.field("phase"), phases)
@@ -117,7 +126,7 @@ def test_small_batches_are_put_together() -> None:
 
 def test_rows_of_another_key_group(staging: Staging) -> None:
     placed = pa.Table.from_batches(
-        ShuffleBlobs(EncodeRows(target(), (StateColumns(0, COLUMNS),)), staging, "0" * 32)([batch(list(range(50)), ["x"] * 50)]),
+        ShuffleBlobs(encode_rows(target(), StateColumns(0, COLUMNS)), staging)([batch(list(range(50)), ["x"] * 50)]),
         SHUFFLED_BLOBS,
     )
     foreign = r"operator people, subtask 1: key group \d+ has come to the subtask of 64 to 127 \(state 'name', key \d+\)"
