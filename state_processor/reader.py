@@ -8,7 +8,6 @@ from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import DataType, StructType
 
 from state_processor.backends.connectors.source_splits import read_source_splits
@@ -37,7 +36,7 @@ from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
-from state_processor.read.sources import TABLES, find_reader
+from state_processor.read.sources import TABLES, ProjectedReader, find_reader, splits_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -45,6 +44,7 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.spark.datasource import FlinkSavepointDataSource
+from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.registration import format_with_code, register
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.sizes import size_report
@@ -109,9 +109,7 @@ class SavepointReader:
             ``_metadata`` is damaged.
         """
         access = SnapshotAccess.of(path_mapping=path_mapping, **options)
-        snapshot = access.open(path)
-        register(spark)
-        return cls(spark, snapshot, access)
+        return cls(spark, access.open(path), access)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({redacted(self.path)!r})"
@@ -340,18 +338,22 @@ class SavepointReader:
     ) -> DataFrame:
         evolving, schema = evolving_types(schema)
         values = state_values(self._snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options) | self._access.values()
-        given = find_reader(SourceOptions.of(self.path, values), self._snapshot).schema
-        delivered = spark_schema(given) if schema is None else _delivered(schema, given)
-        Projection(given, arrow_schema_of(delivered))  # an impossible conversion is an error here, and not in a task
-        return self._load(FlinkSavepointDataSource, READING, values, delivered)
+        source = SourceOptions.of(self.path, values)
+        reader = find_reader(source, self._snapshot)
+        delivered = spark_schema(reader.schema) if schema is None else _delivered(schema, reader.schema)
+        projected = ProjectedReader(reader, Projection(reader.schema, arrow_schema_of(delivered)))
+        if not can_plan(self._spark):
+            return self._load(values, delivered)
+        serializers = TaskSerializers.of_driver(self._access.serializers)
+        return planned_read(self._spark, projected, splits_of(reader, source), delivered, serializers, source.split_bytes)
 
-    def _load(
-        self, source: type[DataSource], where: str, values: dict[str, Any], schema: StructType | None = None
-    ) -> DataFrame:
+    def _load(self, values: dict[str, Any], schema: StructType) -> DataFrame:
+        """Read by the data source, which Spark plans."""
+        register(self._spark)
         code = TaskSerializers.of_driver(values.pop("serializers", ()))
-        reader = self._spark.read.format(format_with_code(self._spark, source, code)).options(**format_options(where, values))
+        format_ = format_with_code(self._spark, FlinkSavepointDataSource, code)
         with our_errors():
-            return (reader if schema is None else reader.schema(schema)).load(self.path)
+            return self._spark.read.format(format_).options(**format_options(READING, values)).schema(schema).load(self.path)
 
 
 def _delivered(schema: Schema, given: pa.Schema) -> StructType:

@@ -24,6 +24,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
+from state_processor.spark import task_sizes
 
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 _CONFIGURATION = {
@@ -47,6 +48,7 @@ _CONFIGURATION = {
     "spark.ui.showConsoleProgress": "false",
 }
 _FAULTS = "pyspark_with_faults"
+task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks: a task that another overtakes has others beside it
 
 
 def cluster(scratch: Path) -> SparkSession:

@@ -24,7 +24,7 @@ from pyspark.worker import main
 
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
-from state_processor.write import keyed_tasks
+from state_processor.write import first_pass, keyed_tasks
 
 __all__ = ["main"]
 
@@ -90,7 +90,7 @@ def _before(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return watched
 
 
-keyed_tasks.merge_batches = partial(keyed_tasks.merge_batches, most_rows=SMALL_BATCH)
+first_pass.merge_batches = partial(first_pass.merge_batches, most_rows=SMALL_BATCH)
 keyed_tasks.with_phase = _before("rows", keyed_tasks.with_phase)
 KeyedStateFileWriter.add = _before("file", KeyedStateFileWriter.add)  # type: ignore[method-assign]
 Staging.commit = _before("commit", Staging.commit)  # type: ignore[method-assign]

@@ -1,0 +1,87 @@
+"""DataFrames of state whose read the driver has planned.
+
+Spark plans a read of a data source in Python processes of its own, two for each read, which import this package first. A read
+that the driver has planned needs them only for its tasks.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from state_processor.portable_registrations import TaskSerializers
+from state_processor.read.sources import ProjectedReader
+from state_processor.spark.packages import send_package
+from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
+from state_processor.spark.task_sizes import grouped
+from state_processor.spark.versions import pushes_filters
+from state_processor.spark.worker_process import spare_modules
+
+
+@dataclass(frozen=True)
+class ReadState:
+    """Task that reads parts of a snapshot. An input row is a pickled group of parts."""
+
+    reader: ProjectedReader
+    serializers: TaskSerializers
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task's parts."""
+        spare_modules()
+        with without_traceback():
+            self.serializers.enter()
+            for group in (group for batch in batches for group in batch.column(0)):
+                for part in pickle.loads(group.as_buffer()):
+                    yield from self.reader.read(part)
+
+
+def can_plan(spark: SparkSession) -> bool:
+    """Return whether the driver plans reads: Spark does if it pushes filters down, and for clients of Spark Connect."""
+    return hasattr(spark, "_jsparkSession") and not pushes_filters(spark)
+
+
+def planned_read(
+    spark: SparkSession,
+    reader: ProjectedReader,
+    parts: Sequence[Any],
+    schema: StructType,
+    serializers: TaskSerializers,
+    split_bytes: int | None = None,
+) -> DataFrame:
+    """Return the rows of parts of a snapshot.
+
+    Parameters
+    ----------
+    spark
+        The session that reads them.
+    reader
+        Reads a part.
+    parts
+        What to read; small parts share a task.
+    schema
+        The columns that ``reader`` yields.
+    serializers
+        Serializers that users register.
+    split_bytes
+        Size of what one task reads; ``None`` for the default.
+    """
+    raise_errors_of_tasks()
+    send_package(spark)
+    groups = [pickle.dumps(group) for group in grouped(parts, split_bytes)]
+    return _in_tasks(spark, groups).mapInArrow(ReadState(reader, serializers), schema)
+
+
+def _in_tasks(spark: Any, values: Sequence[bytes]) -> DataFrame:
+    """Return rows with one binary column, each in a partition of its own, which is sent to its task only.
+
+    Spark does not know the size of rows that come from an RDD, so that it does not take them for few.
+    """
+    rows = spark.sparkContext._jsc.parallelize(list(values), max(1, len(values)))
+    encoder = spark._jvm.org.apache.spark.sql.Encoders.BINARY()
+    return DataFrame(spark._jsparkSession.createDataset(rows.rdd(), encoder).toDF(), spark)
