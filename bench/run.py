@@ -1,4 +1,4 @@
-"""``./dev bench [read|metadata|write|encode|cold]``: speed and memory against Parquet and the stated targets.
+"""``./dev bench [read|metadata|write|encode|cold|plan]``: speed and memory against Parquet and the stated targets.
 
 Everything compared is measured in one run on one machine; CPU time counts the JVM and all Python workers.
 """
@@ -18,6 +18,7 @@ def main() -> None:
     import cold_bench
     import encode_bench
     import metadata_bench
+    import plan_bench
     import read_bench
     import write_bench
 
@@ -27,6 +28,7 @@ def main() -> None:
         "metadata": metadata_bench.main,
         "encode": encode_bench.main,
         "cold": cold_bench.main,
+        "plan": plan_bench.main,
     }
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*benches, []], metavar="|".join(benches))

@@ -20,7 +20,7 @@ from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label, survey
+from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, survey
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
@@ -83,7 +83,7 @@ def states(snapshot: Snapshot) -> pa.Table:
 
 def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
-    variants, unread = survey(snapshot, operator)
+    variants, unread = surveyed = survey(snapshot, operator)
     found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
     for state in found.values():
@@ -99,7 +99,7 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
             "ttl": state.has_ttl,
             "backend": state.backend,
             "size_in_bytes": size,
-            "spark_schema": _spark_schema(snapshot, operator, state),
+            "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
         }
     for left in unread:
         known = {"state_name": left.name, "state_kind": left.kind, "backend": left.backend or None}
@@ -117,9 +117,9 @@ def _value_type(state: StateDescription) -> str | None:
     return f"{name}, read as bytes: {state.value.reason}" if isinstance(state.value, UnreadSerializer) else name
 
 
-def _spark_schema(snapshot: Snapshot, operator: OperatorState, state: StateDescription) -> str | None:
+def _spark_schema(snapshot: Snapshot, operator: OperatorState, state: StateDescription, surveyed: Survey) -> str | None:
     try:
-        return schema_text(open_state(snapshot, operator, state.name, options=ReadOptions()).schema)
+        return schema_text(open_state(snapshot, operator, state.name, options=ReadOptions(), surveyed=surveyed).schema)
     except UnsupportedFormatError:
         return None
 

@@ -17,7 +17,7 @@ from state_processor.backends.read.keyed_reader import KeyedStateReader, with_te
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_listing import naming_state, operator_label, survey
+from state_processor.backends.read.state_listing import Survey, naming_state, operator_label, survey
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_KINDS,
@@ -68,6 +68,7 @@ def open_state(
     state: str | None = None,
     kind: str | None = None,
     options: ReadOptions | None = None,
+    surveyed: Survey | None = None,
 ) -> StateReader:
     """Open the reader of a state.
 
@@ -82,6 +83,8 @@ def open_state(
         ``RAW_KEYED`` and ``RAW_OPERATOR`` are the bytes that an operator wrote itself; they have no name.
     options
         Shape and content.
+    surveyed
+        The operator's states, if they are known: reading them takes a request for each subtask.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def open_state(
         _check_raw(options, operator)
         return RawStateReader(snapshot, operator, kind)
     with naming_state(state, operator):
-        variants, unread = survey(snapshot, operator)
+        variants, unread = surveyed or survey(snapshot, operator)
     concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
     if concerned:
         raise concerned[0].error

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 
+from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.opening import open_raw_timers, open_source
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.operator_id import operator_id
@@ -94,20 +96,26 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
         raise type(error)(f"state {name!r} {link} {message}") from error
 
 
-def survey(snapshot: Snapshot, operator: OperatorState) -> tuple[dict[str, list[StateDescription]], list[UnreadState]]:
+Survey = tuple[dict[str, list[StateDescription]], list[UnreadState]]
+
+
+def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
     """Return an operator's states by name, each as every subtask that has it registers it, and those that can't be read.
 
     A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks.
     """
+
+    def states(subtask: OperatorSubtaskState) -> list[StateDescription | UnreadState]:
+        with foreign_errors(subtask_label(operator, subtask)):
+            return list(_subtask_states(snapshot, operator, subtask))
+
     found: dict[str, list[StateDescription]] = {}
     unread: dict[tuple[str | None, str | None], UnreadState] = {}
-    for subtask in operator.subtasks:
-        with foreign_errors(subtask_label(operator, subtask)):
-            for state in _subtask_states(snapshot, operator, subtask):
-                if isinstance(state, UnreadState):
-                    unread.setdefault((state.name, state.kind), state)
-                else:
-                    found.setdefault(state.name, []).append(state)
+    for state in chain.from_iterable(at_once(states, operator.subtasks)):
+        if isinstance(state, UnreadState):
+            unread.setdefault((state.name, state.kind), state)
+        else:
+            found.setdefault(state.name, []).append(state)
     return found, list(unread.values())
 
 

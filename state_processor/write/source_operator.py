@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from state_processor.backends.files.parallel import at_once
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
@@ -53,8 +54,8 @@ class SourceOperator:
         """
         key = None
         states: dict[str, mi.StateMetaInfo] = {}
-        for handle in self.handles:
-            header = handle.open(self.snapshot).header
+        headers = at_once(lambda handle: handle.open(self.snapshot).header, self.handles)
+        for handle, header in zip(self.handles, headers, strict=True):
             if key is not None and header.key.to_bytes() != key.to_bytes():
                 raise self._differs("keys", handle.context)
             key = key or header.key
@@ -78,12 +79,13 @@ class SourceOperator:
             If subtasks register a state differently.
         """
         states: dict[str, mi.StateMetaInfo] = {}
-        for subtask in self.operator.subtasks:
-            handle = subtask.managed_operator
-            if handle is None or not handle.states:
-                continue
-            context = subtask_label(self.operator, subtask)
-            header = operator_header(self.snapshot, handle, context)
+        given = [
+            (handle, subtask_label(self.operator, subtask))
+            for subtask in self.operator.subtasks
+            if (handle := subtask.managed_operator) is not None and handle.states
+        ]
+        headers = at_once(lambda one: operator_header(self.snapshot, *one), given)
+        for (_, context), header in zip(given, headers, strict=True):
             for meta in (*header.lists, *header.broadcasts):
                 states[meta.name] = self._joined(states.get(meta.name, meta), meta, context)
         return states

@@ -1,0 +1,121 @@
+"""Planning of a read of 2,000 subtasks with 50 files each, from a store that takes 20 ms for a request.
+
+Metadata is made by the bench, headers are real. Targets: 5 s, 300 MB, one request for each header, tasks of at most 20 kB.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from state_processor.backends.files import storage
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState, write_metadata
+from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.state.key_groups import range_of_subtask
+from state_processor.options.source import SourceOptions
+from state_processor.read.projection import Projection
+from state_processor.read.sources import ProjectedReader, find_reader, splits_of
+
+ROOT = Path(__file__).parent.parent
+FIXTURE = ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-incremental" / "savepoint"
+SUBTASKS, FILES, KEY_GROUPS = 2000, 50, 32768
+FILE_BYTES = 2 << 20
+LATENCY = 0.02
+
+
+def many_subtasks(directory: Path) -> Path:
+    """Write a checkpoint of one operator: each subtask has a header of its own, and names many files."""
+    (source,) = FIXTURE.glob("*/chk-*")
+    snapshot = open_snapshot(source)
+    operator = find_operator(snapshot, "orders")
+    handle = next(s.managed_keyed for s in operator.subtasks if s.managed_keyed is not None)
+    assert isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+    assert isinstance(handle.meta, h.RelativeFileStateHandle)
+    target = directory / "chk-1"
+    target.mkdir()
+    subtasks = []
+    for index in range(SUBTASKS):
+        header = f"header-{index}"
+        shutil.copy(source / handle.meta.path, target / header)
+        places = [f"file:/checkpoints/shared/{index:08x}-4b5e-{number:012x}" for number in range(FILES)]
+        files = tuple(h.LocalFile(f"{i:06d}.sst", h.FileStateHandle(FILE_BYTES, place)) for i, place in enumerate(places))
+        keyed = replace(
+            handle,
+            key_groups=range_of_subtask(index, SUBTASKS, KEY_GROUPS),
+            meta=replace(handle.meta, path=header),
+            shared=files,
+            private=(),
+        )
+        subtasks.append(OperatorSubtaskState(index, managed_keyed=keyed))
+    new = OperatorState(operator.operator_id, SUBTASKS, KEY_GROUPS, tuple(subtasks), uid=operator.uid, name=operator.name)
+    (target / "_metadata").write_bytes(write_metadata(replace(snapshot.metadata, operators=(new,))))
+    return target
+
+
+def watch_requests() -> Counter[str]:
+    """Delay all reads of files in this process, and return their numbers by file name, which grow."""
+    requests: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    class Delayed(storage._LocalFile):
+        def __init__(self, path: str) -> None:
+            super().__init__(path)
+            self._name = Path(path).name
+
+        def read(self, offset: int, length: int) -> memoryview:
+            with lock:
+                requests[self._name] += 1
+            time.sleep(LATENCY)
+            return super().read(offset, length)
+
+    storage._LocalFile = Delayed  # type: ignore[misc]
+    return requests
+
+
+def plan(path: str) -> dict[str, Any]:
+    """Plan the read of a state, as ``SavepointReader`` does, and return what it took."""
+    requests = watch_requests()
+    start, cpu = time.perf_counter(), time.process_time()
+    options = SourceOptions.of(path, {"uid": "orders", "state": "total"})
+    reader = find_reader(options)
+    projected = ProjectedReader(reader, Projection(reader.schema, reader.schema))
+    tasks = [len(pickle.dumps([split])) for split in splits_of(reader, options)]
+    return {
+        "wall": time.perf_counter() - start,
+        "cpu": time.process_time() - cpu,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "tasks": len(tasks),
+        "task": max(tasks) + len(pickle.dumps(projected)),
+        "requests": sum(requests.values()),
+        "most": max(count for name, count in requests.items() if name != "_metadata"),
+    }
+
+
+def main() -> None:
+    """Print the figures of a new process."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = many_subtasks(Path(directory))
+        done = subprocess.run([sys.executable, __file__, str(target)], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    print(
+        f"plan of {SUBTASKS:,} subtasks with {FILES} files: {found['wall']:.1f} s, {found['cpu']:.1f} CPU s, "
+        f"{found['memory'] / 1e6:.0f} MB; {found['requests']:,} requests, at most {found['most']} of a header; "
+        f"{found['tasks']:,} tasks of at most {found['task'] / 1e3:.1f} kB (targets: 5 s, 300 MB, 1, 20 kB)"
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps(plan(sys.argv[1])))
