@@ -67,7 +67,7 @@ def test_the_end_of_the_jvm_in_a_write(
     def fail(*_: object) -> None:
         raise failure
 
-    monkeypatch.setattr(SparkEngine, "write_subtasks", fail)
+    monkeypatch.setattr(SparkEngine, "write_files", fail)
     writer = sp.SavepointWriter.from_existing(spark, ORDERS_PATH)
     writer.update_keyed_state("orders", "total", spark.sql("SELECT 'new' AS key, 1L AS value"))
     with pytest.raises(sp.WriteError, match=f"the JVM of Spark does not answer any more .{type(failure).__name__}"):
