@@ -9,11 +9,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -114,30 +115,46 @@ def test_short_reads(programme: Programme, name: str) -> None:
         totals(f"faulty://host/{name}")
 
 
-def test_a_storage_that_does_not_answer(programme: Programme, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_module, "_ANSWER_SECONDS", 0.2)
-    for action in ("info", "open", "read"):
+def hanging(action: str, path: str = "") -> tuple[Fault, Event]:
+    """Requests that are not answered before an event."""
+    released = Event()
 
-        def late(request: Request, action: str = action) -> None:
-            if request.action == action and not request.done:
-                time.sleep(0.6)
+    def fault(request: Request) -> None:
+        if request.action == action and request.path.endswith(path) and not request.done:
+            released.wait(60)
 
-        programme.fault = late
-        with pytest.raises(sp.MissingFileError, match=r"faulty://host/.* the storage has not answered for 0.2 seconds"):
-            totals("faulty://host/orders-hashmap-canonical")
-    for action in ("list", "make", "create", "close", "remove"):
-        write = Write(f"faulty://host/{action}", end=20)
+    return fault, released
 
-        def late_change(request: Request, action: str = action) -> None:
-            if request.action == action and not request.done:
-                time.sleep(0.6)
 
-        programme.fault = late_change
-        with pytest.raises(sp.StateProcessorError, match=r"the storage has not answered for 0.2 seconds"):
+def release(released: Event) -> None:
+    """Let hanging requests go on, and wait until they are done."""
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name == "state-processor-storage":
+            thread.join()
+
+
+@pytest.mark.parametrize("action", ["info", "open", "read"])
+def test_a_storage_that_does_not_answer(programme: Programme, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    monkeypatch.setattr(storage_module, "_ANSWER_SECONDS", 0.3)
+    programme.fault, released = hanging(action)
+    with pytest.raises(sp.MissingFileError, match=r"faulty://host/.* the storage has not answered for 0.3 seconds"):
+        totals("faulty://host/orders-hashmap-canonical")
+    release(released)
+
+
+@pytest.mark.parametrize("action", ["list", "make", "create", "close", "remove"])
+def test_a_write_that_is_not_answered(programme: Programme, monkeypatch: pytest.MonkeyPatch, action: str) -> None:
+    write = Write("faulty://host/new", end=20)
+    with monkeypatch.context() as patched:
+        patched.setattr(storage_module, "_ANSWER_SECONDS", 0.3)
+        programme.fault, released = hanging(action)
+        with pytest.raises(sp.StateProcessorError, match=r"the storage has not answered for 0.3 seconds"):
             write.run()
-        programme.fault = no_fault
-        assert visible(write) == NOTHING
-        check_second_write(write, NOTHING)
+        release(released)
+    programme.fault = no_fault
+    assert visible(write) == NOTHING
+    check_second_write(write, NOTHING)
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -189,22 +206,16 @@ def test_metadata_that_fails_to_be_put_in_place(programme: Programme, done: bool
 
 def test_metadata_that_appears_late(programme: Programme, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write has failed by then, and what appears is complete nevertheless."""
-    monkeypatch.setattr(storage_module, "_ANSWER_SECONDS", 0.2)
-
-    def fault(request: Request) -> None:
-        if request.action == "move" and request.path.endswith("_metadata") and not request.done:
-            time.sleep(1)
-
-    programme.fault = fault
     write = Write("faulty://host/new", end=20)
-    with pytest.raises(sp.WriteError, match="the storage has not answered for"):
-        write.run()
+    with monkeypatch.context() as patched:
+        patched.setattr(storage_module, "_ANSWER_SECONDS", 0.5)
+        programme.fault, released = hanging("move", "_metadata")
+        with pytest.raises(sp.WriteError, match="the storage has not answered for"):
+            write.run()
     assert visible(write) == NOTHING
-    monkeypatch.undo()
-    deadline = time.monotonic() + 60
-    while visible(write) != COMPLETE:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    release(released)
+    assert visible(write) == COMPLETE
+    programme.fault = no_fault
     check_second_write(write, COMPLETE)
 
 
