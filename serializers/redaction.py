@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
@@ -26,6 +27,14 @@ def redacted(text: str) -> str:
 def presentable(message: str) -> str:
     """Return a message without secrets of URLs, and with lone surrogates escaped, which no output could encode."""
     return redacted(message).encode("utf-8", "backslashreplace").decode()
+
+
+def without_values(text: str, settings: Mapping[str, Any]) -> str:
+    """Return a text without the values of settings that may be secret."""
+    for name, value in settings.items():
+        if name not in _HARMLESS and len(str(value)) > 1:
+            text = text.replace(str(value), _HIDDEN)
+    return text
 
 
 def redacted_repr(instance: Any) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from state_processor import arrow, errors, pyflink
-    from state_processor.backends.metadata.discovery import SnapshotInfo, list_snapshots
+    from state_processor.backends.metadata.discovery import SnapshotInfo
     from state_processor.errors import (
         CorruptSnapshotError,
         ForbiddenPathError,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from state_processor.identifier import OperatorIdentifier
     from state_processor.key_contents import KeyContents
     from state_processor.migration_report import MigrationReport, StateReport
+    from state_processor.read.snapshots import list_snapshots
     from state_processor.reader import SavepointReader
     from state_processor.serializers.compatibility import SchemaCompatibility
     from state_processor.spark.difference import diff
@@ -104,7 +105,7 @@ _HOMES = {
     "Types": "state_processor.types",
     "WriteSummary": "state_processor.write_summary",
     "diff": "state_processor.spark.difference",
-    "list_snapshots": "state_processor.backends.metadata.discovery",
+    "list_snapshots": "state_processor.read.snapshots",
     "register": "state_processor.spark.registration",
 }
 

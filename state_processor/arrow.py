@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias, Unpack
 import pyarrow as pa
 
 from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source
-from state_processor.backends.metadata.discovery import list_snapshots
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
@@ -40,6 +39,7 @@ from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
+from state_processor.read.snapshots import list_snapshots
 from state_processor.read.sources import find_reader
 
 Path: TypeAlias = str | PathLike[str]
@@ -408,17 +408,27 @@ def handles(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
     return catalog.handles(SnapshotAccess.of(**options).open(path))
 
 
-def snapshots(directory: Path) -> pa.Table:
+@takes_options
+def snapshots(directory: Path, *, check: bool = False, **options: Unpack[SnapshotOptions]) -> pa.Table:
     """Return the savepoints and checkpoints in a directory and up to four levels below it.
 
     ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (if it is in the path), ``checkpoint_id``, ``time`` (when
-    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete`` (true if
-    ``_metadata``, which Flink writes last, exists and can be read).
+    ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete``.
+
+    Parameters
+    ----------
+    directory
+        A directory of checkpoints, savepoints or jobs, or a snapshot.
+    check
+        Whether to look for every file of every snapshot; without it ``is_complete`` is null unless ``_metadata``, which Flink
+        writes last, is missing or damaged.
+    **options
+        See :class:`~state_processor.options.table.SnapshotOptions`.
 
     Raises
     ------
     NotASnapshotError
         There is no such directory.
     """
-    rows = [{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in list_snapshots(directory)]
-    return pa.Table.from_pylist(rows, SNAPSHOTS_SCHEMA)
+    found = list_snapshots(directory, check=check, **options)
+    return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in found], SNAPSHOTS_SCHEMA)

@@ -45,9 +45,10 @@ from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
-from state_processor.spark.registration import format_with_code, register
+from state_processor.spark.registration import format_with_code, register_for_reader
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.sizes import size_report
+from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import our_errors
 
 Uid: TypeAlias = str | OperatorIdentifier
@@ -108,7 +109,7 @@ class SavepointReader:
         CorruptSnapshotError
             ``_metadata`` is damaged.
         """
-        access = SnapshotAccess.of(path_mapping=path_mapping, **options)
+        access = with_settings_of_spark(spark, SnapshotAccess.of(path_mapping=path_mapping, **options), path)
         return cls(spark, access.open(path), access)
 
     def __repr__(self) -> str:
@@ -349,9 +350,9 @@ class SavepointReader:
 
     def _load(self, values: dict[str, Any], schema: StructType) -> DataFrame:
         """Read by the data source, which Spark plans."""
-        register(self._spark)
+        register_for_reader(self._spark)
         code = TaskSerializers.of_driver(values.pop("serializers", ()))
-        format_ = format_with_code(self._spark, FlinkSavepointDataSource, code)
+        format_ = format_with_code(self._spark, FlinkSavepointDataSource, code, values.pop("storage_options", {}))
         with our_errors():
             return self._spark.read.format(format_).options(**format_options(READING, values)).schema(schema).load(self.path)
 

@@ -21,6 +21,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.spark.engine import SparkEngine
 from state_processor.spark.rows import SparkRows
+from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.state_specs import StateSpec, whole_type
 from state_processor.write import keyed_changes, operator_state_changes
@@ -57,8 +58,7 @@ class SavepointWriter:
         self._plan = plan
 
     def __repr__(self) -> str:
-        changes = {draft.identifier: draft.summary for draft in self._plan.drafts}
-        lines = [f"{operator}: {summary}" for operator, summary in changes.items() if summary]
+        lines = [f"{draft.identifier}: {draft.summary}" for draft in self._plan.drafts if draft.summary]
         return "\n  ".join([f"{type(self).__name__}(max_parallelism={self._plan.max_parallelism})", *lines])
 
     @classmethod
@@ -77,8 +77,7 @@ class SavepointWriter:
         spark
             The session that writes it.
         max_parallelism
-            Number of key groups of every operator. The job that restores the savepoint needs the same; a job that sets none
-            takes it over.
+            Number of key groups of every operator. The job that restores the savepoint needs the same, or sets none.
         flink_version
             The oldest Flink version that has to restore the savepoint: ``"1.20"``, and any from 1.13 on. Names and uids of
             operators are stored since 2.0 only; values that Kryo writes are for this major version only.
@@ -118,7 +117,8 @@ class SavepointWriter:
         NotASnapshotError, CorruptSnapshotError
             If there is no snapshot, or its ``_metadata`` is damaged.
         """
-        return cls(spark, SavepointPlan.from_existing(path, flink_version, SnapshotAccess.of(**options)))
+        access = with_settings_of_spark(spark, SnapshotAccess.of(**options), path)
+        return cls(spark, SavepointPlan.from_existing(path, flink_version, access))
 
     def with_keyed_state(
         self,
@@ -495,5 +495,6 @@ class SavepointWriter:
             If files can't be written, or another write to the same directory was complete before.
         """
         self._plan.choose_format(format, backend)
+        access = with_settings_of_spark(self._spark, self._plan.access, path)
         with lost_sessions():
-            return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite)
+            return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite, access=access)

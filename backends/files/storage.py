@@ -16,21 +16,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow.fs as pafs
 
+from state_processor.backends.files.filesystems import connect
 from state_processor.backends.files.location import Location
-from state_processor.serializers.errors import MissingFileError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PYARROW_SCHEMES: Final = frozenset({"gs", "hdfs", "viewfs"})
-_CONNECT_SECONDS: Final = 20.0
-_REQUEST_SECONDS: Final = 60.0
-"""Time limit of a request to S3, which is tried again a few times."""
 _ANSWER_SECONDS: Final = 300.0
 """How long any other remote storage may take for one call, its own retries included."""
 
@@ -194,13 +190,11 @@ class Storage:
     Parameters
     ----------
     options
-        Settings of S3, by the names of ``pyarrow.fs.S3FileSystem``: ``endpoint_override``, ``region``, ``scheme``,
-        ``access_key``, ``secret_key``, ``session_token``, ``anonymous``. The query of a URL
-        (``s3://bucket/path?endpoint_override=localhost:9000&scheme=http``) adds to them for all files of that scheme, and
-        the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) gives what neither names.
+        Settings of remote file systems; see :func:`~state_processor.backends.files.filesystems.connect`. The query of a URL
+        (``s3://bucket/path?endpoint_override=localhost:9000&scheme=http``) adds to them for all files of that scheme.
     """
 
-    def __init__(self, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         self.options = dict(options or {})
         self._queries: dict[str, str] = {}
         self._filesystems: dict[tuple[str, str], pafs.FileSystem] = {}
@@ -235,15 +229,7 @@ class Storage:
         return filesystem, self._path_in(location)
 
     def _connect(self, location: Location) -> pafs.FileSystem:
-        query = self._queries.get(location.scheme, "")
-        if location.is_local:
-            return pafs.LocalFileSystem()
-        if location.scheme == "s3":
-            return _s3(location.authority, {**self.options, **dict(parse_qsl(query))})
-        url = f"{location.scheme}://{location.authority}" + (f"/?{query}" if query else "/")
-        if location.scheme in _PYARROW_SCHEMES:
-            return pafs.FileSystem.from_uri(url)[0]
-        return _fsspec(location)
+        return connect(location, self._queries.get(location.scheme, ""), self.options)
 
     @staticmethod
     def _path_in(location: Location) -> str:
@@ -455,48 +441,3 @@ class StoredFile:
 
 def _of(context: str) -> str:
     return f"{context}: " if context else ""
-
-
-def _s3(bucket: str, options: dict[str, str]) -> pafs.FileSystem:
-    user, _, _ = bucket.rpartition("@")
-    if user:
-        options["access_key"], _, options["secret_key"] = (unquote(part) for part in user.partition(":"))
-    from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    endpoint = options.pop("endpoint_override", None) or from_environment
-    arguments: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS} | options
-    for name in ("connect_timeout", "request_timeout"):
-        arguments[name] = float(arguments[name])
-    if endpoint:
-        parsed = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
-        arguments["endpoint_override"] = parsed.netloc
-        arguments.setdefault("scheme", parsed.scheme or "https")
-    if "anonymous" in arguments:
-        arguments["anonymous"] = str(arguments["anonymous"]).lower() == "true"
-    if not endpoint and "region" not in arguments and "AWS_REGION" not in os.environ and "AWS_DEFAULT_REGION" not in os.environ:
-        arguments["region"] = _region(bucket.rpartition("@")[2])
-    try:
-        return pafs.S3FileSystem(**arguments)
-    except TypeError as e:
-        raise OptionError(f"unknown setting of S3: {e}") from None
-
-
-def _region(bucket: str) -> str | None:
-    try:
-        return str(pafs.resolve_s3_region(bucket))
-    except OSError:
-        return None  # S3FileSystem has a default, and the first access names the real problem
-
-
-def _fsspec(location: Location) -> pafs.FileSystem:
-    import fsspec
-
-    try:
-        # of a URL only scheme and authority: fsspec would take "::" in a path for a chain of file systems
-        filesystem, _ = fsspec.core.url_to_fs(f"{location.scheme}://{location.authority.replace('::', ':')}/")
-    except (ImportError, ValueError) as e:
-        raise UnsupportedFormatError(
-            f"{location}: no file system for {location.scheme}:// ({e}); install the fsspec package that has it"
-        ) from None
-    except TypeError as e:  # arguments of a constructor
-        raise OptionError(f"{location}: settings of its file system are missing or unknown ({e})") from None
-    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]

@@ -44,7 +44,8 @@ class SnapshotInfo:
     size
         Bytes of all state that it refers to, shared files included; of the files there, where it is not complete.
     is_complete
-        Whether there is a ``_metadata`` that can be read: Flink writes it last.
+        False if there is no ``_metadata``, which Flink writes last, or it can't be read; ``None`` if it can, so that this depends
+        on the files that it refers to.
     """
 
     path: str
@@ -53,7 +54,7 @@ class SnapshotInfo:
     checkpoint_id: int | None
     time: datetime | None
     size: int
-    is_complete: bool
+    is_complete: bool | None
 
     __repr__ = redacted_repr
 
@@ -104,7 +105,8 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
     files = [entry for entry in entries if not entry.is_directory]
     kind = CHECKPOINT if checkpoint else SAVEPOINT
     checkpoint_id = int(checkpoint[1]) if checkpoint else None
-    size, complete = sum(file.size for file in files), False
+    complete: bool | None = False
+    size = sum(file.size for file in files)
     metadata_file = next((file for file in files if file.name == METADATA_FILE), None)
     if metadata_file is not None:
         try:
@@ -113,7 +115,7 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
         except StateProcessorError:
             pass
         else:
-            complete, checkpoint_id = True, metadata.checkpoint_id
+            complete, checkpoint_id = None, metadata.checkpoint_id
             size = sum(operator.state_size for operator in metadata.operators)
             if metadata.properties is not None and metadata.properties.kind is not None:
                 kind = metadata.properties.kind

@@ -13,7 +13,7 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.commands.arguments import add_operator, add_output, positive, required_operator, snapshot_command
 from state_processor.commands.printing import filled, print_batches, print_json, print_table, with_operator, with_sizes
-from state_processor.options.flags import flag_values
+from state_processor.options.flags import add_flags, flag_values
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
@@ -28,6 +28,7 @@ _STATE_COLUMNS: Final = (
     "backend",
     "size",
 )
+_UNKNOWN: Final = "unknown"
 _UNBOUNDED: Final = 1 << 20
 _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
@@ -53,6 +54,8 @@ def add_commands(commands: Any) -> None:
     get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
     listing = commands.add_parser("list", help="snapshots below a directory", description="Show the snapshots below a directory.")
     listing.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
+    listing.add_argument("--check", action="store_true", help="look for every file, so that is_complete is known")
+    add_flags(listing)
     add_output(listing, _list)
 
 
@@ -91,13 +94,15 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    rows = arrow.snapshots(options.path).to_pylist()
+    rows = arrow.snapshots(options.path, check=options.check, **flag_values(options)).to_pylist()
     if options.json:
         print_json(rows)
         return
     prefix = str(Location.given(options.path)).rstrip("/") + "/"
     shown = [
-        with_sizes(row) | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        with_sizes(row)
+        | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        | ({"is_complete": _UNKNOWN} if row["is_complete"] is None else {})
         for row in rows
     ]
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]

@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.read.file_check import check_files
 from state_processor.backends.read.value_check import ValueCheck
@@ -53,10 +54,11 @@ def add_commands(commands: Any) -> None:
 
 
 def _validate(options: argparse.Namespace) -> int:
-    findings = list(_strays(options.path, repair=options.repair))
+    access = SnapshotAccess.of(**flag_values(options))
+    findings = list(_strays(options.path, access.storage(), repair=options.repair))
     checked, values = 0, None
     try:
-        snapshot = SnapshotAccess.of(**flag_values(options)).open(options.path)
+        snapshot = access.open(options.path)
         checked, problems = check_files(snapshot)
         if options.values and not problems:
             values = ValueCheck()
@@ -79,10 +81,10 @@ def _validate(options: argparse.Namespace) -> int:
     return INCOMPLETE if problems else 0
 
 
-def _strays(path: str, *, repair: bool) -> Iterator[tuple[str, str]]:
-    location = Location.parse(path)
+def _strays(path: str, storage: Storage, *, repair: bool) -> Iterator[tuple[str, str]]:
+    location = Location.given(path)
     directory = location.parent if location.name == METADATA_FILE else location
-    staging = Staging(str(directory), uuid4().hex[:16])
+    staging = Staging(str(directory), uuid4().hex[:16], storage)
     removed = staging.sweep() if repair else []
     strays = staging.strays()
     yield from (("removed", name) for name in removed if name not in strays.over)

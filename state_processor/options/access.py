@@ -13,6 +13,7 @@ from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:
+    from state_processor.backends.files.storage import Storage
     from state_processor.backends.metadata.snapshot import Snapshot
 
 
@@ -30,12 +31,15 @@ class SnapshotAccess:
         Directory for copies of files; ``None`` for the default one.
     allow_paths
         Places outside of the storage of the snapshot that recorded paths may refer to.
+    storage_options
+        Settings of remote storage, which are not shown.
     """
 
     path_mapping: Mapping[str, str] = field(default_factory=dict)
     serializers: tuple[str, ...] = ()
     scratch: str | None = None
     allow_paths: tuple[str, ...] = ()
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     __repr__ = redacted_repr
 
@@ -81,4 +85,10 @@ class SnapshotAccess:
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        return open_snapshot(fspath(path), self.path_mapping, scratch=self.scratch, allow_paths=self.allow_paths)
+        return open_snapshot(fspath(path), self.path_mapping, self.storage(), self.scratch, self.allow_paths)
+
+    def storage(self) -> Storage:
+        """Return access to files."""
+        from state_processor.backends.files.storage import Storage
+
+        return Storage(self.storage_options)

@@ -30,12 +30,13 @@ def flag_values(given: argparse.Namespace) -> dict[str, Any]:
         If a flag has an operand of another form.
     """
     values = ((o, getattr(given, o.argument)) for o in SNAPSHOT_OPTIONS)
-    return {o.argument: _pairs(o.flag, v) if "=" in o.flag else v for o, v in values if v is not None}
+    return {o.argument: _pairs(o.flag, v, o.kind.is_secret) if "=" in o.flag else v for o, v in values if v is not None}
 
 
-def _pairs(flag: str, given: list[str]) -> dict[str, str]:
+def _pairs(flag: str, given: list[str], is_secret: bool) -> dict[str, str]:
     pairs = [text.partition("=") for text in given]
     for text, (name, _, value) in zip(given, pairs, strict=True):
         if not name or not value:
-            raise OptionError(f"{flag.split()[0]} {text}: expected {flag.split()[1]}")
+            shown = "" if is_secret else f" {text}"
+            raise OptionError(f"{flag.split()[0]}{shown}: expected {flag.split()[1]}")
     return {name: value for name, _, value in pairs}

@@ -25,6 +25,7 @@ from state_processor.options.values import (
     PATH,
     PATH_MAPPING,
     PATHS,
+    SETTINGS,
     SIZE,
     TEXT,
     TYPES,
@@ -99,6 +100,7 @@ class WorkerOptions(TypedDict, total=False):
 
     serializers: Sequence[str]
     scratch: str | PathLike[str] | None
+    storage_options: Mapping[str, Any] | None
 
 
 class AccessOptions(WorkerOptions, total=False):
@@ -148,6 +150,8 @@ class Option:
     flag
         The argument of the command line and its operand: ``--scratch DIR``. With ``=`` in the operand it may be repeated, and
         the value is a mapping; with ``...`` behind it the value is a list.
+    prefix
+        For a mapping whose entries are options of the data source: what their names begin with.
     """
 
     argument: str
@@ -156,10 +160,13 @@ class Option:
     default: Any = None
     field: str = ""
     flag: str = ""
+    prefix: str = ""
 
     @property
     def name(self) -> str:
         """Name as an option of the data source, in camel case."""
+        if self.prefix:
+            return f"{self.prefix}KEY"
         first, *others = self.argument.split("_")
         return first + "".join(map(str.capitalize, others))
 
@@ -243,6 +250,16 @@ SNAPSHOT_OPTIONS: Final = (
         "Directory, on every machine that reads, for copies of files that RocksDB needs there (remote ones, and parts of merged "
         "files). By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
         flag="--scratch DIR",
+    ),
+    Option(
+        "storage_options",
+        SETTINGS,
+        "Settings of remote storage: the arguments of `pyarrow.fs.S3FileSystem` (`endpoint_override`, `access_key`, "
+        "`secret_key`, `region`, …) or `GcsFileSystem`, or the storage options of the fsspec package. Without any, `s3`, `s3a` "
+        "and `s3n` have those of Spark's configuration (`spark.hadoop.fs.s3a.…`), then of the environment.",
+        {},
+        flag="--storage KEY=VALUE",
+        prefix="storage.",
     ),
 )
 """Options wherever the path of a snapshot is given; each is a field of ``SnapshotAccess``."""

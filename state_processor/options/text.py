@@ -5,13 +5,14 @@ Unknown names are refused, except those that Spark adds.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final
 
 from state_processor.options.allowed_modules import check_allowed
-from state_processor.options.table import TEXT_OPTIONS
+from state_processor.options.table import TEXT_OPTIONS, Option
 from state_processor.serializers.errors import OptionError
 
 _OF_SPARK: Final = frozenset(
@@ -42,8 +43,12 @@ def parse_options(where: str, given: Mapping[str, str], allowed: Iterable[str] =
         If an option is unknown, has a value of another kind, or names a module that is not allowed.
     """
     options = TEXT_OPTIONS[where]
-    check_option_names(given, [o.name for o in options], where)
     by_lower = {name.lower(): text for name, text in given.items()}
+    for option in options:
+        if option.prefix:
+            by_lower |= _gathered(option, by_lower)
+    names = [name for name in given if not any(o.prefix and name.lower().startswith(o.prefix) for o in options)]
+    check_option_names({name: given[name] for name in names}, [o.name for o in options], where)
     values = {o.argument: o.kind.of_text(o.name, by_lower[o.name.lower()]) for o in options if o.name.lower() in by_lower}
     check_allowed(values.get("serializers", ()), allowed)
     return values
@@ -51,7 +56,19 @@ def parse_options(where: str, given: Mapping[str, str], allowed: Iterable[str] =
 
 def format_options(where: str, values: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of options from their normal forms, by keyword argument; the inverse of :func:`parse_options`."""
-    return {o.name: o.kind.encode(values[o.argument]) for o in TEXT_OPTIONS[where] if o.argument in values}
+    options = [o for o in TEXT_OPTIONS[where] if o.argument in values]
+    text = {o.name: o.kind.encode(values[o.argument]) for o in options if not o.prefix}
+    for option in options:
+        if option.prefix:
+            entries = json.loads(option.kind.encode(values[option.argument]))
+            text |= {f"{option.prefix}{name}": entry for name, entry in entries.items()}
+    return text
+
+
+def _gathered(option: Option, by_lower: Mapping[str, str]) -> dict[str, str]:
+    """Return the text of an option whose entries are options, if there are any."""
+    entries = {n.removeprefix(option.prefix): text for n, text in by_lower.items() if n.startswith(option.prefix)}
+    return {option.name.lower(): json.dumps(entries)} if entries else {}
 
 
 def required_path(given: Mapping[str, str], method: str) -> str:

@@ -21,6 +21,7 @@ from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
 
+_JSON_BEGINS: Final = ("{", "[")
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -42,12 +43,15 @@ class ValueKind:
         Returns the value of an option's text; ``check`` comes after it.
     encode
         Returns the text of a normal form.
+    is_secret
+        Whether messages leave out values.
     """
 
     expected: str
     check: Callable[[Any], Any]
     decode: Callable[[str], Any] = _unchanged
     encode: Callable[[Any], str] = str
+    is_secret: bool = False
 
     def of_argument(self, name: str, value: Any) -> Any:
         """Return the normal form of a keyword argument.
@@ -75,6 +79,8 @@ class ValueKind:
         except OptionError:
             raise
         except (ValueError, TypeError) as error:
+            if self.is_secret:
+                raise OptionError(f"{what}: expected {self.expected}") from None
             reason = f" ({error})" if str(error) else ""
             raise OptionError(f"{what}={given!r}: expected {self.expected}{reason}") from None
 
@@ -214,6 +220,20 @@ def _json_of_type(type_: PortableType | JavaType) -> Any:
     return {"snapshot": b64encode(type_.snapshot).decode(), "rows": type_.rows}
 
 
+def _check_settings(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        raise TypeError
+    return dict(value)
+
+
+def _decode_settings(text: str) -> dict[str, Any]:
+    return {name: json.loads(given) if given[:1] in _JSON_BEGINS else given for name, given in json.loads(text).items()}
+
+
+def _encode_settings(value: Mapping[str, Any]) -> str:
+    return json.dumps({name: given if isinstance(given, str) else json.dumps(given) for name, given in value.items()})
+
+
 TEXT: Final = ValueKind("text", _check_text)
 PATH: Final = ValueKind("a path", _check_path)
 BOOLEAN: Final = ValueKind("true or false", _check_boolean, _decode_boolean, lambda value: str(value).lower())
@@ -227,6 +247,13 @@ PATH_MAPPING: Final = ValueKind(
 )
 PATHS: Final = ValueKind('a path, or paths such as ["/data/flink", "s3://bucket/flink"]', _check_paths, encode=json.dumps)
 MODULES: Final = ValueKind("names of modules, separated by commas", _check_modules, encode=",".join)
+SETTINGS: Final = ValueKind(
+    'settings such as {"endpoint_override": "http://localhost:9000"}',
+    _check_settings,
+    _decode_settings,
+    _encode_settings,
+    is_secret=True,
+)
 TYPES: Final = ValueKind(
     'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
 )

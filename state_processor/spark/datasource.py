@@ -8,7 +8,7 @@ workers is a new process that imports this module, so modules that decode are im
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -25,6 +25,7 @@ from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.tables import with_options_of_table, with_table_options
 from state_processor.spark.task_errors import without_traceback
 from state_processor.spark.task_sizes import grouped
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from state_processor.backends.read.state_access import StateReader
+    from state_processor.options.access import SnapshotAccess
     from state_processor.read.sources import ProjectedReader
 
 KEY: Final = "key"
@@ -49,6 +51,10 @@ class _SnapshotDataSource(DataSource):
 
     code: ClassVar[TaskSerializers] = TaskSerializers()
     """Serializers that code passes; Spark pickles them with a class that is registered for them."""
+    storage_options: ClassVar[Mapping[str, Any]] = {}
+    """Settings of remote storage that code passes."""
+    spark_settings: ClassVar[Mapping[str, Any]] = {}
+    """Settings of S3 in the configuration of the session."""
     allowed: ClassVar[tuple[str, ...]] = ()
     """Modules that the option ``serializers`` may name."""
 
@@ -64,9 +70,19 @@ class _SnapshotDataSource(DataSource):
         """
         given = self.options if schema is None else with_options_of_table(self.options, schema)
         options = SourceOptions.parse(given, source, self.allowed)
+        options = replace(options, access=self._access(options.access, options.path))
         serializers = self.code.with_modules(options.access.serializers)
         serializers.enter()
         return options, serializers
+
+
+    def _access(self, access: SnapshotAccess, *paths: str | None) -> SnapshotAccess:
+        """Return options of access with the settings of remote storage that code passes, or Spark has, unless they have own."""
+        if self.storage_options and not access.storage_options:
+            return replace(access, storage_options=self.storage_options)
+        for path in filter(None, paths):
+            access = with_settings(access, path, lambda: self.spark_settings)
+        return access
 
 
 @documents(READING, WRITING)
@@ -100,7 +116,9 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         from state_processor.options.sink import SinkOptions
         from state_processor.spark.sink import SavepointSink
 
-        return SavepointSink(SinkOptions.parse(self.options, self.allowed), schema, overwrite)
+        options = SinkOptions.parse(self.options, self.allowed)
+        options = replace(options, access=self._access(options.access, options.path, options.base))
+        return SavepointSink(options, schema, overwrite)
 
     @without_traceback()
     def schema(self) -> StructType:

@@ -18,6 +18,7 @@ from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.differences import TEXT_SCHEMA, StateDifference, open_differences
 from state_processor.spark.engine import InWorker
 from state_processor.spark.schemas import spark_schema
+from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.write.task_data import Batches, part_numbers
 
 
@@ -81,6 +82,9 @@ def diff(
     OptionError
         A state is named without its operator.
     """
+    for path in (old, new):
+        access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
+        options = {**options, "storage_options": access.storage_options}
     found = open_differences((old, new), uid, state, options)
     parts = [(difference, split) for difference in found for split in difference.reader.splits()]
     schema = TEXT_SCHEMA if state is None else found[0].reader.schema

@@ -6,8 +6,9 @@ registered for it. Spark pickles a class as it does with functions of Python, al
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from threading import Lock
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.packages import send_package
+from state_processor.spark.storage_settings import settings_of_spark
 from state_processor.spark.task_errors import raise_errors_of_tasks
 from state_processor.spark.versions import start_configuration
 
@@ -33,6 +35,7 @@ class _FormatWithCode:
     name: str
     source: type[DataSource]
     code: TaskSerializers
+    storage_options: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(slots=True)
@@ -40,11 +43,14 @@ class _Formats:
     """What is registered in a session: Spark logs a warning if a format is registered twice."""
 
     allowed: tuple[str, ...]
+    settings: Mapping[str, Any] = field(repr=False)
     with_code: list[_FormatWithCode] = field(default_factory=list)
 
 
 _SESSIONS: Final[WeakKeyDictionary[SparkSession, _Formats]] = WeakKeyDictionary()
 _LOCK: Final = Lock()
+_NUMBERS: Final = count()
+"""For names of formats: a session that is made from another has those of it."""
 
 
 def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | None = None) -> None:
@@ -67,21 +73,36 @@ def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | No
     OptionError
         If a name is none, or Spark 4.0 has found the formats by itself, which it can't replace by others that import modules.
     """
+    _register_formats(spark, allow_serializers, settings_of_spark(spark))
+
+
+def register_for_reader(spark: SparkSession) -> None:
+    """Register the formats, unless they are there: a reader brings its own settings of storage."""
+    _register_formats(spark, None, {})
+
+
+def _register_formats(
+    spark: SparkSession, allow_serializers: str | Iterable[str] | None, settings: Mapping[str, Any]
+) -> None:
     with _LOCK:
         known = _SESSIONS.get(spark)
-        if known is not None and allow_serializers is None:
+        if known is not None and allow_serializers is None and settings in ({}, known.settings):
             return
         allowed = allowed_modules(
             (*allowed_modules(start_configuration(spark, ALLOWED_CONF)), *allowed_modules(allow_serializers or ()))
         )
-        if known is not None and known.allowed == allowed:
+        if known is not None and allow_serializers is None:
+            allowed = known.allowed
+        settings = settings or (known.settings if known else {})
+        if known is not None and (known.allowed, known.settings) == (allowed, settings):
             return
         raise_errors_of_tasks()
         send_package(spark)
-        is_found = known is None and not allowed and _are_found(spark)
+        attributes = {n: v for n, v in (("allowed", allowed), ("spark_settings", settings)) if v}
+        is_found = known is None and not attributes and _are_found(spark)
         for source in () if is_found else (FlinkSavepointDataSource, FlinkSavepointMetadataDataSource):
-            _register(spark, _variant(source, source.name(), allowed=allowed) if allowed else source)
-        _SESSIONS[spark] = _Formats(allowed, known.with_code if known else [])
+            _register(spark, _variant(source, source.name(), **attributes) if attributes else source)
+        _SESSIONS[spark] = _Formats(allowed, settings, known.with_code if known else [])
 
 
 def _are_found(spark: SparkSession) -> bool:
@@ -98,18 +119,25 @@ def _are_found(spark: SparkSession) -> bool:
         return False
 
 
-def format_with_code(spark: SparkSession, source: type[DataSource], code: TaskSerializers) -> str:
-    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code``."""
-    if not code:
+def format_with_code(
+    spark: SparkSession, source: type[DataSource], code: TaskSerializers, storage_options: Mapping[str, Any] | None = None
+) -> str:
+    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code``.
+
+    Storage options go the same way: options of a data source are shown by Spark's user interface, and classes are not.
+    """
+    settings = dict(storage_options or {})
+    if not code and not settings:
         return source.name()
     with _LOCK:
         known = _SESSIONS[spark].with_code
         for format_ in known:
-            if format_.source is source and format_.code.content == code.content:
+            same = format_.source is source and format_.code.content == code.content
+            if same and format_.storage_options == settings:
                 return format_.name
-        name = f"{source.name()}-{len(known)}"
-        spark.dataSource.register(_variant(source, name, code=code))
-        known.append(_FormatWithCode(name, source, code))
+        name = f"{source.name()}-{next(_NUMBERS)}"
+        spark.dataSource.register(_variant(source, name, code=code, storage_options=settings))
+        known.append(_FormatWithCode(name, source, code, settings))
     return name
 
 

@@ -74,7 +74,7 @@ class SavepointSink(DataSourceArrowWriter):
     def __init__(self, options: SinkOptions, schema: StructType, overwrite: bool) -> None:
         self._options = options
         self._schema = arrow_schema_of(schema)
-        self._staging = Staging(options.path, uuid4().hex[:16], replaces=overwrite)
+        self._staging = Staging(options.path, uuid4().hex[:16], options.access.storage(), replaces=overwrite)
         plan = savepoint_plan(options, EncodedRows(self._schema))
         first = plan.first_pass(LocalEngine(), self._staging)
         self._columns = first.columns

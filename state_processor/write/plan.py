@@ -249,9 +249,18 @@ class SavepointPlan:
         assert target is not None  # it has the states of the rows
         return first_pass(target, given)
 
-    def write_to(self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False) -> WriteSummary:
-        """Write into a directory; see :meth:`~state_processor.SavepointWriter.write`."""
-        staging = Staging(os.fspath(path), uuid4().hex[:16], replaces=overwrite)
+    def write_to(
+        self, path: str | PathLike[str], engine: Engine, *, overwrite: bool = False, access: SnapshotAccess | None = None
+    ) -> WriteSummary:
+        """Write into a directory; see :meth:`~state_processor.SavepointWriter.write`.
+
+        Parameters
+        ----------
+        access
+            Options of access to the directory, by default those of the source savepoint.
+        """
+        storage = (access or self.access).storage()
+        staging = Staging(os.fspath(path), uuid4().hex[:16], storage, replaces=overwrite)
         with exit_on_sigterm(engine.cancel):
             self.prepare(staging)
             try:

@@ -21,6 +21,7 @@ def main(path: str, target: str) -> None:
     bonus = totals.where("key = 'amelia'").selectExpr("key", "value + 1000 AS value")
     sp.SavepointWriter.from_existing(spark, path).update_keyed_state("orders", "total", bonus).write(target)
     patched = sp.SavepointReader.read(spark, target).read_keyed_state("orders", "total", keys=["amelia"])
+    sp.register(spark)
     named = spark.read.format("flink-savepoint").option("uid", "nobody").option("state", "total")
     try:
         named.load(os.path.abspath(path)).count()

@@ -27,8 +27,8 @@ def test_checkpoints_and_savepoints_are_told_apart(tmp_path: Path) -> None:
     found = {s.path: s for s in list_snapshots(tmp_path)}
     assert list(found) == [str(checkpoint), str(savepoint)]
     assert [(s.kind, s.job_id, s.checkpoint_id, s.is_complete) for s in found.values()] == [
-        ("checkpoint", JOB, 2, True),
-        ("savepoint", "012345", open_snapshot(SAVEPOINT).metadata.checkpoint_id, True),
+        ("checkpoint", JOB, 2, None),
+        ("savepoint", "012345", open_snapshot(SAVEPOINT).metadata.checkpoint_id, None),
     ]
     for snapshot in found.values():
         metadata = open_snapshot(snapshot.path).metadata
@@ -58,7 +58,7 @@ def test_incomplete_ones_are_shown_as_such(tmp_path: Path) -> None:
 
 def test_a_snapshot_itself_is_found_whatever_its_name() -> None:
     [found] = list_snapshots(SAVEPOINT)
-    assert (found.path, found.kind, found.job_id, found.is_complete) == (str(SAVEPOINT), "savepoint", None, True)
+    assert (found.path, found.kind, found.job_id, found.is_complete) == (str(SAVEPOINT), "savepoint", None, None)
 
 
 def test_a_directory_that_does_not_exist_is_an_error(tmp_path: Path) -> None:

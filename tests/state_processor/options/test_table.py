@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
-from state_processor import arrow
+from state_processor import arrow, list_snapshots
 from state_processor.backends.read.read_options import Expired, ReadOptions
 from state_processor.backends.state.column_types import Undescribed
 from state_processor.options.access import SnapshotAccess
@@ -66,6 +66,8 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (arrow.read_channel_state, SnapshotOptions),
     (arrow.read_source_splits, SnapshotOptions),
     (arrow.operators, SnapshotOptions),
+    (arrow.snapshots, SnapshotOptions),
+    (list_snapshots, SnapshotOptions),
     (arrow.states, SnapshotOptions),
     (arrow.handles, SnapshotOptions),
 ]

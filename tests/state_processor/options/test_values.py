@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ SAME: list[tuple[str, Any, str]] = [
     ("serializers", ["one", "two"], "one, two"),
     ("serializers", "one,two", "one,two"),
     ("scratch", Path("/fast"), "/fast"),
+    ("storage_options", {"region": "eu-1", "client_kwargs": {"a": 1}}, '{"region": "eu-1", "client_kwargs": "{\\"a\\": 1}"}'),
     ("kind", "keyed", "KEYED"),
 ]
 
@@ -57,12 +59,18 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("allow_paths", {"/old": "/new"}, ""),
     ("serializers", ["os;evil"], "os;evil"),
     ("scratch", "", ""),
+    ("storage_options", "region=eu-1", "region=eu-1"),
     ("kind", "VALUE", "VALUE"),
 ]
 
 
 def of_text(argument: str, text: str) -> Any:
-    return parse_options(READING, {KEYWORD_OPTIONS[argument].name: text}, allowed=["one", "two"])[argument]
+    option = KEYWORD_OPTIONS[argument]
+    given = {option.name: text}
+    if option.prefix:  # each entry is an option
+        entries = option.kind.of_text(option.name, text)
+        given = {f"{option.prefix}{n}": value if isinstance(value, str) else json.dumps(value) for n, value in entries.items()}
+    return parse_options(READING, given, allowed=["one", "two"])[argument]
 
 
 @pytest.mark.parametrize(("argument", "value", "text"), SAME)
@@ -80,7 +88,7 @@ def test_arguments_and_text_are_refused_alike(argument: str, value: Any, text: s
             refused(given)
         messages.append(str(caught.value))
     of_value, of_option = messages
-    assert of_value.startswith((f"{argument}=", KEYWORD_OPTIONS[argument].name))
+    assert of_value.startswith((f"{argument}=", f"{argument}: expected", KEYWORD_OPTIONS[argument].name))
     assert of_value.split("expected ")[-1].split(" (")[0] == of_option.split("expected ")[-1].split(" (")[0]
 
 

@@ -1,0 +1,112 @@
+"""File systems of URLs: those of pyarrow, and those of fsspec for schemes that pyarrow lacks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import pyarrow.fs as pafs
+
+from state_processor.backends.files.location import Location
+from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.redaction import without_values
+
+_CONNECT_SECONDS: Final = 20.0
+_REQUEST_SECONDS: Final = 60.0
+"""Time limit of a request to S3, which is tried again a few times."""
+
+
+def connect(location: Location, query: str, options: Mapping[str, Any]) -> pafs.FileSystem:
+    """Return the file system of a location.
+
+    Parameters
+    ----------
+    location
+        A local path, which needs none of the others, or a URL.
+    query
+        Settings in the query of a URL, which have precedence.
+    options
+        Settings by the names of ``pyarrow.fs.S3FileSystem`` (``endpoint_override``, ``region``, ``scheme``, ``access_key``,
+        ``secret_key``, ``session_token``, ``anonymous``, …), ``GcsFileSystem``, the query of ``HadoopFileSystem.from_uri``, or
+        the ``storage_options`` of the fsspec package. For S3 the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …)
+        gives what neither names.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        No file system for the scheme is installed.
+    OptionError
+        Settings that the file system does not know, or lacks.
+    """
+    try:
+        return _connected(location, query, options)
+    except StateProcessorError:
+        raise
+    except TypeError as e:  # arguments of a constructor
+        problem = without_values(str(e), options)
+        raise OptionError(f"{location}: settings of its file system are missing or unknown ({problem})") from None
+    except Exception as e:
+        text = without_values(str(e), options)
+        if text == str(e):
+            raise
+        raise OptionError(f"{location}: {type(e).__name__}: {text}") from None
+
+
+def _connected(location: Location, query: str, options: Mapping[str, Any]) -> pafs.FileSystem:
+    if location.is_local:
+        return pafs.LocalFileSystem()
+    if location.scheme == "s3":
+        return _s3(location.authority, {**options, **dict(parse_qsl(query))})
+    if location.scheme == "gs" and options:
+        return pafs.GcsFileSystem(**{**options, **dict(parse_qsl(query))})
+    if location.scheme in ("gs", "hdfs", "viewfs"):
+        settings = "&".join(filter(None, (urlencode(options), query)))
+        return pafs.FileSystem.from_uri(f"{location.scheme}://{location.authority}/" + (f"?{settings}" if settings else ""))[0]
+    return _fsspec(location, options)
+
+
+def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:
+    user, _, _ = bucket.rpartition("@")
+    if user:
+        options["access_key"], _, options["secret_key"] = (unquote(part) for part in user.partition(":"))
+    from_environment = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    endpoint = options.pop("endpoint_override", None) or from_environment
+    arguments: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, "request_timeout": _REQUEST_SECONDS} | options
+    for name in ("connect_timeout", "request_timeout"):
+        arguments[name] = float(arguments[name])
+    if endpoint:
+        parsed = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}")
+        arguments["endpoint_override"] = parsed.netloc
+        arguments.setdefault("scheme", parsed.scheme or "https")
+    if "anonymous" in arguments:
+        arguments["anonymous"] = str(arguments["anonymous"]).lower() == "true"
+    if not endpoint and "region" not in arguments and "AWS_REGION" not in os.environ and "AWS_DEFAULT_REGION" not in os.environ:
+        arguments["region"] = _region(bucket.rpartition("@")[2])
+    try:
+        return pafs.S3FileSystem(**arguments)
+    except TypeError as e:
+        raise OptionError(f"unknown setting of S3: {e}") from None
+
+
+def _region(bucket: str) -> str | None:
+    try:
+        return str(pafs.resolve_s3_region(bucket))
+    except OSError:
+        return None  # S3FileSystem has a default, and the first access names the real problem
+
+
+def _fsspec(location: Location, options: Mapping[str, Any]) -> pafs.FileSystem:
+    import fsspec
+
+    try:
+        # of a URL only scheme and authority: fsspec would take "::" in a path for a chain of file systems
+        url = f"{location.scheme}://{location.authority.replace('::', ':')}/"
+        filesystem, _ = fsspec.core.url_to_fs(url, **options)
+    except (ImportError, ValueError) as e:
+        problem = without_values(str(e), options)
+        raise UnsupportedFormatError(
+            f"{location}: no file system for {location.scheme}:// ({problem}); install the fsspec package that has it"
+        ) from None
+    return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]
