@@ -409,7 +409,7 @@ def handles(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
 
 
 @takes_options
-def snapshots(directory: Path, *, check: bool = False, **options: Unpack[SnapshotOptions]) -> pa.Table:
+def snapshots(directory: Path, *, check: bool = True, **options: Unpack[SnapshotOptions]) -> pa.Table:
     """Return the savepoints and checkpoints in a directory and up to four levels below it.
 
     ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (if it is in the path), ``checkpoint_id``, ``time`` (when

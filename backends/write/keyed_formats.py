@@ -20,6 +20,7 @@ from state_processor.backends.write.store_writer import ROCKSDB, KeyedStateStore
 from state_processor.serializers.errors import OptionError
 
 _DEFAULT_FAMILY: Final = "default"
+_ASYNCHRONOUS: Final = "KEY_VALUE_V2"
 
 
 class KeyedFormat(Protocol):
@@ -117,11 +118,14 @@ class StoreFormat:
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`. Flink: ``RocksDBOperationUtils.createColumnFamilyDescriptor``."""
+        states = tuple(states)
         if any(state.name == _DEFAULT_FAMILY for state in states):
             raise OptionError(
                 f"{operator}: RocksDB has no place for a state named {_DEFAULT_FAMILY!r}, its own column family; "
                 "leave the state out with remove_state, or write a canonical savepoint"
             )
+        if self.backend == ROCKSDB:
+            _refuse_asynchronous(states, operator, self.backend)
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`. Each of RocksDB and ForSt restores the files of the other."""
@@ -157,6 +161,7 @@ class HeapFormat:
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
+        _refuse_asynchronous(states, operator, "hashmap")
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`."""
@@ -175,6 +180,16 @@ class HeapFormat:
         """See :class:`KeyedFormat`."""
         with open_sink("keyed") as sink:
             yield KeyedHeapFileWriter(sink, header, key_groups, max_parallelism, context)
+
+
+def _refuse_asynchronous(states: Iterable[mi.StateMetaInfo], operator: str, backend: str) -> None:
+    """Refuse states of the asynchronous API that ForSt registered: the other backends register them as synchronous ones."""
+    found = [state.name for state in states if state.backend_type == _ASYNCHRONOUS]
+    if found:
+        raise OptionError(
+            f"{operator}: backend={backend!r} does not restore the asynchronous states {', '.join(map(repr, found))} of ForSt; "
+            "set backend='forst', or leave the states out with remove_state"
+        )
 
 
 CANONICAL_FORMAT = CanonicalFormat()

@@ -17,7 +17,7 @@ from state_processor.serializers.errors import StateProcessorError
 
 @takes_options
 def list_snapshots(
-    directory: str | PathLike[str], *, check: bool = False, **options: Unpack[SnapshotOptions]
+    directory: str | PathLike[str], *, check: bool = True, **options: Unpack[SnapshotOptions]
 ) -> list[SnapshotInfo]:
     """List the snapshots in a directory and up to four levels below, by path.
 
@@ -26,8 +26,8 @@ def list_snapshots(
     directory
         A directory of checkpoints, savepoints or jobs, or a snapshot.
     check
-        Whether to look for every file of every snapshot; without it ``is_complete`` is ``None`` unless ``_metadata`` is missing
-        or damaged.
+        Whether to look for every file of every snapshot. If false, ``is_complete`` is ``None`` unless ``_metadata`` is missing or
+        damaged, which is faster where there are many files.
     **options
         See :class:`~state_processor.options.table.SnapshotOptions`.
 
