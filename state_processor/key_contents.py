@@ -73,7 +73,6 @@ class KeyContents:
         parts = [f"{name}\n{_rendered(table.drop_columns(['key']))}" for name, table in tables.items()]
         return "\n\n".join([head, *parts])
 
-
     def _repr_html_(self) -> str:
         tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
         parts = [html_table(table.column_names, table.to_pylist(), caption=name) for name, table in tables.items()]

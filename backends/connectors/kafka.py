@@ -226,4 +226,3 @@ def consumer_values(element: dict[str, Any]) -> Values:
     topic, partition = element["f0"]["topic"], element["f0"]["partition"]
     last = element["f1"]
     return _partition(topic, partition) | {STARTING: _CONSUMER_MARKS[last] if last in _CONSUMER_MARKS else last + 1}
-

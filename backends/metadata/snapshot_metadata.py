@@ -394,4 +394,3 @@ def _inexpressible(problem: bool, what: str, operator: OperatorState, version: i
             f"metadata version {version} cannot express {what} (operator {operator.uid or operator.operator_id}); "
             "write a later version"
         )
-

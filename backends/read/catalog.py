@@ -242,4 +242,3 @@ def _stream(stream: h.StreamStateHandle) -> Row:
     if isinstance(stream, h.SegmentFileStateHandle):
         return row | {"path": stream.path, "offset": stream.start}
     return row | {"path": getattr(stream, "path", None)}
-

@@ -104,8 +104,6 @@ def _as_column(key: TypeSerializer, keys: Sequence[Any]) -> pa.Array | None:
         return None
 
 
-
-
 def _of_key(state: KeyedDescription, key: Any, use: Callable[[TypeSerializer, Any], _T]) -> _T:
     where = f"keys: state {state.name!r} has keys of type {state.key}, found {key!r} of type {type(key).__name__}"
     accepted = _PLAIN_KEYS.get(str(state.key), object)

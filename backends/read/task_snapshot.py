@@ -20,4 +20,3 @@ def snapshot_for_tasks(snapshot: Snapshot) -> Snapshot:
 def operator_for_tasks(operator: OperatorState) -> OperatorState:
     """Return the operator without the handles of its subtasks."""
     return replace(operator, subtasks=(), coordinator_state=None)
-

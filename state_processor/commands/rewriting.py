@@ -16,7 +16,6 @@ from state_processor.write.plan import SavepointPlan
 Change = Callable[[SavepointPlan, argparse.Namespace], None]
 
 
-
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     _command(commands, "copy", "a self-contained canonical copy", _nothing)

@@ -75,7 +75,6 @@ class _SnapshotDataSource(DataSource):
         serializers.enter()
         return options, serializers
 
-
     def _access(self, access: SnapshotAccess, *paths: str | None) -> SnapshotAccess:
         """Return options of access with the settings of remote storage that code passes, or Spark has, unless they have own."""
         if self.storage_options and not access.storage_options:

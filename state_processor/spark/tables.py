@@ -17,6 +17,7 @@ from state_processor.serializers.errors import OptionError
 
 _PATH: Final = "path"
 
+
 def with_table_options(schema: StructType, options: Mapping[str, str]) -> StructType:
     """Return the schema of a table with the table's options; that of a read without a table as it is."""
     if not is_of_table(options):
@@ -44,4 +45,3 @@ def with_options_of_table(options: Mapping[str, str], schema: StructType) -> Map
             "TABLE lists columns: leave these out"
         )
     return options
-

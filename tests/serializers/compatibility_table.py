@@ -26,7 +26,6 @@ _P: Final = "POJO<a.P{x:INT,y:STRING}>"
 _SUB: Final = "POJO<a.P{x:INT}"
 
 
-
 def _record(*fields: dict[str, Any] | tuple[str, Any], name: str = "a.R", **more: Any) -> str:
     """An Avro record with fields of these names and types."""
     parts = [{"name": f[0], "type": f[1]} if isinstance(f, tuple) else f for f in fields]
