@@ -10,38 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_framing import fingerprint
+from state_processor.backends.formats.entry_framing import entry_table, fingerprint
 from state_processor.backends.formats.entry_runs import Buffer, Entries, EntryRun, FramedRun, view
-from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.source import KeyedStateSource, Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.memory import load_be_i32
 
 _FINGERPRINTS: Final = 4
-
-
-@kernel
-def _index(data, bounds, groups, prefix, table):  # type: ignore[no-untyped-def]
-    """Fill a table of entries, as :mod:`framing` has them."""
-    found = 0
-    for blob in range(len(groups)):
-        pos = np.int64(bounds[blob])
-        while pos < bounds[blob + 1]:
-            key_size = load_be_i32(data, pos)
-            key = pos + 4 + prefix
-            key_end = pos + 4 + key_size
-            value = key_end + 4
-            pos = value + load_be_i32(data, key_end)
-            table[found, 0] = key
-            table[found, 1] = key_end
-            table[found, 2] = value
-            table[found, 3] = pos
-            table[found, 4] = groups[blob]
-            found += 1
 
 
 @kernel
@@ -79,12 +57,9 @@ class FramedEntries:
     ) -> FramedEntries:
         blobs = batch.column("blob")
         offsets = np.frombuffer(blobs.buffers()[1], dtype=np.int32)[blobs.offset : blobs.offset + len(blobs) + 1]
-        buffer = view(blobs.buffers()[2] or b"\0")
-        count = sum(batch.column("count").to_pylist())
-        entries = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
-        groups = batch.column("key_group").to_numpy()
-        _index(buffer, offsets, groups, prefix, entries)
-        return cls(source, state, subtask, buffer, entries)
+        buffer = view(blobs.buffers()[2] or b"")[offsets[0] : offsets[-1]]
+        groups = np.repeat(batch.column("key_group").to_numpy(), batch.column("count").to_numpy())
+        return cls(source, state, subtask, buffer, entry_table(buffer, prefix, groups))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """Return a line per entry: 128 bits of the key (with namespace and map key), then 128 of the value."""

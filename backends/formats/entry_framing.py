@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
 from state_processor.serializers.kernel.encode.loop import BEGIN, END, ROW
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32, store_i64
@@ -125,6 +126,40 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     result[COUNT] = count
     result[LAST] = last
     result[SEEN] = used
+
+
+@allocating_kernel
+def entry_spans(data):  # type: ignore[no-untyped-def]
+    """Return a line for each framed entry: begin and end of its key, with the key group, and of its value."""
+    count = 0
+    pos = 0
+    while pos < len(data):
+        pos += 4 + load_be_i32(data, pos)
+        pos += 4 + load_be_i32(data, pos)
+        count += 1
+    spans = np.empty((count, 4), np.int64)
+    pos = 0
+    for i in range(count):
+        begin = pos + 4
+        end = begin + load_be_i32(data, pos)
+        pos = end + 4 + load_be_i32(data, end)
+        spans[i, 0] = begin
+        spans[i, 1] = end
+        spans[i, 2] = end + 4
+        spans[i, 3] = pos
+    return spans
+
+
+def entry_table(
+    data: npt.NDArray[np.uint8], prefix: int, key_groups: int | npt.NDArray[np.int32]
+) -> npt.NDArray[np.int64]:
+    """Return framed entries as readers have them: keys without the bytes of their key group, which is in the last column."""
+    spans = entry_spans(data)
+    table = np.empty((len(spans), ENTRY_FIELDS), dtype=np.int64)
+    table[:, :KEY_GROUP] = spans
+    table[:, 0] += prefix
+    table[:, KEY_GROUP] = key_groups
+    return table
 
 
 @kernel

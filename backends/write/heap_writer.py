@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.entry_framing import entry_table
 from state_processor.backends.formats.entry_runs import decode_framed
-from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.serialized_entries import LOSSLESS, with_serialized_values
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import MapDescription, describe_keyed
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
 from state_processor.backends.write.operator_writer import encode_columns
-from state_processor.backends.write.sorted_entries import index_entries, order_of_keys
+from state_processor.backends.write.sorted_entries import order_of_keys
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataOutput
 
@@ -137,16 +137,12 @@ class HeapEntries:
     def of(self, state_id: int, key_group: int, data: npt.NDArray[np.uint8]) -> tuple[int, bytes]:
         """Return the number of entries, and their bytes, of all framed entries of a state and key group."""
         state = self._states[state_id]
-        spans, words = index_entries(data, self._prefix)
+        entries = entry_table(data, self._prefix, key_group)
         if state.is_timer:
             raw = data.tobytes()
-            return len(spans), b"".join([raw[a + self._prefix : b] for a, b in spans[:, :2].tolist()])
+            return len(entries), b"".join([raw[a:b] for a, b in entries[:, :2].tolist()])
         if isinstance(state, MapDescription):
-            spans = spans[order_of_keys(data.tobytes(), spans, words)]
-        entries = np.empty((len(spans), ENTRY_FIELDS), dtype=np.int64)
-        entries[:, :4] = spans
-        entries[:, 0] += self._prefix
-        entries[:, KEY_GROUP] = key_group
+            entries = entries[order_of_keys(data, entries, 0)]
         where = f"{self._context}state {state.name!r}"
         layout = layouts.framed_layout(state, _COLUMNS)
         batches = decode_framed(layout, LOSSLESS, where, iter([(data, None, entries)]))

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.formats.entry_framing import entry_spans
 from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
-from state_processor.serializers.kernel.memory import load_be_i32
 
 _CHUNK: Final = 1 << 14
 """Entries that are objects of Python at a time."""
@@ -31,9 +31,8 @@ def sorted_entries(parts: Sequence[npt.NDArray[np.uint8]], prefix: int) -> Itera
         Bytes of the key group, which all keys begin with.
     """
     data = parts[0] if len(parts) == 1 else np.concatenate(parts)
-    spans, words = index_entries(data, prefix)
-    raw = data.tobytes()
-    order = order_of_keys(raw, spans, words)
+    spans = entry_spans(data)
+    order = order_of_keys(data, spans, prefix)
     for begin in range(0, len(order), _CHUNK):
         some = spans[order[begin : begin + _CHUNK]]
         yield _objects(data, some, 0), _objects(data, some, 2)
@@ -50,8 +49,9 @@ def _objects(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], column: 
     return objects
 
 
-def order_of_keys(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Return the order of keys: sorts by the first eight bytes, and then those as a whole that have these in common."""
+def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], prefix: int) -> npt.NDArray[np.int64]:
+    """Return the order of keys: sorts by the first eight bytes behind the key group, and as a whole those that share these."""
+    words = _first_words(data, spans, prefix)
     order = np.argsort(words, kind="stable")
     ordered = words[order]
     same = ordered[1:] == ordered[:-1]
@@ -59,6 +59,7 @@ def order_of_keys(raw: bytes, spans: npt.NDArray[np.int64], words: npt.NDArray[n
         return order
     tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
     candidates = order[tied]
+    raw = data.tobytes()
     keys = [raw[a:b] for a, b in spans[candidates, :2].tolist()]
     order[tied] = candidates[sorted(range(len(keys)), key=keys.__getitem__)]
     return order
@@ -75,30 +76,13 @@ def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
 
 
 @allocating_kernel
-def index_entries(data, prefix):  # type: ignore[no-untyped-def]
-    """Return begin and end of key and value of each entry, and the first eight bytes of each key behind its key group."""
-    count = 0
-    pos = 0
-    while pos < len(data):
-        pos += 4 + load_be_i32(data, pos)
-        pos += 4 + load_be_i32(data, pos)
-        count += 1
-    spans = np.empty((count, 4), np.int64)
-    words = np.empty(count, np.uint64)
-    pos = 0
-    for i in range(count):
-        begin = pos + 4
-        end = begin + load_be_i32(data, pos)
-        after = end + 4 + load_be_i32(data, end)
-        spans[i, 0] = begin
-        spans[i, 1] = end
-        spans[i, 2] = end + 4
-        spans[i, 3] = after
+def _first_words(data, spans, prefix):  # type: ignore[no-untyped-def]
+    words = np.empty(len(spans), np.uint64)
+    for i in range(len(spans)):
         word = np.uint64(0)
-        for j in range(begin + prefix, begin + prefix + 8):
+        for j in range(spans[i, 0] + prefix, spans[i, 0] + prefix + 8):
             word <<= np.uint64(8)
-            if j < end:
+            if j < spans[i, 1]:
                 word |= np.uint64(data[j])
         words[i] = word
-        pos = after
-    return spans, words
+    return words

@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_framing import fingerprint, insert, rehash
+from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, rehash
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
@@ -105,7 +105,8 @@ class Tombstones:
             self._lengths.clear()
             if self._used:
                 self._seen, self._used = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64), 0
-        keys = _index(markers, self._prefix)
+        keys = np.ascontiguousarray(entry_spans(markers)[:, :2])
+        keys[:, 0] += self._prefix
         while 2 * (self._used + len(keys)) > len(self._seen):
             larger = np.zeros((4 * len(self._seen), 2), dtype=np.uint64)
             rehash(self._seen, larger)
@@ -127,25 +128,6 @@ class Tombstones:
         kept = np.empty(len(entries), dtype=np.uint8)
         lengths = np.array(sorted(self._lengths), dtype=np.int64)
         return kept[: _sift(entries, self._skips[state_id], lengths, self._seen, marked, kept)]
-
-
-@allocating_kernel
-def _index(data, prefix):  # type: ignore[no-untyped-def]
-    """Begin and end of each key behind its key group."""
-    count = 0
-    pos = 0
-    while pos < len(data):
-        pos += 4 + load_be_i32(data, pos)
-        pos += 4 + load_be_i32(data, pos)
-        count += 1
-    keys = np.empty((count, 2), np.int64)
-    pos = 0
-    for i in range(count):
-        end = pos + 4 + load_be_i32(data, pos)
-        keys[i, 0] = pos + 4 + prefix
-        keys[i, 1] = end
-        pos = end + 4 + load_be_i32(data, end)
-    return keys
 
 
 @kernel
