@@ -35,7 +35,7 @@ def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_commands_exist() -> None:
-    for command in re.findall(r"^state-processor (\w+)", README, re.MULTILINE):
+    for command in re.findall(r"^state-processor ([\w-]+)", README, re.MULTILINE):
         done = subprocess.run(
             [sys.executable, "-m", "state_processor.cli", command, "--help"], capture_output=True, text=True, check=True
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,14 @@ def test_columns_that_need_types(spark: SparkSession) -> None:
         writer.update_keyed_state("baskets", "basket", plain)
 
 
+@pytest.fixture
+def baskets_allowed(spark: SparkSession) -> Iterator[None]:
+    sp.register(spark, allow_serializers="tests.baskets")
+    yield
+    sp.register(spark, allow_serializers=[])
+
+
+@pytest.mark.usefixtures("baskets_allowed")
 def test_the_sink_carries_too(base: Path, spark: SparkSession, tmp_path: Path) -> None:
     rows = sp.SavepointReader.read(spark, base).read_keyed_state("baskets", "basket")
     rows = baskets.changed(rows, "value", owner=f.lit("sink"))
