@@ -57,9 +57,17 @@ class OperatorIdentifier:
 
     @classmethod
     def of(cls, operator: str | OperatorIdentifier) -> OperatorIdentifier:
-        """Return an identifier as it is, or that of a uid or uid hash."""
+        """Return an identifier as it is, or that of a uid or uid hash.
+
+        Raises
+        ------
+        OptionError
+            If it is neither.
+        """
         if isinstance(operator, OperatorIdentifier):
             return operator
+        if not isinstance(operator, str):
+            raise OptionError(f"uid={operator!r}: expected a uid, a uid hash or an OperatorIdentifier")
         return cls.for_uid_hash(operator) if _HASH.fullmatch(operator.lower()) else cls.for_uid(operator)
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import keyed_handles
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, plan_splits
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -64,7 +64,7 @@ class KeyedSizes:
         """Return the sizes in a split by state and key group: a batch of :data:`PLACES`."""
         rows = []
         source = split.handle.open(self.snapshot)
-        for key_groups in _chunks(split):
+        for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             for state, part in self._parts(source, split, key_groups):
                 groups = part.entries[:, 4]
                 counts = np.bincount(groups)
@@ -82,7 +82,7 @@ class KeyedSizes:
         """
         source = split.handle.open(self.snapshot)
         found = []
-        for key_groups in _chunks(split):
+        for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             tables = [_keys_and_sizes(state, part) for state, part in self._parts(source, split, key_groups)]
             if tables:
                 found.append(largest(_by_key(pa.concat_tables(tables)), top))
@@ -130,10 +130,3 @@ def _by_key(table: pa.Table) -> pa.Table:
         grouped = table.group_by(layouts.KEY).aggregate([(SIZE, "count"), (SIZE, "sum")])
         columns = [grouped.column(n) for n in (layouts.KEY, f"{SIZE}_count", f"{SIZE}_sum")]
     return pa.table(columns, names=[layouts.KEY, ENTRIES, SIZE])
-
-
-def _chunks(split: KeyedSplit) -> Iterator[h.KeyGroupRange]:
-    groups = split.key_groups
-    step = max(1, _CHUNK_BYTES * len(groups) // max(1, split.size))
-    for start in range(groups.start, groups.end_inclusive + 1, step):
-        yield h.KeyGroupRange(start, min(start + step - 1, groups.end_inclusive))

@@ -25,7 +25,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -158,18 +158,11 @@ class KeyedDifference:
 
     def read(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
         """Compare one split, a few key groups at a time, and yield the rows that differ."""
-        for key_groups in self._chunks(split):
+        whole = (split.key_groups,)
+        for key_groups in whole if split.whole else key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             old = self._entries(self._old, split.old, key_groups)
             new = self._entries(self._new, split.new, key_groups)
             yield from self._differences(old, new)
-
-    def _chunks(self, split: DifferenceSplit) -> Iterator[h.KeyGroupRange]:
-        if split.whole:
-            yield split.key_groups
-            return
-        step = max(1, _CHUNK_BYTES * len(split.key_groups) // max(1, split.size))
-        for start in range(split.key_groups.start, split.key_groups.end_inclusive + 1, step):
-            yield h.KeyGroupRange(start, min(start + step - 1, split.key_groups.end_inclusive))
 
     def _entries(self, side: Side, handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> list[FramedEntries]:
         return [
@@ -206,7 +199,7 @@ class KeyedDifference:
             yield from self._rows(INSERT, None, after)
             return
         if not self._same_types or self._has_ttl:
-            changed = pa.array([a != b for a, b in zip(_plain(before), _plain(after), strict=True)], pa.bool_())
+            changed = _changed(_values(before), _values(after))
             before, after = _filtered(before, changed), _filtered(after, changed)
         yield from self._rows(UPDATE, before, after)
 
@@ -280,9 +273,13 @@ def _values(table: pa.Table) -> pa.ChunkedArray:
     return next(table.column(n) for n in table.column_names if n in _VALUES)
 
 
-def _plain(table: pa.Table) -> list[str]:
-    return [repr(v) for v in _values(table).to_pylist()]
+def _changed(before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    """Return whether values differ. Arrow compares neither nested values, nor NaN with NaN as equal."""
+    if before.type != after.type or pa.types.is_nested(before.type) or pa.types.is_floating(before.type):
+        return pa.array([repr(a) != repr(b) for a, b in zip(before.to_pylist(), after.to_pylist(), strict=True)], pa.bool_())
+    one_is_null = pc.xor(pc.is_null(before), pc.is_null(after))
+    return pc.or_(one_is_null, pc.fill_null(pc.not_equal(before, after), False))
 
 
-def _filtered(table: pa.Table, mask: pa.Array) -> pa.Table:
+def _filtered(table: pa.Table, mask: pa.ChunkedArray | pa.Array) -> pa.Table:
     return table.take(pa.array(np.flatnonzero(mask.to_numpy(zero_copy_only=False))))

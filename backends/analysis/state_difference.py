@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from state_processor.backends.analysis.keyed_difference import KeyedDifference, Side
 from state_processor.backends.analysis.operator_difference import OperatorDifference
@@ -11,29 +12,45 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
-from state_processor.backends.read.state_listing import state_variants
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.read.state_listing import survey
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
 
+States = dict[str, list[StateDescription]]
+"""States by name, each as the subtasks register it."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class OperatorPair:
-    """An operator in two snapshots, and its states by name; ``None`` and empty where a snapshot does not have it."""
+    """An operator in two snapshots; ``None`` where a snapshot does not have it."""
 
     label: str
     old: tuple[Snapshot, OperatorState | None]
     new: tuple[Snapshot, OperatorState | None]
 
-    def states(self) -> tuple[dict[str, list[StateDescription]], dict[str, list[StateDescription]]]:
-        """Return the states in the old and in the new snapshot.
+    @cached_property
+    def states(self) -> tuple[States, States]:
+        """The states in the old and in the new snapshot that can be read."""
+        return self._surveys[0][0], self._surveys[1][0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The states of either snapshot.
 
         Raises
         ------
         UnsupportedFormatError
             If one can't be read.
         """
-        old, new = ({} if operator is None else state_variants(snapshot, operator) for snapshot, operator in (self.old, self.new))
-        return old, new
+        for _, unread in self._surveys:
+            for state in unread:
+                raise state.error
+        return tuple(dict.fromkeys([*self.states[1], *self.states[0]]))
+
+    @cached_property
+    def _surveys(self) -> list[tuple[States, list[UnreadState]]]:
+        sides = (self.old, self.new)
+        return [({}, []) if operator is None else survey(snapshot, operator) for snapshot, operator in sides]
 
     def difference(self, name: str, options: ReadOptions) -> StateReader:
         """Open the difference of a state.
@@ -43,11 +60,15 @@ class OperatorPair:
         NotFoundError
             If neither snapshot has the state.
         UnsupportedFormatError
-            If the state is of another kind or has other keys in the two snapshots.
+            If the state can't be read, or is of another kind or has other keys in the two snapshots. Others do not matter.
         """
-        old, new = (states.get(name, []) for states in self.states())
+        old, new = (states.get(name, []) for states in self.states)
+        for found, (_, unread) in zip((old, new), self._surveys, strict=True):
+            for state in unread:
+                if not found and state.name in (None, name):
+                    raise state.error
         if not old and not new:
-            raise NotFoundError.naming_nearest("state", name, sorted({n for s in self.states() for n in s}), self.label)
+            raise NotFoundError.naming_nearest("state", name, self.names, self.label)
         kinds = [v[0].kind for v in (old, new) if v]
         if len(set(kinds)) > 1:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")

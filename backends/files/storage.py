@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _ANSWER_SECONDS: Final = 300.0
-"""How long any other remote storage may take for one call, its own retries included."""
+"""Time limit of one call to any other remote storage, its own retries included."""
 
 _T = TypeVar("_T")
 

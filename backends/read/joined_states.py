@@ -21,7 +21,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.key_lookup import WantedKeys
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import naming_state, operator_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
@@ -97,7 +97,7 @@ class JoinedStatesReader:
         wanted = None
         if split.keys is not None and states:
             wanted = WantedKeys(next(iter(states.values())), split.keys, self._operator.max_parallelism)
-        for chunk in _chunks(split):
+        for chunk in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             keys = None if wanted is None else wanted.within(chunk)
             yield from self._join(source, states, split.handle.subtask, chunk, keys)
 
@@ -160,12 +160,3 @@ def _first_positions(values: pa.Array, unique: pa.Array) -> np.ndarray[Any, np.d
 def _taken(tables: dict[str, pa.Table], column: str, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
     chunks = [shapes.conform(t.column(column).combine_chunks(), wanted) for t in tables.values()]
     return pa.concat_arrays(chunks).take(rows)
-
-
-def _chunks(split: KeyedSplit) -> Iterator[h.KeyGroupRange]:
-    """Return ranges of key groups whose states fit in memory together; at least one key group each."""
-    groups = split.key_groups
-    per_group = split.handle.handle.state_size / max(1, len(split.handle.key_groups))
-    step = max(1, int(_CHUNK_BYTES / max(per_group, 1.0)))
-    for start in range(groups.start, groups.end_inclusive + 1, step):
-        yield h.KeyGroupRange(start, min(start + step - 1, groups.end_inclusive))

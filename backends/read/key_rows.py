@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.key_lookup import WantedKeys
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
-from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants
+from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import NotFoundError
 
@@ -52,9 +52,11 @@ def rows_of_key(
         If the key is not of the operator's key type.
     """
     options = replace(options, keys=(key,))
-    if state is not None:
-        return {state: _table(open_state(snapshot, operator, state, KEYED_KIND, options))}, None
     owners = _owners(snapshot, operator, key)
+    if state is not None:
+        # A state that the owners do not register may be registered by other subtasks, or be a mistake.
+        holder = owners if state in survey(snapshot, owners)[0] else operator
+        return {state: _table(open_state(snapshot, holder, state, KEYED_KIND, options))}, None
     variants = state_variants(snapshot, owners)
     keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
     keyed = {name: found for name, found in keyed.items() if found}
@@ -76,9 +78,13 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any) -> OperatorSt
         groups = WantedKeys(described, (key,), operator.max_parallelism).key_groups
         if groups is None:
             return operator
-        owners = {h.subtask for h in keyed_handles(operator, snapshot) if groups[0] in h.key_groups}
-        return replace(operator, subtasks=tuple(s for s in operator.subtasks if s.index in owners))
+        return replace(operator, subtasks=tuple(s for s in operator.subtasks if _owns(s, groups[0])))
     raise NotFoundError(f"{operator_label(operator)} has no keyed state")
+
+
+def _owns(subtask: OperatorSubtaskState, key_group: int) -> bool:
+    handles = (subtask.managed_keyed, subtask.raw_keyed)
+    return any(handle is not None and key_group in handle.key_groups for handle in handles)
 
 
 def _table(reader: StateReader) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -57,6 +57,23 @@ def plan_splits(
         bounds = np.linspace(handle.key_groups.start, handle.key_groups.end_inclusive + 1, parts + 1).astype(int).tolist()
         splits += [_split(handle, h.KeyGroupRange(a, b - 1), wanted) for a, b in pairwise(bounds)]
     return splits
+
+
+def key_group_chunks(key_groups: h.KeyGroupRange, size: int, most_bytes: int) -> Iterator[h.KeyGroupRange]:
+    """Cut key groups into ranges that fit in memory together, of one key group at least.
+
+    Parameters
+    ----------
+    key_groups
+        The key groups.
+    size
+        Bytes of all of them, if they are alike.
+    most_bytes
+        Bytes of a range.
+    """
+    step = max(1, most_bytes * len(key_groups) // max(1, size))
+    for start in range(key_groups.start, key_groups.end_inclusive + 1, step):
+        yield h.KeyGroupRange(start, min(start + step - 1, key_groups.end_inclusive))
 
 
 def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, wanted: WantedKeys | None) -> KeyedSplit:

@@ -10,7 +10,7 @@ from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptio
 from state_processor.serializers.errors import OptionError
 
 Expired = Literal["hide", "only", "include"]
-"""Which values are read, if a time-to-live is given."""
+"""The values to read, if a time-to-live is given."""
 
 
 @dataclass(frozen=True, slots=True)

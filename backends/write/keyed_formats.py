@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.metadata import handles as h
@@ -65,20 +65,10 @@ class KeyedFormat(Protocol):
         """
 
 
-@dataclass(frozen=True)
-class CanonicalFormat:
-    """The canonical format, which each backend but ForSt restores entry by entry."""
+class _FileFormat:
+    """A format with one file for the keyed state of a subtask."""
 
-    savepoint_format: str = properties.CANONICAL
-    keeps_families: bool = False
-    keeps_raw_timers: bool = False
-
-    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
-        """See :class:`KeyedFormat`."""
-
-    def has(self, handle: h.KeyedStateHandle) -> bool:
-        """See :class:`KeyedFormat`."""
-        return isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint
+    _writer: ClassVar[type[KeyedStateFileWriter | KeyedHeapFileWriter]]
 
     @contextmanager
     def open_writer(
@@ -92,7 +82,24 @@ class CanonicalFormat:
     ) -> Iterator[KeyedStateWriter]:
         """See :class:`KeyedFormat`."""
         with open_sink("keyed") as sink:
-            yield KeyedStateFileWriter(sink, header, key_groups, max_parallelism, context)
+            yield self._writer(sink, header, key_groups, max_parallelism, context)
+
+
+@dataclass(frozen=True)
+class CanonicalFormat(_FileFormat):
+    """The canonical format, which each backend but ForSt restores entry by entry."""
+
+    savepoint_format: str = properties.CANONICAL
+    keeps_families: bool = False
+    keeps_raw_timers: bool = False
+    _writer = KeyedStateFileWriter
+
+    def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
+        """See :class:`KeyedFormat`."""
+
+    def has(self, handle: h.KeyedStateHandle) -> bool:
+        """See :class:`KeyedFormat`."""
+        return isinstance(handle, h.KeyGroupsStateHandle) and handle.is_savepoint
 
 
 @dataclass(frozen=True)
@@ -152,12 +159,13 @@ class StoreFormat:
 
 
 @dataclass(frozen=True)
-class HeapFormat:
+class HeapFormat(_FileFormat):
     """The format of the heap backend (``hashmap``)."""
 
     savepoint_format: str = properties.NATIVE
     keeps_families: bool = False
     keeps_raw_timers: bool = False
+    _writer = KeyedHeapFileWriter
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
@@ -166,20 +174,6 @@ class HeapFormat:
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`."""
         return False
-
-    @contextmanager
-    def open_writer(
-        self,
-        open_sink: OpenSink,
-        header: mi.KeyedHeader,
-        key_groups: h.KeyGroupRange,
-        max_parallelism: int,
-        context: str,
-        base: BaseStore | None = None,
-    ) -> Iterator[KeyedStateWriter]:
-        """See :class:`KeyedFormat`."""
-        with open_sink("keyed") as sink:
-            yield KeyedHeapFileWriter(sink, header, key_groups, max_parallelism, context)
 
 
 def _refuse_asynchronous(states: Iterable[mi.StateMetaInfo], operator: str, backend: str) -> None:

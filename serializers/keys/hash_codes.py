@@ -103,7 +103,7 @@ def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
         try:
             accepted = serializer.accept(value)
         except UNWRITABLE as problem:
-            error = InvalidRowError(f"key {value!r} of row {row} is no value of {serializer}: {problem}")
+            error = InvalidRowError(f"key {value!r} of row {row} is not a value of {serializer}: {problem}")
             error.row = row
             raise error from None
         codes[row] = serializer.hash_code(accepted)

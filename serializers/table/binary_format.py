@@ -283,7 +283,7 @@ def _check_field(name: str, limits: Sequence[Limit], value: Any) -> None:
         except InvalidRowError as e:
             raise InvalidRowError(f"field {name!r}: {e}") from None
         except (ArithmeticError, AttributeError, TypeError, ValueError) as e:
-            raise InvalidRowError(f"field {name!r}: {value!r} is no value of type {limit.type}: {e}") from e
+            raise InvalidRowError(f"field {name!r}: {value!r} is not a value of type {limit.type}: {e}") from e
 
 
 def _put_field(name: str, slot: Slot, writer: BinaryWriter, at: int, value: Any) -> None:
@@ -292,7 +292,7 @@ def _put_field(name: str, slot: Slot, writer: BinaryWriter, at: int, value: Any)
     except InvalidRowError as e:
         raise InvalidRowError(f"field {name!r}: {e}") from None
     except (ArithmeticError, AttributeError, TypeError, ValueError, struct.error) as e:
-        raise InvalidRowError(f"field {name!r}: {value!r} is no value of type {slot.type}: {e}") from e
+        raise InvalidRowError(f"field {name!r}: {value!r} is not a value of type {slot.type}: {e}") from e
 
 
 class ArraySlot(ContainerSlot):

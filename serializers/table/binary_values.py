@@ -120,7 +120,7 @@ def to_unscaled(value: Any, type_: DecimalType) -> int:
     with localcontext(EXACT):
         scaled = to_number(value).scaleb(type_.scale)
         if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 10**type_.precision:
-            raise InvalidRowError(f"{shown(value)} is no value of type {type_.summary}")
+            raise InvalidRowError(f"{shown(value)} is not a value of type {type_.summary}")
         return int(scaled)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Final, TypeAlias
@@ -39,6 +39,42 @@ SUMMARY_SCHEMA: Final = pa.schema(
     ]
 )
 _INSERTS, _DELETES, _UPDATES = (f"{n}s" for n in (INSERT, DELETE, UPDATE))
+
+
+@dataclass(frozen=True, slots=True)
+class DifferencePart:
+    """A part of a difference, which one task compares: the number of the state, and its split."""
+
+    state: int
+    split: Any
+
+    @property
+    def size(self) -> int:
+        """Bytes of the snapshots to read."""
+        return int(self.split.size)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferencesReader:
+    """Compares parts of several states, as JSON, or of one."""
+
+    differences: Sequence[StateDifference]
+    as_text: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that :meth:`read` gives."""
+        return TEXT_SCHEMA if self.as_text else self.differences[0].reader.schema
+
+    def parts(self) -> list[DifferencePart]:
+        """Plan the parts of all states."""
+        return [DifferencePart(i, split) for i, found in enumerate(self.differences) for split in found.reader.splits()]
+
+    def read(self, part: DifferencePart) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part that differ."""
+        difference = self.differences[part.state]
+        for batch in difference.reader.read(part.split):
+            yield difference.as_text(batch) if self.as_text else batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +168,10 @@ def state_differences(
         uid = next((o.uid for o in (after.get(uid_hash), before.get(uid_hash)) if o is not None and o.uid), None)
         label = f"operator {uid!r}" if uid else f"operator {uid_hash}"
         pair = OperatorPair(label, (old, before.get(uid_hash)), (new, after.get(uid_hash)))
-        states = pair.states()
-        for name in [state] if state is not None else dict.fromkeys([*states[1], *states[0]]):
+        for name in pair.names if state is None else (state,):
             reader = pair.difference(name, options)
-            before_type, after_type = (_type(found.get(name, [])) for found in states)
-            kind = next(found[name][0].kind for found in states if name in found)
+            before_type, after_type = (_type(found.get(name, [])) for found in pair.states)
+            kind = next(found[name][0].kind for found in pair.states if name in found)
             yield StateDifference(uid, uid_hash, name, kind, before_type, after_type, reader)
 
 

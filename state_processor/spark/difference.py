@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Unpack
+from typing import Unpack
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.identifier import OperatorIdentifier
@@ -15,28 +12,10 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.table import DiffSnapshotOptions
 from state_processor.portable_registrations import TaskSerializers
-from state_processor.read.differences import TEXT_SCHEMA, StateDifference, open_differences
-from state_processor.spark.engine import InWorker
+from state_processor.read.differences import DifferencesReader, open_differences
+from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import spark_schema
 from state_processor.spark.storage_settings import with_settings_of_spark
-from state_processor.write.task_data import Batches, part_numbers
-
-
-@dataclass(frozen=True)
-class CompareParts:
-    """A task that compares parts of states, by number."""
-
-    parts: Sequence[tuple[StateDifference, Any]]
-    as_text: bool
-    serializers: TaskSerializers = field(default_factory=TaskSerializers)
-
-    def __call__(self, batches: Batches) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that differ."""
-        self.serializers.enter()
-        for number in part_numbers(batches):
-            difference, split = self.parts[number]
-            for batch in difference.reader.read(split):
-                yield difference.as_text(batch) if self.as_text else batch
 
 
 @takes_options
@@ -86,9 +65,6 @@ def diff(
         access = with_settings_of_spark(spark, SnapshotAccess.among(options), path)
         options = {**options, "storage_options": access.storage_options}
     found = open_differences((old, new), uid, state, options)
-    parts = [(difference, split) for difference in found for split in difference.reader.splits()]
-    schema = TEXT_SCHEMA if state is None else found[0].reader.schema
-    if not parts:
-        return spark.createDataFrame([], spark_schema(schema))
-    task = CompareParts(parts, state is None, TaskSerializers.of_driver(SnapshotAccess.among(options).serializers))
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(InWorker(task), spark_schema(schema))
+    reader = DifferencesReader(found, as_text=state is None)
+    serializers = TaskSerializers.of_driver(access.serializers)
+    return planned_read(spark, reader, reader.parts(), spark_schema(reader.schema), serializers)

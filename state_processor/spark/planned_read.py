@@ -9,14 +9,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from state_processor.portable_registrations import TaskSerializers
-from state_processor.read.sources import ProjectedReader
 from state_processor.spark.packages import send_package
 from state_processor.spark.task_errors import raise_errors_of_tasks, without_traceback
 from state_processor.spark.task_sizes import grouped
@@ -24,11 +23,18 @@ from state_processor.spark.versions import pushes_filters
 from state_processor.spark.worker_process import spare_modules
 
 
+class PartReader(Protocol):
+    """Reads parts of snapshots in tasks. It can be pickled."""
+
+    def read(self, part: Any) -> Iterator[pa.RecordBatch]:
+        """Read the rows of one part."""
+
+
 @dataclass(frozen=True)
 class ReadState:
     """Task that reads parts of a snapshot. An input row is a pickled group of parts."""
 
-    reader: ProjectedReader
+    reader: PartReader
     serializers: TaskSerializers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,7 +54,7 @@ def can_plan(spark: SparkSession) -> bool:
 
 def planned_read(
     spark: SparkSession,
-    reader: ProjectedReader,
+    reader: PartReader,
     parts: Sequence[Any],
     schema: StructType,
     serializers: TaskSerializers,
@@ -80,8 +86,12 @@ def planned_read(
 def _in_tasks(spark: Any, values: Sequence[bytes]) -> DataFrame:
     """Return rows with one binary column, each in a partition of its own, which is sent to its task only.
 
-    Spark does not know the size of rows that come from an RDD, so that it does not take them for few.
+    Spark does not know the size of rows that come from an RDD, so that it does not take them for few. Clients of Spark
+    Connect have no RDDs.
     """
+    if not hasattr(spark, "_jsparkSession"):
+        rows = spark.createDataFrame([(value,) for value in values], "part binary")
+        return rows.repartition(max(1, len(values)))  # type: ignore[no-any-return]
     rows = spark.sparkContext._jsc.parallelize(list(values), max(1, len(values)))
     encoder = spark._jvm.org.apache.spark.sql.Encoders.BINARY()
     return DataFrame(spark._jsparkSession.createDataset(rows.rdd(), encoder).toDF(), spark)

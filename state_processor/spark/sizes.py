@@ -40,4 +40,4 @@ def size_report(spark: SparkSession, report: SizeReport, modules: Sequence[str])
     """
     tables = SparkEngine(spark).run_parts(report.parts, MeasurePart(TaskSerializers.of_driver(modules)))
     merged = report.merged(table for table in tables if table is not None)
-    return spark.createDataFrame(merged.to_pylist(), spark_schema(merged.schema))
+    return spark.createDataFrame(merged, spark_schema(merged.schema))

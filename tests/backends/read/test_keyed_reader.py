@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from state_processor.backends.formats import row_layout as rows
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
@@ -25,7 +23,6 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     NotFoundError,
-    OptionError,
     StateProcessorError,
     UndecodableValueError,
 )
@@ -51,7 +48,6 @@ from tests.backends.state_files import (
     timers,
 )
 
-UTC = UTC
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SIGN = 1 << 63
 
@@ -322,79 +318,6 @@ def test_a_map_with_a_null_key_is_an_error_that_says_so(form: str) -> None:
         read_rows(found, "m", flatten=False)
 
 
-# TTL
-
-
-def ttl_of(form: str, kind: str, values: Sequence[tuple[int, str]]) -> Any:
-    wrapped = [long(ms) + string(v) for ms, v in values]
-    if kind == "LIST":
-        return [void(long(1), listed(form, *wrapped))]
-    if kind == "MAP":
-        return mapped(form, long(1), b"\0", [(string(v), w) for (_, v), w in zip(values, wrapped, strict=True)])
-    return [void(long(i), w) for i, w in enumerate(wrapped)]
-
-
-TTL = TtlSerializer.of(STRING)
-TTL_STATES = {
-    "VALUE": keyed("t", TTL),
-    "LIST": keyed("t", ListSerializer(TTL), "LIST"),
-    "MAP": keyed("t", MapSerializer(STRING, TTL), "MAP"),
-}
-TIMES = [(1000, "old"), (2000, "edge"), (2001, "new")]
-
-
-def ttl_operator(form: str, kind: str) -> OperatorState:
-    return one(form, LONG, [TTL_STATES[kind]], {1: {0: ttl_of(form, kind, TIMES)}})
-
-
-@FORMATS
-@pytest.mark.parametrize(("kind", "column"), [("VALUE", "value"), ("LIST", "list_value"), ("MAP", "map_value")])
-def test_ttl_flattened(form: str, kind: str, column: str) -> None:
-    found = ttl_operator(form, kind)
-    assert "_last_access" not in columns(found, "t")
-    assert [r[column] for r in read_rows(found, "t")] == ["old", "edge", "new"]
-    with_times = [(r[column], r["_last_access"]) for r in read_rows(found, "t", metadata=True)]
-    assert with_times == [(v, EPOCH + timedelta(milliseconds=ms)) for ms, v in TIMES]
-    for metadata in (False, True):  # at 3000, what was last used at 2000 has lived its 1000 milliseconds
-        assert [r[column] for r in read_rows(found, "t", ttl_ms=1000, as_of_ms=3000, metadata=metadata)] == ["new"]
-    assert len(read_rows(found, "t", ttl_ms=1000, as_of_ms=2999)) == 2
-
-
-@FORMATS
-@pytest.mark.parametrize("kind", ["LIST", "MAP"])
-def test_ttl_nested(form: str, kind: str) -> None:
-    found = ttl_operator(form, kind)
-    shown = [(v, v) if kind == "MAP" else v for _, v in TIMES]
-    times = [EPOCH + timedelta(milliseconds=ms) for ms, _ in TIMES]
-    assert read_rows(found, "t", flatten=False) == [{"key": 1, "value": shown}]
-    assert columns(found, "t", flatten=False, metadata=True)["_last_access"].startswith("list<")
-    (row,) = read_rows(found, "t", flatten=False, metadata=True)
-    assert (row["value"], row["_last_access"]) == (shown, times)
-    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl_ms=1000, as_of_ms=2500)
-    assert (row["value"], row["_last_access"]) == (shown[1:], times[1:])
-    assert read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=9000) == []
-    assert read_rows(found, ttl_ms=1000, as_of_ms=3000) == [{"key": 1, "t": shown[2:]}]
-    (row,) = read_rows(found, "t", flatten=False, metadata=True, ttl_ms=1000, as_of_ms=2500, expired="only")
-    assert (row["value"], row["_last_access"]) == (shown[:1], times[:1])
-    assert read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=1500, expired="only") == []
-    assert len(read_rows(found, "t", flatten=False, ttl_ms=1000, as_of_ms=9000, expired="include")) == 1
-
-
-@FORMATS
-def test_only_expired_values(form: str) -> None:
-    aged = TtlSerializer.of(LONG)
-    entries = {1: {0: [void(long(k), aged.serialize((1000 * k, k))) for k in (1, 2, 3)], 1: [void(long(1), long(7))]}}
-    found = one(form, LONG, [keyed("t", aged), keyed("v", LONG)], entries)
-    asked = {"ttl_ms": 1000, "as_of_ms": 3500}
-    assert [r["key"] for r in read_rows(found, "t", **asked)] == [3]
-    assert [r["key"] for r in read_rows(found, "t", expired="only", **asked)] == [1, 2]
-    assert [r["key"] for r in read_rows(found, "t", expired="include", **asked)] == [1, 2, 3]
-    assert read_rows(found, "v", expired="only", **asked) == []
-    assert [r["key"] for r in read_rows(found, expired="only", **asked)] == [1, 2]
-    with pytest.raises(OptionError, match="needs ttl and asOf"):
-        read_rows(found, "t", expired="only")
-
-
 # Whole operators
 
 
@@ -517,7 +440,7 @@ def test_entries_larger_than_a_window(form: str, compressed: bool) -> None:
     ]
 
 
-DAMAGED_STATES = [keyed("v", STRING), LISTS, MAPS, TTL_STATES["VALUE"], timers(EVENT, STRING)]
+DAMAGED_STATES = [keyed("v", STRING), LISTS, MAPS, keyed("t", TtlSerializer.of(STRING)), timers(EVENT, STRING)]
 
 
 def all_kinds(form: str, compressed: bool) -> StateFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,10 @@ def test_rows_that_come_to_another_subtask(spark: SparkSession, tmp_path: Path, 
     told = r"operator orders, subtask \d: key group \d+ has come to the subtask of \d+ to \d+ \(state 'total', key \d+\)"
     with pytest.raises(sp.InvalidRowError, match=told):
         SparkEngine(spark).write_files([StateFiles(passes, [], 2, WriteKeyedState(target, staging))], staging)
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["token1-open"]
+    until = time.monotonic() + 60
+    while (left := [p.name for p in (tmp_path / "new").iterdir()]) != ["token1-open"]:  # Spark does not wait for the other task
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("place", [(Staging, "commit"), (SparkEngine, "_from_files")], ids=["at the end", "between the passes"])
