@@ -128,7 +128,11 @@ def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordB
 def read_timers(
     path: Path, uid: str | OperatorIdentifier, **options: Unpack[TimerSnapshotOptions]
 ) -> Iterator[pa.RecordBatch]:
-    """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp`` (ms), ``domain``, ``service``.
+    """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp``, ``fires_at``, ``domain``, ``service``.
+
+    ``timestamp`` is in epoch milliseconds, as in Flink; ``fires_at`` is the same point in time, null where its year is not one
+    of 1 to 9999: Flink fires timers of ``Long.MAX_VALUE`` when the input ends. ``domain`` is ``event_time`` or
+    ``processing_time``.
 
     Parameters and errors are those of :func:`read_state`.
     """

@@ -189,10 +189,11 @@ class SavepointReader:
 
     @takes_options
     def read_timers(self, uid: Uid, *, schema: Schema | None = None, **options: Unpack[TimerOptions]) -> DataFrame:
-        """Read the timers of an operator: ``key``, ``window`` or ``namespace``, ``timestamp``, ``domain``, ``service``.
+        """Read timers: ``key``, ``window`` or ``namespace``, ``timestamp``, ``fires_at``, ``domain``, ``service``.
 
-        ``timestamp`` is in epoch milliseconds, as in Flink; ``domain`` is ``event_time`` or ``processing_time``. Parameters
-        and errors are those of :meth:`read_keyed_state`.
+        ``timestamp`` is in epoch milliseconds, as in Flink; ``fires_at`` is the same point in time, null where its year is not
+        one of 1 to 9999: Flink fires timers of ``Long.MAX_VALUE`` when the input ends. ``domain`` is ``event_time`` or
+        ``processing_time``. Parameters and errors are those of :meth:`read_keyed_state`.
         """
         return self._read(uid, None, TIMER_KIND, schema, options)
 

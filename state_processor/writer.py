@@ -352,7 +352,8 @@ class SavepointWriter:
         uid, key, key_type, parallelism
             As for :meth:`with_keyed_state`.
         df
-            Columns ``key``, ``timestamp`` (bigint, milliseconds), and optionally ``domain`` (``event_time`` or
+            Columns ``key``, ``timestamp`` (bigint, epoch milliseconds; the name ``timestamp_ms`` does as well), and optionally
+            ``fires_at`` (timestamp: the same point in time, or null; alone it is enough), ``domain`` (``event_time`` or
             ``processing_time``, default ``event_time``), ``service`` (default ``user-timers``, those of process functions), and
             ``window`` or ``namespace``.
         namespace

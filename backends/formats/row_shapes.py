@@ -24,6 +24,9 @@ TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.int32()), pa.field(LAST_ACCESS, TIMESTAMP))
 """The columns that reading with metadata adds."""
 
+_FIRST_MILLIS: Final = -62135596800000  # 0001-01-01
+_LAST_MILLIS: Final = 253402300799999  # 9999-12-31
+
 
 def with_columns(batch: pa.RecordBatch, columns: dict[str, pa.Array | None]) -> pa.RecordBatch:
     """Return the batch with columns replaced, added at the end, or dropped where the new one is ``None``."""
@@ -121,6 +124,13 @@ def split_ttl(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
 def constant(value: int, rows: int) -> pa.Array:
     """Return an int column with the same number in each row."""
     return pa.array(np.full(rows, value, dtype=np.int32))
+
+
+def instants(milliseconds: pa.Array) -> pa.Array:
+    """Return points in time of epoch milliseconds; null where the year is not one of 1 to 9999, as for ``Long.MAX_VALUE``."""
+    numbers = milliseconds.to_numpy()
+    outside = (numbers < _FIRST_MILLIS) | (numbers > _LAST_MILLIS)
+    return pa.array(np.where(outside, 0, numbers) * 1000, pa.int64(), mask=outside).cast(TIMESTAMP)
 
 
 def conform(array: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -34,6 +34,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 
 WINDOW: Final = "window"
+FIRES_AT: Final = "fires_at"
 DOMAIN: Final = "domain"
 SERVICE: Final = "service"
 _DOMAINS: Final = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
@@ -117,7 +118,7 @@ class KeyedStateReader:
         if state.is_timer:
             if state.in_void_namespace:
                 fields[layouts.NAMESPACE] = pa.null()
-            fields |= {layouts.TIMESTAMP: pa.int64(), DOMAIN: pa.string(), SERVICE: pa.string()}
+            fields |= {layouts.TIMESTAMP: pa.int64(), FIRES_AT: shapes.TIMESTAMP, DOMAIN: pa.string(), SERVICE: pa.string()}
         else:
             fields |= self._value_fields(state)
         if self._options.metadata:
@@ -149,6 +150,7 @@ class KeyedStateReader:
             shapes.SUBTASK: lambda: shapes.constant(subtask, rows),
             WINDOW: lambda: batch.column(layouts.NAMESPACE),
             layouts.NAMESPACE: lambda: pa.nulls(rows, pa.string()),  # of timers, which always have this column or a window
+            FIRES_AT: lambda: shapes.instants(batch.column(layouts.TIMESTAMP)),
             shapes.LAST_ACCESS: lambda: pa.nulls(rows, shapes.TIMESTAMP),
         }
         arrays = []

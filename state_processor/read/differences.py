@@ -27,7 +27,7 @@ Path: TypeAlias = str | PathLike[str]
 
 _OPERATOR: Final = [pa.field("operator_uid", pa.string()), pa.field("operator_uid_hash", pa.string())]
 _STATE: Final = [*_OPERATOR, pa.field("state_name", pa.string())]
-_IDENTITY: Final = ("key", "window", "namespace", "map_key", "timestamp")
+_IDENTITY: Final = ("key", "window", "namespace", "map_key", "timestamp", "fires_at")
 TEXT_SCHEMA: Final = pa.schema([*_STATE, *(pa.field(n, pa.string()) for n in (CHANGE, *_IDENTITY, BEFORE, AFTER))])
 """Differences of several states: values of all types as JSON."""
 

@@ -49,8 +49,8 @@ def diff(
     DataFrame
         For one state ``change`` (``insert``, ``delete`` or ``update``), the columns that identify a value (``key``, ``window`` or
         ``namespace``, ``map_key``), ``before`` and ``after``: each value of a map is compared on its own, lists as a whole.
-        Timers have ``timestamp``, ``domain`` and ``service`` in the place of values. Without ``state`` also ``operator_uid``,
-        ``operator_uid_hash`` and ``state_name``, and all values as JSON.
+        Timers have ``timestamp``, ``fires_at``, ``domain`` and ``service`` in the place of values. Without ``state`` also
+        ``operator_uid``, ``operator_uid_hash`` and ``state_name``, and all values as JSON.
 
     Raises
     ------

@@ -5,25 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType
 
-from state_processor.backends.formats.entry_layouts import NAMESPACE
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
-from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
-from state_processor.serializers.errors import InvalidRowError
 from state_processor.spark.same_keys import check_comparable, identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import our_errors
-from state_processor.state_specs import EVENT_TIME, USER_TIMERS
+from state_processor.spark.timer_rows import timer_queues
 from state_processor.write.rows import Columns
-
-_TIMER_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 
 
 @dataclass(frozen=True)
@@ -94,36 +88,10 @@ class SparkRows:
         same = [identity(self.frame, c) == f.col(f"_later_{i}") for i, c in enumerate(columns)]
         return SparkRows(self.frame.join(later, same, "left_anti"))
 
-    def timer_queues(self, *, has_namespaces: bool) -> dict[tuple[str, str], SparkRows]:
-        """Divide rows of timers by service and domain, which a job collects.
-
-        Parameters
-        ----------
-        has_namespaces
-            Whether the timers may have a namespace.
-
-        Raises
-        ------
-        InvalidRowError
-            If a row has no domain or service, or a namespace where there is none.
-        """
-        schema = self.schema
-        for name in (n for n in _TIMER_DEFAULTS if n in schema.names and not pa.types.is_string(schema.field(n).type)):
-            raise InvalidRowError(f"timers: column {name!r} is of type {schema.field(name).type}, expected text")
-        defaults = (f.lit(value).alias(name) for name, value in _TIMER_DEFAULTS.items() if name not in schema.names)
-        tagged = self.frame.select("*", *defaults)
-        has_namespace = f.lit(False) if has_namespaces or NAMESPACE not in schema.names else f.col(NAMESPACE).isNotNull()
-        with our_errors():
-            found = [tuple(r) for r in tagged.select(*_TIMER_DEFAULTS, has_namespace).distinct().collect()]
-        for domain, service, named in found:
-            if domain is None or service is None:
-                raise InvalidRowError(f"timers: a row has the domain {domain!r} and the service {service!r}, which can't be null")
-            if named:
-                raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
-        return {
-            (service, domain): SparkRows(tagged.where((f.col(DOMAIN) == domain) & (f.col(SERVICE) == service)))
-            for domain, service in sorted({row[:2] for row in found})
-        }
+    def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], SparkRows]:
+        """Divide rows of timers; see :func:`~state_processor.spark.timer_rows.timer_queues`."""
+        queues = timer_queues(self.frame, key, has_namespaces=has_namespaces)
+        return {queue: SparkRows(frame) for queue, frame in queues.items()}
 
 
 def _sort_elements(elements: Column, type_: DataType) -> Column:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE, WINDOW
+from state_processor.backends.read.keyed_reader import DOMAIN, FIRES_AT, SERVICE, WINDOW
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
@@ -32,7 +32,7 @@ from state_processor.write.column_checks import (
 )
 from state_processor.write.draft import Deletion, OperatorDraft, StateRows
 from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
-from state_processor.write.rows import Columns, Rows
+from state_processor.write.rows import TIMESTAMP_MS, Columns, Rows
 
 
 def add_keyed_states(
@@ -163,12 +163,13 @@ def add_timers(
     """Write timers; see :meth:`~state_processor.SavepointWriter.with_timers`."""
     schema = rows.schema
     check_distinct(rows)
-    require(schema.names, [key, TIMESTAMP])
+    times = [n for n in (TIMESTAMP, TIMESTAMP_MS, FIRES_AT) if n != key]
+    require(schema.names, [key, *([] if set(times) & set(schema.names) else [TIMESTAMP])])
     spaces = (NAMESPACE,) if namespace is None else NAMESPACES
     hint = "name the type of the window by namespace=Types.TIME_WINDOW()" if WINDOW in schema.names else ""
-    refuse_others(schema.names, (key, TIMESTAMP, DOMAIN, SERVICE, *spaces), hint)
+    refuse_others(schema.names, (key, *times, DOMAIN, SERVICE, *spaces), hint)
     key_serializer = _take_key(draft, schema, key, key_type)
-    divided = rows.timer_queues(has_namespaces=namespace is not None)
+    divided = rows.timer_queues(key, has_namespaces=namespace is not None)
     queues = [(timer_queue(*queue, key_serializer, namespace), given) for queue, given in divided.items()]
     held = [name for name, state in draft.source_keyed.items() if state.is_timer]
     if held and not queues:
@@ -179,7 +180,7 @@ def add_timers(
     for queue, given in queues:
         draft.add(queue)
         columns = context_columns(queue, schema) | {KEY: key, TIMESTAMP: TIMESTAMP}
-        _check_types(draft, queue, schema, columns)
+        _check_types(draft, queue, given.schema, columns)
         draft.state_rows.append(StateRows(given, {queue.name: columns}, names={queue.name: declared_names(queue)}))
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
+from state_processor.backends.read.keyed_reader import FIRES_AT
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.serializers.errors import InvalidRowError
@@ -124,7 +125,7 @@ def key_columns(schema: pa.Schema, key: str, state: KeyedDescription | None, sta
         return columns
     columns |= {n: c for n, c in context_columns(state, schema).items() if n != LAST_ACCESS}
     require(schema.names, columns.values())
-    content = (TIMESTAMP, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, state.name)
+    content = (TIMESTAMP, FIRES_AT, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, state.name)
     whole = state.kind in _ELEMENTS and any(n in schema.names for n in _ELEMENTS[state.kind])
     hint = "whole keys are deleted, not elements: select the key's column, or use delete_map_entries" if whole else ""
     refuse_others(schema.names, [*columns.values(), *content], hint)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import pyarrow as pa
 
 Columns = Mapping[str, str]
 """Columns of rows by the names that :mod:`~state_processor.backends.write.entry_encoder` has for them."""
+
+TIMESTAMP_MS: Final = "timestamp_ms"
+"""Another name for the column ``timestamp`` of timers, which says what its unit is."""
 
 
 class Rows(Protocol):
@@ -40,5 +43,5 @@ class Rows(Protocol):
     def without(self, columns: Sequence[str], others: Self, other_columns: Sequence[str]) -> Self:
         """Return the rows for which other rows have no row with the same key."""
 
-    def timer_queues(self, *, has_namespaces: bool) -> dict[tuple[str, str], Self]:
-        """Divide rows of timers by service and domain."""
+    def timer_queues(self, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], Self]:
+        """Divide rows of timers by service and domain; the column of their times is ``timestamp``."""

@@ -87,7 +87,8 @@ def test_timers() -> None:
     by_domain = {d: [r for r in read if r["domain"] == d] for d in ("event_time", "processing_time")}
     assert {len(by_domain["event_time"]), len(by_domain["processing_time"])} == {19, 24}
     assert {r["service"] for r in read} == {"user-timers"}
-    assert min(r["timestamp"] for r in by_domain["processing_time"]) == 4_102_444_800_000
+    first = min(by_domain["processing_time"], key=lambda r: r["timestamp"])
+    assert (first["timestamp"], first["fires_at"].isoformat()) == (4_102_444_800_000, "2100-01-01T00:00:00+00:00")
 
 
 def test_metadata_columns() -> None:

@@ -143,7 +143,7 @@ def test_windows(spark: SparkSession) -> None:
         (e["key"], e["namespace"]["start"]): [v["amount"] for v in e["value"]] for e in expected
     }
     timers = reader.read_timers("session-process").where("domain = 'event_time'")
-    assert timers.columns == ["key", "window", "timestamp", "domain", "service"]
+    assert timers.columns == ["key", "window", "timestamp", "fires_at", "domain", "service"]
     found = {(r.key, r.timestamp) for r in timers.collect()}
     assert found == {(e["key"], e["timestamp"]) for e in expected_state(WINDOWS, "session-process", "window-timers")["entries"]}
 

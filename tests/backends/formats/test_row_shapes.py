@@ -15,6 +15,14 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
+def test_points_in_time_of_milliseconds() -> None:
+    first, last = -62_135_596_800_000, 253_402_300_799_999
+    given_ = [1, -1, first, last, first - 1, last + 1, 2**63 - 1, -(2**63)]
+    found = shapes.instants(pa.array(given_, pa.int64()))
+    assert found.type == pa.timestamp("us", tz="UTC")
+    assert found.cast(pa.int64()).to_pylist() == [1000, -1000, first * 1000, last * 1000, None, None, None, None]
+
+
 def rows(found: pa.RecordBatch) -> list[tuple]:
     return [tuple(r.values()) for r in found.to_pylist()]
 

@@ -181,10 +181,12 @@ def test_timers_have_a_namespace_even_where_it_is_void(form: str) -> None:
     states = [timers(EVENT, LONG), timers(PROCESSING, LONG)]
     entries = {2: {0: timer_entries(form, timer(-1, long(1)), timer(2**62, long(2)))}}
     found = one(form, LONG, states, entries)
-    shape = {"key": "int64", "namespace": "string", "timestamp": "int64", "domain": "string", "service": "string"}
+    shape = {"key": "int64", "namespace": "string", "timestamp": "int64", "fires_at": "timestamp[us, tz=UTC]"}
+    shape |= {"domain": "string", "service": "string"}
     assert columns(found, EVENT) == columns(found, kind="TIMER") == shape
     common = {"namespace": None, "domain": "event_time", "service": "user-timers"}
-    expected = [{"key": 1, "timestamp": -1} | common, {"key": 2, "timestamp": 2**62} | common]
+    before_epoch = {"timestamp": -1, "fires_at": EPOCH - timedelta(milliseconds=1)}
+    expected = [{"key": 1} | before_epoch | common, {"key": 2, "timestamp": 2**62, "fires_at": None} | common]
     assert read_rows(found, EVENT) == expected
     assert read_rows(found, kind="TIMER") == expected
     assert read_rows(found, PROCESSING) == []
@@ -197,9 +199,11 @@ def test_timers_of_windows_and_of_nothing_side_by_side(form: str) -> None:
     found = one(form, LONG, states, entries)
     window = {"start": EPOCH, "end": EPOCH + timedelta(seconds=1)}
     assert read_rows(found, kind="TIMER", metadata=True) == [
-        {"key": 1, "namespace": None, "timestamp": 5, "domain": "event_time", "service": "user-timers",
+        {"key": 1, "namespace": None, "timestamp": 5, "fires_at": EPOCH + timedelta(milliseconds=5),
+         "domain": "event_time", "service": "user-timers",
          "_key_group": 2, "_subtask": 0, "_last_access": None, "window": None},
-        {"key": 2, "namespace": None, "timestamp": 6, "domain": "processing_time", "service": "w",
+        {"key": 2, "namespace": None, "timestamp": 6, "fires_at": EPOCH + timedelta(milliseconds=6),
+         "domain": "processing_time", "service": "w",
          "_key_group": 2, "_subtask": 0, "_last_access": None, "window": window},
     ]  # fmt: skip
 

@@ -188,6 +188,23 @@ REFUSED: dict[str, tuple[Call, str]] = {
         timers("SELECT 'a' AS key, timestamp'2024-01-01 00:00:00' AS timestamp"),
         r"operator new: state '_timer_state/event_user-timers': column 'timestamp' is of Spark type timestamp; .*takes bigint",
     ),
+    "no time of a timer": (timers("SELECT 'a' AS key"), r"operator new: there is no column 'timestamp'"),
+    "two times of a timer": (
+        timers(TIMER + ", 999L AS timestamp_ms"),
+        r"operator new: timers: for the key 'amelia' the columns say .*: timestamp 1000 ms, timestamp_ms 999 ms; select",
+    ),
+    "another point in time of a timer": (
+        timers("SELECT 'a' AS key, 1000L AS timestamp_ms, timestamp_millis(999) AS fires_at"),
+        r"operator new: timers: .*: timestamp_ms 1000 ms, fires_at 999000 µs; select the one that is meant",
+    ),
+    "microseconds of a timer": (
+        timers("SELECT 'a' AS key, timestamp_micros(1001) AS fires_at"),
+        r"operator new: timers: .*fires_at 1001 µs; Flink's timers have whole milliseconds",
+    ),
+    "local time of a timer": (
+        timers("SELECT 'a' AS key, timestamp_ntz'2024-01-01 00:00:00' AS fires_at"),
+        r"operator new: timers: column 'fires_at' is of type timestamp\[us\], expected a timestamp with time zone",
+    ),
     "a misspelt domain": (timers(TIMER + ", 'event_time' AS domian"), r"operator new: column 'domian' would.*mean 'domain'"),
     "a domain": (timers(TIMER + ", 'event' AS domain"), r"operator new: timers: domain 'event', expected"),
     "no domain": (timers(TIMER + ", CAST(NULL AS string) AS domain"), r"operator new: .*domain None"),

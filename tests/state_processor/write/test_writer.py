@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,24 @@ def test_operator_state_and_timers(spark: SparkSession, tmp_path: Path) -> None:
     found = {(r.key, r.timestamp, r.domain, r.service) for r in reader.read_timers("clock").collect()}
     domains = ["event_time"] * 3 + ["processing_time"] * 2
     assert found == {(i, 1000 + i, domains[i], "user-timers") for i in range(5)}
+
+
+def test_times_of_timers_under_each_name(spark: SparkSession, tmp_path: Path) -> None:
+    read = spark.sql(f"SELECT id AS key, if(id = 0, {2**63 - 1}, 1000 + id) AS timestamp FROM range(3)")
+    both = "if(key = 0, NULL, timestamp_millis(timestamp)) AS fires_at"
+    given = {
+        "ms": read.selectExpr("key", "timestamp AS timestamp_ms"),
+        "all": read.selectExpr("*", "timestamp AS timestamp_ms", both),
+        "instant": read.where("key > 0").selectExpr("key", both),
+    }
+    writer = sp.SavepointWriter.new(spark)
+    for uid, rows in given.items():
+        writer.with_timers(uid, rows)
+    path = writer.write(tmp_path / "new").path
+    found = {uid: [r for b in sp.arrow.read_timers(path, uid) for r in b.to_pylist()] for uid in given}
+    times = {uid: {r["key"]: (r["timestamp"], r["fires_at"]) for r in rows} for uid, rows in found.items()}
+    at = {i: (1000 + i, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=1000 + i)) for i in (1, 2)}
+    assert times == {"ms": at | {0: (2**63 - 1, None)}, "all": at | {0: (2**63 - 1, None)}, "instant": at}
 
 
 @pytest.mark.parametrize(

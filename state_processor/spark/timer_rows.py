@@ -1,0 +1,99 @@
+"""Rows of timers: their times, which several columns may say, and the queues that they belong to."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.read.keyed_reader import DOMAIN, FIRES_AT, SERVICE
+from state_processor.backends.write.entry_encoder import TIMESTAMP
+from state_processor.serializers.errors import InvalidRowError
+from state_processor.spark.same_keys import quoted
+from state_processor.spark.schemas import arrow_schema_of
+from state_processor.spark.task_errors import our_errors
+from state_processor.state_specs import EVENT_TIME, USER_TIMERS
+from state_processor.write.rows import TIMESTAMP_MS
+
+_DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
+_TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)
+
+
+def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], DataFrame]:
+    """Divide rows of timers by service and domain, which a job collects.
+
+    Parameters
+    ----------
+    frame
+        The rows.
+    key
+        The column of the key.
+    has_namespaces
+        Whether the timers may have a namespace.
+
+    Returns
+    -------
+    dict
+        Service and domain to rows whose column ``timestamp`` is the time in milliseconds.
+
+    Raises
+    ------
+    InvalidRowError
+        If a row has no domain or service, a namespace where there is none, or two times.
+    """
+    schema = arrow_schema_of(frame.schema)
+    for name in (n for n in _DEFAULTS if n in schema.names and not pa.types.is_string(schema.field(n).type)):
+        raise InvalidRowError(f"timers: column {name!r} is of type {schema.field(name).type}, expected text")
+    times = _times(schema, key)
+    first, *others = times.values()
+    defaults = (f.lit(value).alias(name) for name, value in _DEFAULTS.items() if name not in schema.names)
+    tagged = frame.select("*", *defaults)
+    has_namespace = f.lit(False) if has_namespaces or NAMESPACE not in schema.names else f.col(NAMESPACE).isNotNull()
+    contradicts = f.lit(False)
+    for other in others:
+        contradicts |= other.isNotNull() & ~other.eqNullSafe(first)
+    if FIRES_AT in times:
+        contradicts |= f.coalesce(f.unix_micros(FIRES_AT) % 1000 != 0, f.lit(False))
+    with our_errors():
+        found = [tuple(r) for r in tagged.select(*_DEFAULTS, has_namespace, contradicts).distinct().collect()]
+    for domain, service, named, contradictory in found:
+        if domain is None or service is None:
+            raise InvalidRowError(f"timers: a row has the domain {domain!r} and the service {service!r}, which can't be null")
+        if named:
+            raise InvalidRowError("timers: column 'namespace' has values, but no type: name it by namespace=")
+        if contradictory:
+            raise InvalidRowError(_contradiction(frame.where(contradicts), key, list(times)))
+    timed = tagged.withColumn(TIMESTAMP, first) if TIMESTAMP not in times else tagged
+    return {
+        (service, domain): timed.where((f.col(DOMAIN) == domain) & (f.col(SERVICE) == service))
+        for domain, service in sorted({row[:2] for row in found})
+    }
+
+
+def _times(schema: pa.Schema, key: str) -> dict[str, Column]:
+    """Return the columns that say when timers fire, with their milliseconds; a single number is checked when it is encoded."""
+    times = {}
+    given = [n for n in _TIMES if n in schema.names and n != key]
+    for name in given:
+        kind = schema.field(name).type
+        is_instant = name == FIRES_AT
+        fits = pa.types.is_timestamp(kind) and kind.tz if is_instant else len(given) == 1 or pa.types.is_integer(kind)
+        if not fits:
+            expected = "a timestamp with time zone (Spark's TIMESTAMP)" if is_instant else "a number of milliseconds (BIGINT)"
+            raise InvalidRowError(f"timers: column {name!r} is of type {kind}, expected {expected}")
+        times[name] = f.unix_millis(name) if is_instant else f.col(name)
+    return times
+
+
+def _contradiction(rows: DataFrame, key: str, times: list[str]) -> str:
+    """Return the message about rows with two times, or with one of more than milliseconds."""
+    shown = [f.unix_micros(name).alias(name) if name == FIRES_AT else f.col(name) for name in times]
+    with our_errors():
+        row = rows.select(f.col(quoted(key)).alias("key"), *shown).first()
+    assert row is not None
+    said = ", ".join(f"{name} {row[name]}{' µs' if name == FIRES_AT else ' ms'}" for name in times)
+    advice = "select the one that is meant" if len(times) > 1 else "Flink's timers have whole milliseconds: truncate it"
+    return f"timers: for the key {row['key']!r} the columns say different times since 1970: {said}; {advice}"
