@@ -16,6 +16,8 @@ from typing import Any, Final, TypeAlias, Unpack
 
 import pyarrow as pa
 
+from state_processor.backends.connectors.sink_state import read_sink_state as table_of_sink
+from state_processor.backends.connectors.sink_state import sink_state
 from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
@@ -392,6 +394,60 @@ def read_source_splits(
     """
     snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
     return splits_of_source(snapshot, find_operator(snapshot, identifier.uid, identifier.uid_hash), connector)
+
+
+@takes_options
+def read_sink_state(
+    path: Path,
+    uid: str | OperatorIdentifier,
+    connector: str | None = None,
+    committer: str | OperatorIdentifier | None = None,
+    **options: Unpack[SnapshotOptions],
+) -> pa.Table:
+    """Read the state of a sink: what its writers keep, and what its committers have left to commit.
+
+    Parameters
+    ----------
+    path, uid
+        As for :func:`read_state`.
+    connector
+        ``kafka`` (``KafkaSink``), ``file`` (``FileSink``, ``StreamingFileSink``), ``raw`` for bytes. Snapshots do not record the
+        sink; by default it is the one whose formats all bytes have, and ``raw`` if there is none.
+    committer
+        The operator of the committers. Flink gives it the uid ``Sink Committer:`` and the uid of the sink; needed where the job
+        sets its own, or ``uid`` is a hash.
+    **options
+        See :class:`~state_processor.options.table.SnapshotOptions`.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``role`` (``WRITER`` or ``COMMITTABLE``), ``subtask``, the connector's columns, ``checkpoint_id``, ``commit_status`` and
+        ``retries`` of committables, ``version`` and ``raw`` (the bytes of the row and the version of their format).
+
+        ========= ================================================================================================
+        connector columns
+        ========= ================================================================================================
+        kafka     of writers ``transactional_id_prefix``, ``owned_subtask``, ``total_owned_subtasks``, ``ownership``,
+                  ``transactions`` (not to be aborted); of committables ``transactional_id``, ``producer_id``, ``epoch``
+        file      ``bucket_id``, ``bucket_path``, ``creation_time``, ``file_status`` (``IN_PROGRESS``, ``PENDING`` to be
+                  committed, ``CLEAN_UP`` to be removed, null without a file), ``path``, ``temporary_path``, ``length``,
+                  ``file`` (its bytes in the state) and ``file_version``
+        ========= ================================================================================================
+
+    Raises
+    ------
+    NotFoundError
+        There is no such operator, or it is not a sink with state.
+    OptionError
+        There is no such connector, or the bytes fit several, of which one has to be named.
+    CorruptSnapshotError
+        The bytes are not those of the connector.
+    """
+    snapshot, identifier = SnapshotAccess.of(**options).open(path), OperatorIdentifier.of(uid)
+    operator = find_operator(snapshot, identifier.uid, identifier.uid_hash)
+    committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
+    return table_of_sink(sink_state(snapshot, operator, identifier.uid, committers), connector)
 
 
 @takes_options

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructType
 
+from state_processor.backends.connectors.sink_state import read_sink_state, sink_state
 from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -242,6 +243,26 @@ class SavepointReader:
         """
         splits = read_source_splits(self._snapshot, self._operator(uid), connector)
         return self._spark.createDataFrame(splits.to_pylist(), spark_schema(splits.schema))
+
+    def read_sink_state(self, uid: Uid, connector: str | None = None, committer: Uid | None = None) -> DataFrame:
+        """Read the state of a sink: what its writers keep, and what its committers have left to commit.
+
+        Files in progress and files to be committed, transactional ids and transactions to be committed: one row each.
+        Connectors, columns and errors are those of :func:`state_processor.arrow.read_sink_state`.
+
+        Parameters
+        ----------
+        uid
+            The sink.
+        connector
+            ``kafka``, ``file`` or ``raw``; by default the one that the bytes fit.
+        committer
+            The operator of the committers, where its uid is not ``Sink Committer:`` and the uid of the sink.
+        """
+        committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
+        state = sink_state(self._snapshot, self._operator(uid), OperatorIdentifier.of(uid).uid, committers)
+        rows = read_sink_state(state, connector)
+        return self._spark.createDataFrame(rows.to_pylist(), spark_schema(rows.schema))
 
     @takes_options
     def lookup(self, uid: Uid, key: Any, state: str | None = None, **options: Unpack[LookupOptions]) -> KeyContents:

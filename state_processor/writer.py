@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
+from state_processor.connector_writer import ConnectorStateWriter
 from state_processor.declared_types import DeclaredTypes
 from state_processor.migration_report import MigrationReport
 from state_processor.options.access import SnapshotAccess
@@ -31,7 +32,7 @@ from state_processor.write.plan import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION,
 from state_processor.write_summary import WriteSummary
 
 
-class SavepointWriter:
+class SavepointWriter(ConnectorStateWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Methods can be chained; nothing is written until :meth:`write`, which writes Flink's canonical format by default: every
@@ -310,28 +311,6 @@ class SavepointWriter:
         with self._plan.change(uid) as draft:
             operator_state_changes.add_broadcast_state(draft, name, SparkRows(df), key_type, value_type)
             draft.set_parallelism(parallelism)
-        return self
-
-    def with_source_splits(self, uid: Uid, df: DataFrame, connector: str | None = None) -> SavepointWriter:
-        """Write the splits of a source: the positions of its readers, and the splits that its enumerator has left.
-
-        The table replaces all splits. Flink distributes the splits of readers anew, which are in list state; the enumerator's
-        state is derived from the table, so that no split is read twice.
-
-        Parameters
-        ----------
-        uid
-            The source operator.
-        df
-            A row per split, in the columns of :meth:`SavepointReader.read_source_splits`. A row without ``subtask`` is a split
-            that no reader has; without a column ``subtask``, readers have all. ``assignment``, ``version`` and ``raw`` may be
-            missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
-        connector
-            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. The
-            enumerator's state of a hybrid source stays as it is there.
-        """
-        with self._plan.change(uid) as draft:
-            operator_state_changes.set_source_splits(draft, SparkRows(df), connector)
         return self
 
     def with_timers(

@@ -6,9 +6,9 @@ Flink: ``SourceOperator`` (state ``SourceReaderState``), ``SourceCoordinator`` (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,11 +17,10 @@ from state_processor.backends.connectors.connector import Connector, EnumeratedS
 from state_processor.backends.connectors.file import FILE
 from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
 from state_processor.backends.connectors.kafka import CONSUMER_STATE, KAFKA, consumer_values
+from state_processor.backends.connectors.list_elements import list_elements, versioned_elements
 from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.operator_state import OperatorStateReader
-from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import operator_label, state_variants
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -105,26 +104,8 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
     if operator.coordinator_state is not None:
         where = f"{label}, state of the coordinator"
         coordinator = CoordinatorState.read(operator.coordinator_state.data, where)
-    splits = tuple(_reader_splits(snapshot, operator)) if has_readers else ()
+    splits = tuple(versioned_elements(snapshot, operator, READER_STATE)) if has_readers else ()
     return SourceState(label, splits, coordinator)
-
-
-def _elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
-    """Yield the elements of an operator's list state, each with its subtask."""
-    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadOptions())
-    for split in reader.splits():
-        for batch in reader.read(split):
-            for element in batch.column("value").to_pylist():
-                yield split.subtask, element
-
-
-def _reader_splits(snapshot: Snapshot, operator: OperatorState) -> Iterator[tuple[int, Versioned]]:
-    for subtask, element in _elements(snapshot, operator, READER_STATE):
-        source = DataInput(element, f"{operator_label(operator)}, subtask {subtask}, state {READER_STATE!r}")
-        split = Versioned.read(source)
-        if not source.at_end():
-            raise source.corrupt(f"{source.remaining} bytes are left over behind a split")
-        yield subtask, split
 
 
 def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: str | None = None) -> pa.Table:
@@ -269,7 +250,7 @@ def _consumer_table(snapshot: Snapshot, operator: OperatorState) -> pa.Table:
     if CONSUMER_STATE not in state_variants(snapshot, operator):
         raise NotFoundError(f"{operator_label(operator)} has no state {CONSUMER_STATE!r}, which every FlinkKafkaConsumer has")
     rows = []
-    for subtask, element in _elements(snapshot, operator, CONSUMER_STATE):
+    for subtask, element in list_elements(snapshot, operator, CONSUMER_STATE):
         if element is None or not isinstance(element.get("f0"), dict):
             raise CorruptSnapshotError(f"{operator_label(operator)}: state {CONSUMER_STATE!r} holds {element!r}, no partition")
         rows.append(_row(consumer_values(element), subtask, c.ASSIGNED, None))

@@ -15,6 +15,9 @@ CASES: Plan = {
 MIGRATION: Plan = {"1.18.1": ("rocksdb-canonical",), "1.20.5": ("hashmap-native",)}
 """Variants of ``baskets``."""
 
+SINKS = ("1.18.1", "1.20.5", "2.3.0")
+"""The versions of Flink that write the savepoint of two file sinks: each has its own format of committables."""
+
 WITH_LIBRARIES = ("sql-", "cep")
 """Beginnings of the names of cases whose jobs are of Flink's libraries, and which other jobs do not restore."""
 

@@ -104,8 +104,28 @@ def sql_class_path(version: str) -> list[Path]:
 
 
 def python_and_files(version: str) -> list[Path]:
-    """Return the jars of PyFlink's and the file connector's classes, which nothing but the making of fixtures needs."""
+    """Return the jars of PyFlink's and the file connector's classes, which few tests need beside :func:`jars`."""
     return _jars(version, "python-and-files", _GENERATED_WITH)
+
+
+def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:
+    """Run a job with two file sinks and return the savepoint that it takes: see ``FileSinkJob``.
+
+    Args:
+        version: the Flink version.
+        files: the directory that the sinks write to.
+        savepoints: the parent directory of the savepoint.
+        lines: how many lines the job writes.
+        savepoint: the one that the job begins with.
+
+    Raises
+    ------
+        FlinkError: the job failed.
+    """
+    compiled = _compiled(version, [SOURCES / "files"], [classes(version), *python_and_files(version)])
+    arguments = [str(files), str(savepoints), str(lines), *([] if savepoint is None else [savepoint.as_uri()])]
+    printed = run(version, "FileSinkJob", arguments, class_path=[compiled, *python_and_files(version)])
+    return Path(printed.strip().splitlines()[-1])
 
 
 def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:

@@ -16,11 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import flink
-from fixture_plan import CASES, MIGRATION, PACKED, VERSIONS, WITH_LIBRARIES, Plan
+from fixture_plan import CASES, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
 
 from tests.archives import ARCHIVES, pack
 
 FIXTURES = flink.ROOT / "tests" / "fixtures"
+FILE_SINKS = "sinks"
+"""A case whose state are files: a savepoint alone, in a folder of its own."""
+
 EVOLUTION = "evolution"
 """A case of three jobs with three versions of a class."""
 
@@ -82,6 +85,16 @@ def generate_packed(version: str, plan: Plan) -> list[Path]:
         for case, archive in archives.items():
             pack(archive, [path for path in output.iterdir() if _case_of(path, plan) == case])
         return list(archives.values())
+
+
+def generate_sinks(version: str) -> Path:
+    """Write the savepoint of two file sinks, which is one file."""
+    target = FIXTURES / FILE_SINKS / version
+    with tempfile.TemporaryDirectory(prefix="flink-files-") as temporary:
+        written = flink.write_files(version, Path(temporary, "files"), Path(temporary), lines=8)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(written, target)
+    return target
 
 
 def _case_of(directory: Path, plan: Plan) -> str:
@@ -171,7 +184,7 @@ def _compact(value: Any) -> str:
 
 def main(cases: list[str]) -> None:
     packed = {case for plan in PACKED.values() for case in plan}
-    known = {*CASES, "baskets", *packed}
+    known = {*CASES, "baskets", FILE_SINKS, *packed}
     if set(cases) - known:
         sys.exit(f"no such case: {', '.join(sorted(set(cases) - known))}; there are {', '.join(sorted(known))}")
     made = []
@@ -180,6 +193,7 @@ def main(cases: list[str]) -> None:
         made += generate_loose(version, loose)
     for version, variants in MIGRATION.items() if "baskets" in cases else ():
         made += generate_loose(version, [f"baskets/{variant}" for variant in variants], FIXTURES / "migration")
+    made += [generate_sinks(version) for version in SINKS if FILE_SINKS in cases]
     for path in made:
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         print(f"{path.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")
@@ -189,4 +203,4 @@ def main(cases: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [*CASES, "baskets", *{case: None for plan in PACKED.values() for case in plan}])
+    main(sys.argv[1:] or [*CASES, "baskets", FILE_SINKS, *{case: None for plan in PACKED.values() for case in plan}])

@@ -24,6 +24,7 @@ OPENING: dict[str, Callable[..., Any]] = {
     "read_raw_state": lambda **o: list(sp.arrow.read_raw_state(ORDERS_PATH, "orders", **o)),
     "read_channel_state": lambda **o: sp.arrow.read_channel_state(ORDERS_PATH, **o),
     "read_source_splits": lambda **o: sp.arrow.read_source_splits(ORDERS_PATH, "orders", **o),
+    "read_sink_state": lambda **o: sp.arrow.read_sink_state(ORDERS_PATH, "orders", **o),
     "operators": lambda **o: sp.arrow.operators(ORDERS_PATH, **o),
     "states": lambda **o: sp.arrow.states(ORDERS_PATH, **o),
     "handles": lambda **o: sp.arrow.handles(ORDERS_PATH, **o),

@@ -65,6 +65,7 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (arrow.read_raw_state, SnapshotOptions),
     (arrow.read_channel_state, SnapshotOptions),
     (arrow.read_source_splits, SnapshotOptions),
+    (arrow.read_sink_state, SnapshotOptions),
     (arrow.operators, SnapshotOptions),
     (arrow.snapshots, SnapshotOptions),
     (list_snapshots, SnapshotOptions),

@@ -1,0 +1,45 @@
+"""Elements of list state that connectors write: bytes with the version of their format.
+
+Flink: ``SimpleVersionedListState``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from state_processor.backends.connectors.connector import Versioned
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.operator_state import OperatorStateReader
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_listing import operator_label, state_variants
+from state_processor.serializers.io import DataInput
+
+
+def list_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Any]]:
+    """Yield the elements of an operator's list state, each with its subtask."""
+    reader = OperatorStateReader(snapshot, operator, state_variants(snapshot, operator)[name], ReadOptions())
+    for split in reader.splits():
+        for batch in reader.read(split):
+            for element in batch.column("value").to_pylist():
+                yield split.subtask, element
+
+
+def versioned_elements(snapshot: Snapshot, operator: OperatorState, name: str) -> Iterator[tuple[int, Versioned]]:
+    """Yield the elements of a list of bytes, each with its subtask.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        An element is not such bytes.
+    """
+    for subtask, element in list_elements(snapshot, operator, name):
+        where = f"{operator_label(operator)}, subtask {subtask}, state {name!r}"
+        if not isinstance(element, bytes):
+            raise DataInput(b"", where).corrupt(f"holds {type(element).__name__}, no bytes")
+        source = DataInput(element, where)
+        written = Versioned.read(source)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind an element")
+        yield subtask, written

@@ -1,0 +1,215 @@
+"""The state of a sink as a table: what its writers keep, and what its committers have left to commit.
+
+Flink: ``SinkWriterOperator`` (``StatefulSinkWriterStateHandler``), ``CommitterOperator``, ``SinkTransformationTranslator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from state_processor.backends.connectors.committables import COLLECTORS, Collector
+from state_processor.backends.connectors.connector import Values, Versioned
+from state_processor.backends.connectors.file_sink import FILE_SINK
+from state_processor.backends.connectors.kafka_sink import KAFKA_SINK
+from state_processor.backends.connectors.list_elements import versioned_elements
+from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
+from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, SUBTASK, VERSION
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
+from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+
+WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
+"""The list state of a sink's writers: that of Sink V1 and V2, and that of ``StreamingFileSink``."""
+
+COMMITTER_STATE: Final = "streaming_committer_raw_states"
+"""The list state of a sink's committers. Before Flink 1.15, writers and committers can be one operator."""
+
+SINKS: Final = {connector.name: connector for connector in (KAFKA_SINK, FILE_SINK)}
+
+
+@dataclass(frozen=True, slots=True)
+class ListOfBytes:
+    """A list state of an operator: its elements, each with its subtask."""
+
+    operator: OperatorState
+    name: str
+    elements: tuple[tuple[int, Versioned], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkState:
+    """The state of a sink; ``None`` for what it does not have."""
+
+    label: str
+    writer: ListOfBytes | None
+    committer: ListOfBytes | None
+
+    @property
+    def writers(self) -> tuple[tuple[int, Versioned], ...]:
+        """The state of each writer, with its subtask."""
+        return self.writer.elements if self.writer is not None else ()
+
+    def collectors(self) -> list[tuple[int, Collector]]:
+        """Return the committables of each committer, with its subtask.
+
+        Raises
+        ------
+        CorruptSnapshotError, UnsupportedFormatError
+            They are not committables, or of a later version.
+        """
+        elements = self.committer.elements if self.committer is not None else ()
+        return [(subtask, COLLECTORS.read(e, f"{self.label}, subtask {subtask}, committables")) for subtask, e in elements]
+
+
+def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, committer: str | None) -> SinkState:
+    """Return the state of a sink.
+
+    Parameters
+    ----------
+    snapshot, writer
+        Where the sink is: the operator with its uid.
+    uid
+        The uid, from which Flink derives that of the committers; ``None`` if it is not known.
+    committer
+        The uid hash of the committers, where it does not follow from the uid.
+
+    Raises
+    ------
+    NotFoundError
+        The operator is not a sink, or has no state.
+    """
+    label = operator_label(writer)
+    committers = _committer(snapshot, uid or writer.uid, committer)
+    operators = [writer] if committers is None or committers.operator_id == writer.operator_id else [committers, writer]
+    found = SinkState(label, _first(snapshot, [writer], WRITER_STATES), _first(snapshot, operators, (COMMITTER_STATE,)))
+    if found.writer is None and found.committer is None:
+        names = ", ".join(map(repr, (*WRITER_STATES, COMMITTER_STATE)))
+        raise NotFoundError(f"{label} is not a sink with state: it has none of the states {names}")
+    return found
+
+
+def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> OperatorState | None:
+    if uid_hash is not None:
+        return find_operator(snapshot, uid_hash=uid_hash)
+    derived = operator_id(f"Sink Committer: {uid}") if uid is not None else None
+    return next((o for o in snapshot.metadata.operators if o.operator_id == derived), None)
+
+
+def _first(snapshot: Snapshot, operators: Sequence[OperatorState], names: Sequence[str]) -> ListOfBytes | None:
+    """Return the first of some states that has elements, else the first that is there: one sink leaves another's state empty."""
+    there = [(operator, name) for operator in operators for name in names if name in state_variants(snapshot, operator)]
+    lists = [ListOfBytes(o, name, tuple(versioned_elements(snapshot, o, name))) for o, name in there]
+    return next((found for found in lists if found.elements), lists[0] if lists else None)
+
+
+def read_sink_state(state: SinkState, connector: str | None = None) -> pa.Table:
+    """Read the state of a sink.
+
+    Parameters
+    ----------
+    state
+        See :func:`sink_state`.
+    connector
+        ``kafka``, ``file``, ``raw`` for bytes; ``None`` to find out which of them the bytes fit, and ``raw`` where none does.
+
+    Returns
+    -------
+    pyarrow.Table
+        ``role``, ``subtask``, the connector's columns, of committables ``checkpoint_id``, ``commit_status`` and ``retries``, and
+        the bytes ``raw`` with the ``version`` of their format. Rows of writers come first.
+
+    Raises
+    ------
+    OptionError
+        There is no such connector, or it has to be named because the bytes fit more than one.
+    CorruptSnapshotError
+        The bytes are not those of the connector that was named.
+    """
+    chosen = sink_connector(state, connector)
+    rows = decoded_sink(state, chosen)
+    return pa.Table.from_pylist(rows, sink_schema(chosen))
+
+
+def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
+    """Return the connector of a name, or the one whose formats all bytes have; ``None`` if they are to stay bytes.
+
+    Raises
+    ------
+    OptionError
+        There is no such connector, or the bytes fit several.
+    """
+    if name not in (None, RAW, *SINKS):
+        raise OptionError(f"connector={name!r} is not one of {', '.join(map(repr, (*SINKS, RAW)))}")
+    if name is not None:
+        return SINKS.get(name)
+    collectors = state.collectors()
+    if not state.writers and not any(s.requests for _, c in collectors for p in c.checkpoints for s in p.subtasks):
+        return None
+    fitting = [connector for connector in SINKS.values() if _fits(state, connector)]
+    if len(fitting) > 1:
+        names = " and ".join(repr(found.name) for found in fitting)
+        raise OptionError(f"{state.label}: the bytes of its sink fit the connectors {names}; name one by connector=…")
+    return fitting[0] if fitting else None
+
+
+def _fits(state: SinkState, connector: SinkConnector) -> bool:
+    try:
+        decoded_sink(state, connector)
+    except StateProcessorError:
+        return False
+    return True
+
+
+def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Values]:
+    """Decode the state of a sink to rows.
+
+    Raises
+    ------
+    StateProcessorError
+        The bytes are not those of the connector.
+    """
+    rows = []
+    for subtask, element in state.writers:
+        common = {ROLE: WRITER, SUBTASK: subtask, VERSION: element.version, RAW_BYTES: element.data}
+        rows += [common | values for values in writer_values(connector, element, f"{state.label}, subtask {subtask}, writer")]
+    for subtask, collector in state.collectors():
+        for checkpoint in collector.checkpoints:
+            for request in (request for found in checkpoint.subtasks for request in found.requests):
+                written = request.committable
+                values = committable_values(connector, written, f"{state.label}, subtask {subtask}, committable")
+                common = {ROLE: COMMITTABLE, SUBTASK: subtask, VERSION: written.version, RAW_BYTES: written.data}
+                attempts = {CHECKPOINT: checkpoint.checkpoint_id, STATUS: request.status, RETRIES: request.retries}
+                rows.append(dict(values) | common | attempts)
+    return rows
+
+
+def writer_values(connector: SinkConnector | None, element: Versioned, where: str) -> list[Values]:
+    """Decode an element of the writers' list."""
+    return connector.writer.read(element, where) if connector is not None else [{}]
+
+
+def committable_values(connector: SinkConnector | None, committable: Versioned, where: str) -> Mapping[str, object]:
+    """Decode a committable."""
+    return connector.committables.read(committable, where) if connector is not None else {}
+
+
+def sink_schema(connector: SinkConnector | None) -> pa.Schema:
+    """Return the columns of a table of a sink's state."""
+    return pa.schema(
+        [
+            pa.field(ROLE, pa.string()),
+            pa.field(SUBTASK, pa.int32()),
+            *(connector.fields if connector is not None else ()),
+            pa.field(CHECKPOINT, pa.int64()),
+            pa.field(STATUS, pa.string()),
+            pa.field(RETRIES, pa.int32()),
+            pa.field(VERSION, pa.int32()),
+            pa.field(RAW_BYTES, pa.binary()),
+        ]
+    )

@@ -1,0 +1,208 @@
+"""Writing of a sink's state: a table of it becomes lists of its writers and committers.
+
+The inverse of :mod:`~state_processor.backends.connectors.sink_state`. What a row does not change is written as the bytes it had;
+committables without a row are dropped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from state_processor.backends.connectors.committables import (
+    COLLECTORS,
+    RECEIVED,
+    STATUSES,
+    CheckpointCommittables,
+    Collector,
+    Request,
+)
+from state_processor.backends.connectors.connector import Values, Versioned
+from state_processor.backends.connectors.sink_state import (
+    SinkState,
+    committable_values,
+    sink_connector,
+    sink_schema,
+    writer_values,
+)
+from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
+from state_processor.backends.connectors.source_splits import RAW_BYTES, SUBTASK, VERSION
+from state_processor.serializers.errors import InvalidRowError, StateProcessorError
+
+_NO_VALUE = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class WrittenSink:
+    """Elements of the lists of a sink, in the order of their subtasks; ``None`` for a list that stays as it is."""
+
+    writer: list[bytes] | None
+    committer: list[bytes] | None
+
+
+def written_sink(rows: Sequence[Values], base: SinkState, connector: str | None = None) -> WrittenSink:
+    """Return the state of a sink that has these rows.
+
+    Parameters
+    ----------
+    rows
+        The state, in columns as :func:`~state_processor.backends.connectors.sink_state.read_sink_state` gives them.
+    base
+        The state that they take the place of.
+    connector
+        ``kafka``, ``file`` or ``raw``; by default the one that the base's bytes fit.
+
+    Raises
+    ------
+    OptionError
+        The connector has to be named.
+    InvalidRowError
+        A row lacks a value or has an invalid one, or is a committable that the base does not have.
+    """
+    chosen = sink_connector(base, connector)
+    whole = [_complete(chosen, row, number) for number, row in enumerate(rows)]
+    collectors, dropped = _collectors(chosen, [row for row in whole if row[ROLE] == COMMITTABLE], base)
+    writers = [row for row in whole if row[ROLE] == WRITER]
+    if chosen is not None and dropped:
+        writers = [chosen.forget(row, dropped) for row in writers]
+    elements = _writer_elements(chosen, writers, base)
+    old_writers = [element.to_bytes() for _, element in base.writers]
+    old_collectors = [element.to_bytes() for _, element in (base.committer.elements if base.committer is not None else ())]
+    return WrittenSink(_unless_same(elements, old_writers), _unless_same(collectors, old_collectors))
+
+
+def _unless_same(new: list[bytes], old: list[bytes]) -> list[bytes] | None:
+    return None if new == old else new
+
+
+def _complete(connector: SinkConnector | None, row: Values, number: int) -> Values:
+    """Return a row with all columns."""
+    if row.get(ROLE) not in (WRITER, COMMITTABLE):
+        raise InvalidRowError(f"row {number}: {ROLE!r} is {row.get(ROLE)!r}; expected {WRITER!r} or {COMMITTABLE!r}")
+    if row.get(SUBTASK) is None:
+        raise InvalidRowError(f"row {number}: the state of a sink needs {SUBTASK!r}")
+    needed = (RAW_BYTES, VERSION) if connector is None or row[ROLE] == COMMITTABLE else connector.required
+    if missing := [name for name in needed if row.get(name) is None]:
+        raise InvalidRowError(f"row {number}: a {row[ROLE].lower()} needs {', '.join(map(repr, missing))}")
+    return {name: row.get(name) for name in sink_schema(connector).names}
+
+
+def _raw(row: Values) -> Versioned | None:
+    return None if row[RAW_BYTES] is None or row[VERSION] is None else Versioned(row[VERSION], bytes(row[RAW_BYTES]))
+
+
+def _checked(row: Values, write: Callable[[], T]) -> T:
+    try:
+        return write()
+    except StateProcessorError:
+        raise
+    except _NO_VALUE as error:
+        shown = {name: value for name, value in row.items() if name not in (RAW_BYTES, VERSION) and value is not None}
+        raise InvalidRowError(f"state of a sink can't be written ({error}): {shown}") from None
+
+
+def _same(rows: Iterable[Values], values: Sequence[Any], names: Iterable[str]) -> bool:
+    """Return whether rows have some values, in any order."""
+    shown = list(names)
+    left = [{name: given[name] for name in shown} for given in values]
+    for row in rows:
+        wanted = {name: row[name] for name in shown}
+        if wanted not in left:
+            return False
+        left.remove(wanted)
+    return not left
+
+
+# Writers
+
+
+def _writer_elements(connector: SinkConnector | None, rows: Sequence[Values], base: SinkState) -> list[bytes]:
+    """Return the elements of the writers' list: those of the base in their order, then new ones."""
+    groups: dict[Hashable, list[Values]] = {}
+    for number, row in enumerate(rows):
+        shared = connector.element_of(row, number) if connector is not None else number
+        groups.setdefault((row[SUBTASK], shared), []).append(row)
+    places: dict[tuple[int, Versioned | None], list[int]] = {}
+    for place, (subtask, element) in enumerate(base.writers):
+        places.setdefault((subtask, element), []).append(place)
+    found = []
+    for group in groups.values():
+        known = places.get((group[0][SUBTASK], _raw(group[0])), [])
+        found.append((group[0][SUBTASK], known.pop(0) if known else len(base.writers), group))
+    ordered = sorted(found, key=lambda element: element[:2])
+    return [_writer_element(connector, group).to_bytes() for _, _, group in ordered]
+
+
+def _writer_element(connector: SinkConnector | None, rows: list[Values]) -> Versioned:
+    raw = _raw(rows[0])
+    if connector is None:
+        assert raw is not None  # _complete has seen to it
+        return raw
+    where = f"writer of subtask {rows[0][SUBTASK]}"
+    names = (*(f.name for f in connector.fields), CHECKPOINT)
+    if raw is not None:
+        values = [dict.fromkeys(names) | given for given in writer_values(connector, raw, f"{where}, raw")]
+        if _same(rows, values, names):
+            return raw
+    written = _checked(rows[0], lambda: connector.writer.write(rows, rows[0][VERSION]))
+    writer_values(connector, written, where)  # what Flink could not read is an error here
+    return written
+
+
+# Committers
+
+
+def _collectors(
+    connector: SinkConnector | None, rows: Sequence[Values], base: SinkState
+) -> tuple[list[bytes], Collection[Values]]:
+    """Return the elements of the committers' list, and the values of the committables that are dropped."""
+    left: dict[tuple[int, int | None, Versioned | None], list[Values]] = {}
+    for row in rows:
+        left.setdefault((row[SUBTASK], row[CHECKPOINT], _raw(row)), []).append(row)
+    dropped: list[Values] = []
+
+    def kept(subtask: int, checkpoint: CheckpointCommittables) -> CheckpointCommittables:
+        subtasks = []
+        for part in checkpoint.subtasks:
+            requests = []
+            for request in part.requests:
+                found = left.get((subtask, checkpoint.checkpoint_id, request.committable), [])
+                if found:
+                    requests.append(_request(connector, found.pop(0)))
+                else:
+                    dropped.append(dict(committable_values(connector, request.committable, base.label)))
+            subtasks.append(part.with_requests(requests))
+        return replace(checkpoint, subtasks=tuple(subtasks))
+
+    elements = base.committer.elements if base.committer is not None else ()
+    written = []
+    for (subtask, element), (_, collector) in zip(elements, base.collectors(), strict=True):
+        new = Collector(tuple(kept(subtask, checkpoint) for checkpoint in collector.checkpoints), collector.version)
+        written.append(element if new == collector else COLLECTORS.write(new, element.version))
+    for (subtask, checkpoint_id, _), unknown in left.items():
+        if unknown:
+            raise InvalidRowError(
+                f"a committable of checkpoint {checkpoint_id}, subtask {subtask}, is not one of the source savepoint; "
+                "committables can be changed or left out, but not added or moved"
+            )
+    return [element.to_bytes() for element in written], dropped
+
+
+def _request(connector: SinkConnector | None, row: Values) -> Request:
+    raw = _raw(row)
+    assert raw is not None  # _complete has seen to it
+    status = row[STATUS] or RECEIVED
+    if status not in STATUSES:
+        raise InvalidRowError(f"{STATUS!r} is {status!r}; expected one of {', '.join(map(repr, STATUSES))}")
+    written = raw
+    if connector is not None:
+        names = tuple(f.name for f in connector.fields)
+        where = f"committable of subtask {row[SUBTASK]}"
+        if not _same([row], [connector.committables.read(raw, f"{where}, raw")], names):
+            written = _checked(row, lambda: connector.committables.write(row, raw.version))
+            connector.committables.read(written, where)
+    return Request(written, row[RETRIES] or 0, status)

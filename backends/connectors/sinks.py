@@ -1,0 +1,45 @@
+"""Descriptions of sinks: the formats of what their writers keep, and of what they have handed over to be committed.
+
+A sink (Sink V2, FLIP-191) is split in two. Its writers keep their state in a list, each element written by the serializer of the
+writer's state. Its committers keep committables: results of a checkpoint that become visible when it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from state_processor.backends.connectors.connector import Formats, Values
+
+WRITER: Final = "WRITER"
+COMMITTABLE: Final = "COMMITTABLE"
+
+ROLE: Final = "role"
+CHECKPOINT: Final = "checkpoint_id"
+STATUS: Final = "commit_status"
+RETRIES: Final = "retries"
+
+
+def _keep(values: Values, dropped: Collection[Values]) -> Values:
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class SinkConnector:
+    """A sink: its name for users, its columns, and the formats of its writers' state and of its committables.
+
+    An element of the writers' list is one or more rows; ``element_of`` returns what those of one element have in common, given a
+    row and its number. ``required`` are the columns that rows of writers can't be without.
+    ``forget`` returns a row of a writer without what it remembers of committables that are dropped.
+    """
+
+    name: str
+    fields: tuple[pa.Field, ...]
+    writer: Formats[list[Values]]
+    committables: Formats[Values]
+    element_of: Callable[[Values, int], Hashable]
+    required: tuple[str, ...] = ()
+    forget: Callable[[Values, Collection[Values]], Values] = _keep

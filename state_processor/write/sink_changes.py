@@ -1,0 +1,32 @@
+"""Changes to the state of a sink, which two operators share: its writers, and its committers."""
+
+from __future__ import annotations
+
+from state_processor.backends.connectors.sink_state import ListOfBytes, sink_state
+from state_processor.backends.connectors.sink_writer import written_sink
+from state_processor.backends.state.descriptions import OPERATOR_LIST, OperatorListDescription
+from state_processor.identifier import OperatorIdentifier
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.errors import NotFoundError
+from state_processor.write.column_checks import naming
+from state_processor.write.plan import SavepointPlan, Uid
+from state_processor.write.rows import Rows
+
+
+def set_sink_state(plan: SavepointPlan, uid: Uid, rows: Rows, connector: str | None, committer: Uid | None) -> None:
+    """Write the state of a sink; see :meth:`~state_processor.SavepointWriter.with_sink_state`."""
+    draft = plan.existing(uid)
+    if draft.source is None:
+        raise NotFoundError(f"{draft.label} is not in the source savepoint, so there is no state of its sink to change")
+    committers = OperatorIdentifier.of(committer).uid_hash if committer is not None else None
+    old = sink_state(draft.source.snapshot, draft.source.operator, draft.identifier.uid, committers)
+    with naming(draft.label):
+        written = written_sink(rows.to_arrow().to_pylist(), old, connector)
+    for state, elements in ((old.writer, written.writer), (old.committer, written.committer)):
+        if state is not None and elements is not None:
+            _replace(plan, state, rows.of_bytes(elements))
+
+
+def _replace(plan: SavepointPlan, state: ListOfBytes, rows: Rows) -> None:
+    with plan.change(OperatorIdentifier(state.operator.uid, state.operator.operator_id), existing=True) as draft:
+        draft.add_operator_state(OperatorListDescription(state.name, OPERATOR_LIST, BytesSerializer()), rows)
