@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import OptionError
 
-Nanos = Literal["error", "truncate", "string"]
+Nanos = Literal["error", "check", "truncate", "string"]
 
 WHOLE: Final = pa.decimal256(76, 0)
 """Stands for the text of a whole number of any size, with :attr:`DecodeOptions.tell_numbers`."""
@@ -19,7 +19,7 @@ NUMBER: Final = pa.decimal256(76, 76)
 BATCH_MEMORY: Final = 256 << 20
 """Bytes that the columns of one batch may take by default."""
 
-_MODES: dict[str, int] = {"error": 0, "string": 1, "truncate": 2}
+_MODES: dict[str, int] = {"error": 0, "check": 0, "string": 1, "truncate": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class DecodeOptions:
     Parameters
     ----------
     nanos
-        What to do with times whose nanoseconds microseconds can't hold: ``error``, ``truncate``, or ``string``
-        (dates and points in time become ISO text with all their digits).
+        What to do with times whose nanoseconds microseconds can't hold: ``error`` or ``check`` (which differ when a read is
+        planned), ``truncate``, or ``string`` (dates and points in time become ISO text with all their digits).
     row_kind
         Whether ``Row`` and ``RowData`` get a first field ``row_kind``.
     ttl
@@ -38,6 +38,8 @@ class DecodeOptions:
     tell_numbers
         Whether columns of big numbers, which are text, get the types :data:`WHOLE` and :data:`NUMBER` in place of it: so the
         writer knows which columns of text may be made from numbers.
+    tell_nanos
+        Whether columns of types that declare nanoseconds get the unit ``ns``: so the planning of a read knows them.
     batch_memory
         Bytes that the columns of one batch may take while they are decoded. A row that needs more is refused: damaged or
         hostile snapshots can describe values of any size.
@@ -47,6 +49,7 @@ class DecodeOptions:
     row_kind: bool = False
     ttl: bool = False
     tell_numbers: bool = False
+    tell_nanos: bool = False
     batch_memory: int = BATCH_MEMORY
 
     def __post_init__(self) -> None:
@@ -57,6 +60,10 @@ class DecodeOptions:
     def time_mode(self) -> int:
         """Operand ``a`` of the kernel's date and time instructions."""
         return _MODES[self.nanos]
+
+    def time_unit(self, *, declares_nanos: bool) -> str:
+        """Return the unit of columns of points in time."""
+        return "ns" if self.tell_nanos and declares_nanos else "us"
 
     @property
     def as_text(self) -> bool:

@@ -37,6 +37,8 @@ class ReadOptions:
         Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
     undescribed
         ``error``, or ``bytes`` for values of a POJO's subclasses that the snapshot does not describe.
+    tell_nanos
+        See :class:`~state_processor.serializers.decode_options.DecodeOptions`; only for a schema, not for reading.
     batch_memory
         Bytes that one batch may take while it is decoded.
     """
@@ -52,6 +54,7 @@ class ReadOptions:
     types: tuple[TypeByPath, ...] = ()
     undescribed: Undescribed = "error"
     batch_memory: int = BATCH_MEMORY
+    tell_nanos: bool = False
 
     def __post_init__(self) -> None:
         if self.ttl_ms is not None and self.ttl_ms <= 0:
@@ -70,7 +73,7 @@ class ReadOptions:
     def decode(self) -> DecodeOptions:
         """Representation of values; times of last access are decoded only if something needs them."""
         ttl = self.metadata or self.ttl_ms is not None
-        return DecodeOptions(self.nanos, self.row_kind, ttl, batch_memory=self.batch_memory)
+        return DecodeOptions(self.nanos, self.row_kind, ttl, tell_nanos=self.tell_nanos, batch_memory=self.batch_memory)
 
     @property
     def oldest_micros(self) -> int | None:

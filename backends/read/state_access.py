@@ -40,7 +40,7 @@ _KINDS: Final[dict[str, frozenset[str]]] = {
     BROADCAST: frozenset({BROADCAST}),
     TIMER_KIND: TIMERS,
 }
-_RAW: Final = frozenset({RAW_KEYED, RAW_OPERATOR})
+RAW_KINDS: Final = frozenset({RAW_KEYED, RAW_OPERATOR})
 _READ_WITH: Final = {
     OPERATOR_LIST: "read_list_state",
     UNION_LIST: "read_union_state",
@@ -96,13 +96,12 @@ def open_state(
         If it can't be read; other states of the operator do not matter.
     """
     options = options or ReadOptions()
-    if kind is not None and kind in _RAW:
+    if kind is not None and kind in RAW_KINDS:
         if state is not None:
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
         _check_raw(options, operator)
         return RawStateReader(snapshot, operator, kind)
-    with naming_state(state, operator):
-        variants, unread = surveyed or survey(snapshot, operator)
+    variants, unread = surveyed or survey_for(snapshot, operator, state)
     concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
     if concerned:
         raise concerned[0].error
@@ -124,6 +123,12 @@ def open_state(
     if keyed:
         return KeyedStateReader(snapshot, operator, keyed, options)
     return OperatorStateReader(snapshot, operator, found, options)
+
+
+def survey_for(snapshot: Snapshot, operator: OperatorState, state: str | None) -> Survey:
+    """Return an operator's states; errors name the state that they are read for."""
+    with naming_state(state, operator):
+        return survey(snapshot, operator)
 
 
 def _other_state(operator: OperatorState) -> str:

@@ -76,7 +76,8 @@ class AvroLogical(AvroType):
             return pa.string() if options.as_text else pa.date32()
         if self.kind.startswith("time-") or options.as_text:
             return pa.string()
-        return pa.timestamp("us") if self.kind.startswith("local-") else pa.timestamp("us", tz="UTC")
+        unit = options.time_unit(declares_nanos=self._nanos == 1)
+        return pa.timestamp(unit, tz=None if self.kind.startswith("local-") else "UTC")
 
     def present(self, value: Any, options: DecodeOptions) -> Any:
         if self.kind == "date":

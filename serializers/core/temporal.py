@@ -58,7 +58,7 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
     UndecodableValueError
         If its year is not one of 1 to 9999, or microseconds can't hold it and ``options.nanos`` forbids to cut.
     """
-    if options.nanos == "error" and nano % 1000:
+    if options.nanos in ("error", "check") and nano % 1000:
         raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.DECODING[outcomes.LOST_NANOS]}")
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
         raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")

@@ -38,6 +38,9 @@ class LogicalType(ABC):
         return self.summary if self.nullable else f"{self.summary} NOT NULL"
 
 
+_MICROS: Final = 6
+"""Digits of a second in microseconds."""
+
 _ATOMIC: Final = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -178,7 +181,8 @@ class TimestampType(LogicalType):
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         if options.as_text:
             return pa.string()
-        return pa.timestamp("us", tz="UTC" if self.local_zoned else None)
+        unit = options.time_unit(declares_nanos=self.precision > _MICROS)
+        return pa.timestamp(unit, tz="UTC" if self.local_zoned else None)
 
 
 _INTERVALS: Final = {

@@ -177,8 +177,10 @@ READ_OPTIONS: Final = (
     Option("keys", KEYS, "Reads only these keys, and opens only the key groups that hold them."),
     Option(
         "nanos",
-        one_of("error", "truncate", "string"),
-        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits.",
+        one_of("error", "check", "truncate", "string"),
+        "Nanoseconds that microseconds can't hold are an error, are cut off, or are read as text with all digits. With `error` "
+        "types that declare nanoseconds (`TIMESTAMP(9)` of Flink SQL, `timestamp-nanos` of Avro) are refused before a value is "
+        "read; with `check` they are read as long as all values are whole microseconds.",
         "error",
     ),
     Option("row_kind", BOOLEAN, "Gives `Row` and `RowData` a first field `row_kind`.", False),

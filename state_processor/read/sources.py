@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -12,9 +12,10 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import handles, operators, states
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
-from state_processor.backends.read.state_access import StateReader, open_state
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.state_access import RAW_KINDS, StateReader, open_state, survey_for
+from state_processor.backends.read.state_listing import find_operator, operator_label
 from state_processor.options.source import SourceOptions
+from state_processor.read.nanoseconds import refuse_nanoseconds
 from state_processor.read.projection import Projection
 from state_processor.serializers.errors import OptionError
 
@@ -37,12 +38,19 @@ def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> Sta
         If no operator is named.
     NotFoundError
         If there is no such operator or state.
+    UndecodableValueError
+        If a type declares nanoseconds, and the options do not say how to read them.
     """
     if options.operator is None:
         raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
     snapshot = snapshot or options.access.open(options.path)
     operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
-    reader = open_state(snapshot, operator, options.state, options.kind, options.read)
+    surveyed = None if options.kind in RAW_KINDS else survey_for(snapshot, operator, options.state)
+    reader = open_state(snapshot, operator, options.state, options.kind, options.read, surveyed)
+    if surveyed is not None and options.read.nanos == "error":
+        told = open_state(snapshot, operator, options.state, options.kind, replace(options.read, tell_nanos=True), surveyed)
+        named = "" if options.state is None else f", state {options.state!r}"
+        refuse_nanoseconds(told.schema, f"{operator_label(operator)}{named}")
     if options.read.keys is not None and not takes_keys(reader):
         named = options.state or options.kind
         raise OptionError(f"keys: expected keyed state; {named!r} is raw or operator state, which is read as a whole")

@@ -85,7 +85,7 @@ def test_uid_hash() -> None:
         ({"path-mapping": "{}"}, "did you mean 'pathMapping'"),
         ({"key": '["a"]'}, "did you mean 'keys'"),
         ({"flatten": "yes"}, "option flatten='yes': expected true or false"),
-        ({"nanos": "round"}, "'error', 'truncate', 'string'"),
+        ({"nanos": "round"}, "'error', 'check', 'truncate', 'string'"),
         ({"kind": "VALUE"}, "'KEYED', 'TIMER'"),
         ({"keys": "a"}, "expected a list of keys"),
         ({"keys": '{"a": 1}'}, "expected a list of keys"),

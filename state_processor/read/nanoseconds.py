@@ -1,0 +1,49 @@
+"""Refusal of reads whose types declare nanoseconds, before a value is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from state_processor.serializers.errors import UndecodableValueError
+
+
+def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
+    """Refuse columns that Spark's timestamps, which end at microseconds, may not hold.
+
+    Parameters
+    ----------
+    schema
+        The columns of a read, in which types that declare nanoseconds have the unit ``ns``
+        (:attr:`~state_processor.serializers.decode_options.DecodeOptions.tell_nanos`).
+    where
+        The operator and the state, for the message.
+
+    Raises
+    ------
+    UndecodableValueError
+        If there is one.
+    """
+    found = [path for field in schema for path in _paths(field.name, field.type)]
+    if found:
+        raise UndecodableValueError(
+            f"{where}: the type of column {' and of '.join(map(repr, found))} has nanoseconds, which Spark's timestamps "
+            "can't hold; read with nanos='string' (text with all digits), nanos='truncate' (cuts them off), or nanos='check' if "
+            "all values are whole microseconds"
+        )
+
+
+def _paths(name: str, kind: pa.DataType) -> Iterator[str]:
+    """Yield the paths of columns and fields with the unit ``ns``."""
+    if pa.types.is_timestamp(kind):
+        if kind.unit == "ns":
+            yield name
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _paths(f"{name}.{field.name}", field.type)
+    elif pa.types.is_map(kind):
+        yield from _paths(f"{name}.key", kind.key_type)
+        yield from _paths(f"{name}.value", kind.item_type)
+    elif pa.types.is_list(kind):
+        yield from _paths(f"{name}.element", kind.value_type)
