@@ -26,6 +26,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.serializers.kryo.undescribed_classes import calls, log_undescribed, undescribed_classes
 
 _FLINK_NAMES: Final = {
     h.KEY_GROUPS: "KeyGroupsStateHandle",
@@ -75,13 +76,16 @@ def states(snapshot: Snapshot) -> pa.Table:
 
     ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
     through would show it. ``spark_schema`` is the schema of reading by default. Raw state has no name. A state that
-    can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read.
+    can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read. Types
+    with classes that Kryo wrote and nobody described show the call that describes them, and so does one warning.
     """
-    rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator)]
+    undescribed: list[str] = []
+    rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator, undescribed)]
+    log_undescribed(undescribed)
     return _table(rows, STATES_SCHEMA, snapshot)
 
 
-def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
+def _state_rows(snapshot: Snapshot, operator: OperatorState, undescribed: list[str]) -> Iterator[Row]:
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
     variants, unread = surveyed = survey(snapshot, operator)
     found = {name: states_[0] for name, states_ in variants.items()}
@@ -89,6 +93,7 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
     for state in found.values():
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
         serializers = state.serializers
+        undescribed += undescribed_classes(tuple(serializers.values()))
         yield identity | {
             "state_name": state.name,
             "state_kind": state.kind,
@@ -109,7 +114,10 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState) -> Iterator[Row]:
 
 
 def _type_name(serializer: TypeSerializer | None) -> str | None:
-    return None if serializer is None else str(serializer)
+    if serializer is None:
+        return None
+    undescribed = undescribed_classes(serializer)
+    return f"{serializer}, undescribed: {calls(undescribed)}" if undescribed else str(serializer)
 
 
 def _value_type(state: StateDescription) -> str | None:

@@ -18,6 +18,7 @@ from state_processor.options.source import SourceOptions
 from state_processor.read.nanoseconds import refuse_nanoseconds
 from state_processor.read.projection import Projection
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 
 TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 
@@ -47,10 +48,13 @@ def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> Sta
     operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
     surveyed = None if options.kind in RAW_KINDS else survey_for(snapshot, operator, options.state)
     reader = open_state(snapshot, operator, options.state, options.kind, options.read, surveyed)
+    if surveyed is not None:
+        read = surveyed[0] if options.state is None else {options.state: surveyed[0].get(options.state, [])}
+        log_undescribed(undescribed_classes(*(tuple(s.serializers.values()) for states in read.values() for s in states)))
     if surveyed is not None and options.read.nanos == "error":
         told = open_state(snapshot, operator, options.state, options.kind, replace(options.read, tell_nanos=True), surveyed)
-        named = "" if options.state is None else f", state {options.state!r}"
-        refuse_nanoseconds(told.schema, f"{operator_label(operator)}{named}")
+        of_state = "" if options.state is None else f", state {options.state!r}"
+        refuse_nanoseconds(told.schema, f"{operator_label(operator)}{of_state}")
     if options.read.keys is not None and not takes_keys(reader):
         named = options.state or options.kind
         raise OptionError(f"keys: expected keyed state; {named!r} is raw or operator state, which is read as a whole")

@@ -1,0 +1,48 @@
+"""Classes serialized by Kryo whose fields nobody described, so that their values are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from logging import getLogger
+from typing import Any, Final
+
+from state_processor.serializers.kryo.serializer import KryoSerializer
+from state_processor.serializers.traversal import nested
+
+_LOG: Final = getLogger("state_processor")
+_LOGGED: Final[set[str]] = set()
+"""Classes that this process has logged."""
+
+
+def undescribed_classes(*parts: Any) -> tuple[str, ...]:
+    """Return the names of the classes in serializers that are neither built in nor described.
+
+    Parameters
+    ----------
+    parts
+        As for :func:`~state_processor.serializers.traversal.nested`.
+    """
+    return tuple(dict.fromkeys(s.type_class for s in nested(KryoSerializer, *parts) if not s.can_find_end))
+
+
+def calls(classes: Iterable[str]) -> str:
+    """Return the calls that describe classes, in which the user has to fill in the fields."""
+    return "; ".join(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})" for name in classes)
+
+
+def log_undescribed(classes: Iterable[str]) -> None:
+    """Log that values of classes are bytes, once per process and class.
+
+    Parameters
+    ----------
+    classes
+        Their names.
+    """
+    new = dict.fromkeys(name for name in classes if name not in _LOGGED)
+    if new:
+        _LOGGED.update(new)
+        _LOG.warning(
+            "Kryo wrote values of %s without names of fields: they are read as bytes or not at all; describe the classes: %s",
+            " and ".join(new),
+            calls(new),
+        )
