@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from figures import Figure
 from processes import command_lines, usage
 
 ROOT = Path(__file__).parent.parent
@@ -117,16 +118,35 @@ def _session() -> Any:
 _RUNS = {"flink": flink_steps, "parquet": parquet_steps}
 
 
-def main() -> None:
+def main() -> list[Figure]:
     """Print the medians of several processes."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for name in _RUNS:
         runs = [_in_new_process(name) for _ in range(REPEATS)]
         print(f"{name}: wall and CPU seconds, Python processes started")
+        found[name] = {}
         for step in runs[0]:
             wall, cpu = (statistics.median(run[step][unit] for run in runs) for unit in ("wall", "cpu"))
+            found[name][step] = {"wall": wall, "cpu": cpu}
             processes = runs[-1][step]["processes"]
             counts = ", ".join(f"{processes.count(p)} x {p}" for p in dict.fromkeys(processes))
             print(f"  {step:22} {wall:6.2f} {cpu:6.2f}  {counts}")
+    return _figures(found["flink"], found["parquet"])
+
+
+def _figures(ours: dict[str, dict[str, float]], parquet: dict[str, dict[str, float]]) -> list[Figure]:
+    """Return CPU seconds: wall time depends on what else the machine does."""
+    cpu = {step: figures["cpu"] for step, figures in ours.items()}
+    first_read = cpu["first read"] - parquet["first read"]["cpu"]
+    first_write = cpu["first write"] - cpu["third write"]
+    return [
+        Figure("a session with one trivial query", cpu["session"], "CPU s"),
+        Figure("SavepointReader.read", cpu["SavepointReader.read"], "CPU s", None, 0.5),
+        *(Figure(table, cpu[table], "CPU s", None, 1) for table in ("operators()", "states()", "handles()")),
+        Figure("the first read, beyond Parquet's first", first_read, "CPU s", None, 1.5),
+        Figure("the first write, beyond the third", first_write, "CPU s", None, 3),
+        Figure("a write of 64 states", cpu["write of 64 states"], "CPU s", (cpu["third write"], "one state"), 3),
+    ]
 
 
 def _in_new_process(name: str) -> dict[str, dict[str, Any]]:

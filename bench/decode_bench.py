@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from figures import Figure
 from specimens import SPECIMENS
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
@@ -38,13 +39,16 @@ def decode_seconds(serializer: TypeSerializer, values: list[Any]) -> float:
     return min(runs)
 
 
-def main() -> None:
+def main() -> list[Figure]:
     """Print a row per type."""
+    figures = []
     print(f"{'decoding, one core':34}{'rows/s':>12}")
     for name, make in SPECIMENS.items():
         serializer, value = make()
         seconds = decode_seconds(serializer, [value(i) for i in range(DISTINCT)])
         print(f"{name:34}{ROWS / seconds:12,.0f}", flush=True)
+        figures.append(Figure(f"decode {name}", ROWS / seconds, "rows/s"))
+    return figures
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+from figures import Figure
 from specimens import SPECIMENS
 
 from state_processor.serializers import DecodeOptions, TypeSerializer
@@ -32,8 +33,9 @@ def by_value(serializer: TypeSerializer, column: pa.Array) -> list[bytes]:
     return [serializer.serialize(serializer.accept(v)) for v in column.to_pylist()]
 
 
-def main() -> None:
+def main() -> list[Figure]:
     """Print a row per type, and one for the key groups of rows."""
+    figures = []
     print(f"{'encoding, one core':34}{'rows/s':>12}{'in Python':>12}{'times':>8}")
     for name, make in SPECIMENS.items():
         serializer, value = make()
@@ -45,12 +47,15 @@ def main() -> None:
         fast = ROWS / seconds_of(lambda s=serializer, c=column: encode_column(s, c))  # type: ignore[misc]
         slow = IN_PYTHON / seconds_of(lambda s=serializer, c=few: by_value(s, c), 2)  # type: ignore[misc]
         print(f"{name:34}{fast:12,.0f}{slow:12,.0f}{fast / slow:8.1f}", flush=True)
+        figures.append(Figure(f"encode {name}", fast, "rows/s", (slow, "value by value in Python")))
         if name == "RowData":
             fast = ROWS / seconds_of(lambda s=serializer, c=column: hash_codes(s, c))  # type: ignore[misc]
             hashed = [serializer.hash_code(serializer.accept_key(v)) for v in distinct.to_pylist()]
             if not np.array_equal(hash_codes(serializer, distinct), hashed):
                 raise AssertionError("the kernel hashes keys otherwise than Python")
             print(f"{'hashCode of RowData keys':34}{fast:12,.0f}", flush=True)
+            figures.append(Figure("hashCode of RowData keys", fast, "rows/s"))
+    return figures
 
 
 if __name__ == "__main__":

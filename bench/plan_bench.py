@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from figures import Figure
+
 from state_processor.backends.files import storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -104,7 +106,7 @@ def plan(path: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+def main() -> list[Figure]:
     """Print the figures of a new process."""
     with tempfile.TemporaryDirectory() as directory:
         target = many_subtasks(Path(directory))
@@ -115,6 +117,13 @@ def main() -> None:
         f"{found['memory'] / 1e6:.0f} MB; {found['requests']:,} requests, at most {found['most']} of a header; "
         f"{found['tasks']:,} tasks of at most {found['task'] / 1e3:.1f} kB (targets: 5 s, 300 MB, 1, 20 kB)"
     )
+    what = f"plan of {SUBTASKS:,} subtasks with {FILES} files"
+    return [
+        Figure(what, found["wall"], "s", None, 5),
+        Figure(f"{what}, memory", found["memory"] / 1e6, "MB", None, 300),
+        Figure(f"{what}, requests for a header", found["most"], "", None, 1),
+        Figure(f"{what}, largest task", found["task"] / 1e3, "kB", None, 20),
+    ]
 
 
 if __name__ == "__main__":
