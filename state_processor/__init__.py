@@ -6,7 +6,6 @@ Spark is imported when something that needs it is used; :mod:`state_processor.ar
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,10 +41,7 @@ if TYPE_CHECKING:
     from state_processor.write_summary import OperatorSummary, WriteSummary
     from state_processor.writer import SavepointWriter
 
-try:
-    __version__ = version("state-processor")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0"
+__version__ = "0.1.0"
 
 _MODULES = ("arrow", "errors", "pyflink")
 

@@ -37,6 +37,7 @@ from state_processor.options.table import (
     StateSnapshotOptions,
     TimerSnapshotOptions,
 )
+from state_processor.progress import progress
 from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
@@ -118,7 +119,7 @@ def read_state(
 
 def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordBatch]:
     empty = True
-    for split in reader.splits():
+    for split in progress(reader.splits(), "reading"):
         for batch in reader.read(split):
             empty = False
             yield projection.apply(batch)
@@ -235,7 +236,7 @@ def diff_summary(
         A state can't be read, or is of another kind or has other keys in the two snapshots.
     """
     found = open_differences((old, new), uid, None, options)
-    return pa.Table.from_pylist([difference.summary() for difference in found], SUMMARY_SCHEMA)
+    return pa.Table.from_pylist([difference.summary() for difference in progress(found, "comparing")], SUMMARY_SCHEMA)
 
 
 @takes_options
@@ -279,7 +280,7 @@ def size_report(
     """
     operator = None if uid is None else OperatorIdentifier.of(uid)
     report = SizeReport.plan(SnapshotAccess.of(**options).open(path), operator, by, top)
-    return report.merged(table for part in report.parts if (table := part.measure()) is not None)
+    return report.merged(table for part in progress(report.parts, "measuring") if (table := part.measure()) is not None)
 
 
 @takes_options

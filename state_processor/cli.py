@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from state_processor.commands import analysing, exporting, rewriting, showing, validating
+from state_processor import __version__
+from state_processor.commands import analysing, completing, exporting, rewriting, showing, validating
 from state_processor.serializers.errors import StateProcessorError
 
 BAD_INPUT: Final = 2
@@ -19,9 +20,11 @@ _GROUPS: Final = (showing, analysing, exporting, rewriting, validating)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code is 0, 1 for a snapshot that ``validate`` finds incomplete, or 2 for invalid input."""
     parser = argparse.ArgumentParser(prog="state-processor", description="Show and rewrite Flink savepoints and checkpoints.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in _GROUPS:
         group.add_commands(commands)
+    completing.add_command(commands, parser)
     options = parser.parse_args(arguments)
     try:
         code = options.run(options)

@@ -17,9 +17,16 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def render_table(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, width: int | None = None, right: frozenset[str] = frozenset()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    width: int | None = None,
+    right: frozenset[str] = frozenset(),
+    whole: frozenset[str] = frozenset(),
 ) -> str:
     """Return a table with a header and columns as wide as their content; the widest are shortened to fit.
+
+    What does not fit even then is shown with a line for each value, as :func:`render_vertical` does.
 
     Parameters
     ----------
@@ -31,15 +38,51 @@ def render_table(
         Number of characters per line; by default that of the terminal.
     right
         Columns to align right; columns of numbers always are.
+    whole
+        Columns that are not shortened.
     """
     values = [list(row) for row in rows]
     cells = [[text_of(value) for value in row] for row in values]
     numeric = {i for i in range(len(columns)) if values and all(_is_number(row[i]) for row in values)}
     numeric |= {i for i, name in enumerate(columns) if name in right}
     wanted = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(columns)]
-    widths = fitted(wanted, (width or terminal_width()) - _GAP * (len(columns) - 1))
+    available = (width or terminal_width()) - _GAP * (len(columns) - 1)
+    widths = fitted(wanted, available, [name in whole for name in columns])
+    if sum(widths) > available and values:
+        return render_vertical(columns, values, width=width or terminal_width(), whole=whole)
     lines = [list(columns), ["─" * w for w in widths], *cells]
     return "\n".join(_line(line, widths, numeric) for line in lines)
+
+
+def render_vertical(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    width: int | None = None,
+    whole: frozenset[str] = frozenset(),
+) -> str:
+    """Return rows with a line for each value.
+
+    Parameters
+    ----------
+    columns
+        Names of the values.
+    rows
+        Values in the order of the columns.
+    width
+        Number of characters per line; by default values are not shortened.
+    whole
+        Columns that are not shortened.
+    """
+    names = max(map(display_width, columns), default=0)
+    lines = []
+    for number, row in enumerate(rows, 1):
+        lines.append(f"─ {number} ".ljust(names + _GAP + _NARROWEST, "─"))
+        for name, value in zip(columns, row, strict=True):
+            text = text_of(value)
+            room = display_width(text) if width is None or name in whole else max(_NARROWEST, width - names - _GAP)
+            lines.append(f"{name}{' ' * (names - display_width(name) + _GAP)}{shortened(text, room)}".rstrip())
+    return "\n".join(lines)
 
 
 def render_records(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], **options: Any) -> str:
@@ -52,13 +95,17 @@ def terminal_width() -> int:
     return shutil.get_terminal_size((120, 40)).columns
 
 
-def fitted(wanted: Sequence[int], available: int) -> list[int]:
-    """Return widths that fit into the available one: the widest columns are narrowed first, down to a minimum."""
+def fitted(wanted: Sequence[int], available: int, whole: Sequence[bool] = ()) -> list[int]:
+    """Return widths that fit into the available one: the widest columns are narrowed first, down to a minimum.
+
+    Columns that have to stay whole are not narrowed.
+    """
     widths = list(wanted)
-    while sum(widths) > available and max(widths) > _NARROWEST:
-        widest = max(widths)
-        following = max((w for w in widths if w < widest), default=_NARROWEST)
-        at = [i for i, w in enumerate(widths) if w == widest]
+    free = [i for i in range(len(widths)) if not (whole and whole[i])]
+    while sum(widths) > available and max((widths[i] for i in free), default=0) > _NARROWEST:
+        widest = max(widths[i] for i in free)
+        following = max((widths[i] for i in free if widths[i] < widest), default=_NARROWEST)
+        at = [i for i in free if widths[i] == widest]
         excess = sum(widths) - available
         lower = max(_NARROWEST, following, widest - -(-excess // len(at)))
         for i in at:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,9 +32,17 @@ class ValueCheck:
     unknown: list[str] = field(default_factory=list)
     """States whose keys have a ``hashCode`` of the job's classes, so that their key groups can't be checked."""
 
-    def check(self, snapshot: Snapshot) -> None:
-        """Decode all states of a snapshot."""
-        for operator in snapshot.metadata.operators:
+    def check(self, snapshot: Snapshot, watched: Callable[[Sequence[OperatorState]], Iterable[OperatorState]] = iter) -> None:
+        """Decode all states of a snapshot.
+
+        Parameters
+        ----------
+        snapshot
+            The snapshot.
+        watched
+            Yields operators one after the other, and may note how far the check is.
+        """
+        for operator in watched(snapshot.metadata.operators):
             try:
                 states, unread = survey(snapshot, operator)
             except StateProcessorError as problem:

@@ -36,7 +36,7 @@ def _sizes(options: argparse.Namespace) -> None:
         return
     shown = rows if options.by == "key" else [with_operator(row) for row in rows]
     columns = [n for n in (shown[0] if shown else ()) if n not in ("operator_uid", "operator_uid_hash")]
-    print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in shown])
+    print_table([SIZES.get(n, n) for n in columns], [with_sizes(row) for row in shown], options)
 
 
 def _diff(options: argparse.Namespace) -> None:
@@ -52,4 +52,4 @@ def _diff(options: argparse.Namespace) -> None:
         print_json(rows)
         return
     columns = ["operator", "state_name", "state_kind", "type_before", "type_after", "inserts", "deletes", "updates"]
-    print_table(columns, [with_operator(row) for row in rows])
+    print_table(columns, [with_operator(row) for row in rows], options)

@@ -15,18 +15,19 @@ Run = Callable[[argparse.Namespace], int | None]
 UID_HELP = "the operator, by uid or by the 32 digits of its hash"
 
 
-def snapshot_command(commands: Any, name: str, run: Run, text: str) -> argparse.ArgumentParser:
-    """Add a command that shows something of a snapshot, as a table or as JSON."""
+def snapshot_command(commands: Any, name: str, run: Run, text: str, *, reading: bool = False) -> argparse.ArgumentParser:
+    """Add a command that shows something of a snapshot, as a table or as JSON; ``reading`` adds options of reading state."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Show the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     add_output(parser, run)
-    add_flags(parser)
+    add_flags(parser, reading=reading)
     return parser
 
 
 def add_output(parser: argparse.ArgumentParser, run: Run) -> None:
-    """Add the choice between a table and JSON, and the function that runs the command."""
+    """Add the choice between a table, lines and JSON, and the function that runs the command."""
     parser.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
+    parser.add_argument("--vertical", action="store_true", help="a line for each value, none of which is shortened")
     parser.set_defaults(run=run)
 
 

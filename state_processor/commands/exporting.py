@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from state_processor import arrow
 from state_processor.commands.arguments import UID_HELP
+from state_processor.commands.rows import add_where, state_batches
 from state_processor.display import json_text
 from state_processor.identifier import OperatorIdentifier
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.flags import add_flags
 from state_processor.serializers.errors import OptionError, WriteError
 
 
@@ -36,22 +36,18 @@ def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namesp
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     parser.add_argument("--uid", required=True, help=UID_HELP)
-    add_flags(parser)
+    add_flags(parser, reading=True)
+    add_where(parser)
     parser.set_defaults(run=run)
     return parser
 
 
-def _batches(options: argparse.Namespace, **more: Any) -> Iterator[pa.RecordBatch]:
-    operator = OperatorIdentifier.of(options.uid)
-    return arrow.read_state(options.path, operator, options.state, nanos="string", **more, **flag_values(options))
-
-
 def _count(options: argparse.Namespace) -> None:
-    print(sum(batch.num_rows for batch in _batches(options)))
+    print(sum(batch.num_rows for batch in state_batches(options, OperatorIdentifier.of(options.uid), options.state)))
 
 
 def _export(options: argparse.Namespace) -> None:
-    batches = _batches(options, flatten=options.flatten)
+    batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state, flatten=options.flatten)
     first = next(batches)
     with _new_file(options.output) as file:
         rows = _WRITERS[options.format](file, first, batches)

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.display import json_text, render_records, size_text
+from state_processor.backends.read.schema_text import type_text
+from state_processor.display import json_text, render_records, render_vertical, size_text
 
 SIZES: Final = {
     "operator_coordinator_state_size_in_bytes": "coordinator_size",
@@ -19,9 +20,20 @@ SIZES: Final = {
 """Columns of sizes, and their headers in tables."""
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], width: int | None = None) -> None:
-    """Print rows as a table."""
-    print(render_records(columns, rows, width=width, right=frozenset(SIZES.values())))
+NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name"})
+"""Columns of what other commands take as arguments: they are for copying, and shown whole."""
+
+_UNBOUNDED: Final = 1 << 20
+
+
+def print_table(
+    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], options: argparse.Namespace, width: int | None = None
+) -> None:
+    """Print rows as a table, or with a line for each value if the options ask for it or the table is too wide."""
+    if options.vertical:
+        print(render_vertical(columns, [[row.get(name) for name in columns] for row in rows]))
+    else:
+        print(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=NAMES))
 
 
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
@@ -37,9 +49,18 @@ def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace
     if options.json:
         print_json(islice(rows, options.limit))
         return
-    print_table(first.schema.names, list(islice(rows, options.limit)))
+    print_table(first.schema.names, list(islice(rows, options.limit)), options)
     if next(rows, None) is not None:
         print(f"… only the first {options.limit} rows; --limit shows more")
+
+
+def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:
+    """Print columns with Spark's names of their types."""
+    rows = [{"column": field.name, "type": type_text(field.type)} for field in schema]
+    if options.json:
+        print_json(rows)
+    else:
+        print_table(["column", "type"], rows, options, _UNBOUNDED)
 
 
 def with_sizes(row: Mapping[str, Any]) -> dict[str, Any]:

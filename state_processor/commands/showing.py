@@ -12,7 +12,16 @@ from state_processor import arrow
 from state_processor.backends.files.location import Location
 from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.commands.arguments import add_operator, add_output, positive, required_operator, snapshot_command
-from state_processor.commands.printing import filled, print_batches, print_json, print_table, with_operator, with_sizes
+from state_processor.commands.printing import (
+    filled,
+    print_batches,
+    print_json,
+    print_schema,
+    print_table,
+    with_operator,
+    with_sizes,
+)
+from state_processor.commands.rows import add_where, state_batches
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
@@ -39,7 +48,7 @@ def add_commands(commands: Any) -> None:
     inspect = command("inspect", _inspect, "operators of a snapshot, with sizes")
     inspect.add_argument("--files", action="store_true", help="list the files and other pieces that it consists of instead")
     command("states", _states, "states of all operators, with types")
-    show = command("show", _show, "rows of a state")
+    show = command("show", _show, "rows of a state", reading=True)
     add_operator(show)
     what = show.add_mutually_exclusive_group()
     what.add_argument("--state", help="name of the state; without it all keyed states of the operator side by side")
@@ -48,7 +57,9 @@ def add_commands(commands: Any) -> None:
     show.add_argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
     show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
     show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
-    get = command("get", _get, "states and timers of one key")
+    show.add_argument("--schema", action="store_true", help="the columns and their types in place of rows")
+    add_where(show)
+    get = command("get", _get, "states and timers of one key", reading=True)
     add_operator(get)
     get.add_argument("--state", help="name of the state; without it all keyed states and the timers")
     get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
@@ -68,13 +79,13 @@ def _inspect(options: argparse.Namespace) -> None:
     rows = [with_sizes(row) for row in table.to_pylist()]
     if options.files:
         columns = ["operator", "subtask", "slot", "handle_type", "part", "path", "size"]
-        print_table(columns, [with_operator(row) for row in rows])
+        print_table(columns, [with_operator(row) for row in rows], options)
         return
     rows = [{k.removeprefix("operator_"): v for k, v in row.items()} for row in rows]
-    columns = ["name", "uid", "uid_hash", "parallelism", "max_parallelism", "subtask_state_count", "coordinator_size", "size"]
+    columns = ["name", "uid", "uid_hash", "parallelism", "max_parallelism", "coordinator_size", "size"]
     if table.num_rows:
         print(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
-    print_table(filled(columns, rows), rows)
+    print_table(filled(columns, rows), rows, options)
 
 
 def _states(options: argparse.Namespace) -> None:
@@ -86,7 +97,7 @@ def _states(options: argparse.Namespace) -> None:
     columns = filled(_STATE_COLUMNS, shown)
     for number, (operator, of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
         print(f"{chr(10) * bool(number)}operator {operator}")
-        print_table(columns, list(of_operator))
+        print_table(columns, list(of_operator), options)
 
 
 def _namespace(row: Mapping[str, Any]) -> str | None:
@@ -106,22 +117,18 @@ def _list(options: argparse.Namespace) -> None:
         for row in rows
     ]
     columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
-    print_table(columns, shown, _UNBOUNDED)  # paths are for copying
+    print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
 
 
 def _show(options: argparse.Namespace) -> None:
-    batches = arrow.read_state(
-        options.path,
-        required_operator(options),
-        options.state,
-        kind=TIMER_KIND if options.timers else None,
-        flatten=options.flatten,
-        metadata=options.metadata,
-        keys=_keys(options) if options.key else None,
-        nanos="string",
-        **flag_values(options),
-    )
-    print_batches(batches, options)
+    kind = TIMER_KIND if options.timers else None
+    keys = _keys(options) if options.key else None
+    shape = {"flatten": options.flatten, "metadata": options.metadata}
+    batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys, **shape)
+    if options.schema:
+        print_schema(next(batches).schema, options)
+    else:
+        print_batches(batches, options)
 
 
 def _get(options: argparse.Namespace) -> None:
@@ -130,7 +137,12 @@ def _get(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
         return
-    print(found)
+    if not options.vertical or not found:
+        print(found)
+        return
+    for name, table in found.tables().items():
+        print(name)
+        print_table([c for c in table.column_names if c != "key"], table.to_pylist(), options)
 
 
 def _keys(options: argparse.Namespace) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from state_processor.backends.write.staging import Staging
 from state_processor.display import json_text
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.progress import progress
 from state_processor.serializers.errors import StateProcessorError
 
 INCOMPLETE: Final = 1
@@ -62,7 +64,7 @@ def _validate(options: argparse.Namespace) -> int:
         checked, problems = check_files(snapshot)
         if options.values and not problems:
             values = ValueCheck()
-            values.check(snapshot)
+            values.check(snapshot, partial(progress, doing="decoding"))
             problems = values.problems
             findings += [("unknown", state) for state in values.unknown]
         findings += [("problem", problem) for problem in problems]

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
-from state_processor.options.table import SNAPSHOT_OPTIONS
+from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS
 from state_processor.serializers.errors import OptionError
 
+_READING: Final = tuple(option for option in READ_OPTIONS if option.flag)
+"""Options of reading state that have a flag."""
 
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the options of opening a snapshot that have a flag."""
-    for option in SNAPSHOT_OPTIONS:
+
+def add_flags(parser: argparse.ArgumentParser, *, reading: bool = False) -> None:
+    """Add the options of opening a snapshot that have a flag and, on request, those of reading state."""
+    for option in (*SNAPSHOT_OPTIONS, *(_READING if reading else ())):
         flag, operand = option.flag.split()
         text = option.doc.replace("`", "")
         if "=" in operand or operand.endswith("..."):
@@ -29,7 +32,7 @@ def flag_values(given: argparse.Namespace) -> dict[str, Any]:
     OptionError
         If a flag has an operand of another form.
     """
-    values = ((o, getattr(given, o.argument)) for o in SNAPSHOT_OPTIONS)
+    values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
     return {o.argument: _pairs(o.flag, v, o.kind.is_secret) if "=" in o.flag else v for o, v in values if v is not None}
 
 

@@ -189,13 +189,21 @@ READ_OPTIONS: Final = (
         DURATION,
         "Leaves out values whose last access is this long or longer before `as_of`, as Flink's `NeverReturnExpired` does.",
         field="ttl_ms",
+        flag="--ttl DURATION",
     ),
-    Option("as_of", INSTANT, "The time at which values are expired or not; needed with `ttl`.", field="as_of_ms"),
+    Option(
+        "as_of",
+        INSTANT,
+        "The time at which values are expired or not; needed with `ttl`.",
+        field="as_of_ms",
+        flag="--as-of TIME",
+    ),
     Option(
         "expired",
         one_of("hide", "only", "include"),
         "With `ttl`: leaves out expired values, or all others (states without time-to-live have none), or nothing.",
         "hide",
+        flag="--expired WHICH",
     ),
     Option(
         "types",

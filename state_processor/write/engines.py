@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, Protocol
 import pyarrow as pa
 
 from state_processor.backends.write.staging import Staging
+from state_processor.progress import progress
 from state_processor.serializers.errors import OptionError
 from state_processor.write.first_pass import EncodeParts, Part, PartEncoder, RowEncoder, RunParts
 from state_processor.write.shuffle import ShuffleBlobs
@@ -130,7 +131,7 @@ def _run_in_threads(task: Task, shares: Sequence[range], threads: int) -> list[p
     """Run a task on each share of numbers, with the context of this thread: registrations may belong to it."""
     with ThreadPoolExecutor(threads) as pool:
         running = [pool.submit(copy_context().run, _run, task, share) for share in shares]
-        return [batch for future in running for batch in future.result()]
+        return [batch for future in progress(running, "writing") for batch in future.result()]
 
 
 def _run(task: Task, share: range) -> list[pa.RecordBatch]:

@@ -122,3 +122,11 @@ def test_json() -> None:
         "inf": ["Infinity", "-Infinity", 1.5],
         "struct": {"a": None},
     }
+
+
+def test_columns_that_stay_whole_narrow_the_others_or_turn_the_table() -> None:
+    hash_, columns = "0" * 32, ["hash", "long"]
+    (_, _, line) = render_table(columns, [[hash_, "b" * 50]], width=50, whole=frozenset({"hash"})).splitlines()
+    assert line == f"{hash_}  {'b' * 15}…"
+    lines = render_table(columns, [[hash_, "b" * 50]], width=30, whole=frozenset({"hash"})).splitlines()
+    assert lines[1:] == [f"hash  {hash_}", f"long  {'b' * 23}…"]

@@ -1,0 +1,41 @@
+"""Rows of a state, for commands that show, count and export them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from state_processor import arrow
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.flags import flag_values
+
+
+def add_where(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of rows by an expression."""
+    text = "only rows for which this expression of Spark SQL is true, such as \"value > 100\"; it starts Spark in this process"
+    parser.add_argument("--where", metavar="EXPRESSION", help=text)
+
+
+def state_batches(
+    options: argparse.Namespace, operator: OperatorIdentifier, state: str | None, **more: Any
+) -> Iterator[pa.RecordBatch]:
+    """Read the rows that the options name, as batches of one schema, at least one.
+
+    Parameters
+    ----------
+    options
+        Arguments of the command.
+    operator, state
+        As for :func:`state_processor.arrow.read_state`.
+    **more
+        More options of reading.
+    """
+    values = {"nanos": "string", **more, **flag_values(options)}
+    if options.where is None:
+        return arrow.read_state(options.path, operator, state, **values)
+    from state_processor.spark.filtered import filtered_batches  # starts a JVM, which other commands do without
+
+    return filtered_batches(options.path, operator, state, options.where, values)

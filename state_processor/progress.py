@@ -1,0 +1,39 @@
+"""Progress bars of long calls that do without Spark, whose own jobs have Spark's.
+
+They need the package tqdm (``pip install 'state-processor[progress]'``), and are shown on terminals and in notebooks, after a
+second. The variable ``TQDM_DISABLE`` turns them off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+
+_DELAY_SECONDS: Final = 1.0
+
+
+def progress(parts: Collection[T], doing: str) -> Iterator[T]:
+    """Yield parts of work, and show how many of them, or of their bytes, are done.
+
+    Parameters
+    ----------
+    parts
+        The parts; if all have a ``size``, the bar counts bytes.
+    doing
+        What is done, such as ``reading``.
+    """
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        yield from parts
+        return
+    sizes = [getattr(part, "size", None) for part in parts]
+    is_bytes = bool(sizes) and None not in sizes
+    unit: dict[str, Any] = {"unit": "B", "unit_scale": True, "unit_divisor": 1024} if is_bytes else {"unit": " parts"}
+    steps = [int(size or 0) for size in sizes] if is_bytes else [1] * len(parts)
+    with tqdm(total=sum(steps), desc=doing, delay=_DELAY_SECONDS, disable=None, leave=False, **unit) as bar:
+        for part, step in zip(parts, steps, strict=True):
+            yield part
+            bar.update(step)

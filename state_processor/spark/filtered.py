@@ -1,0 +1,85 @@
+"""Rows of a state for which an expression of SQL is true, for programs that have no session of Spark."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from logging import CRITICAL, getLogger
+from os import PathLike, environ, fspath
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.source import SourceOptions
+from state_processor.portable_registrations import TaskSerializers
+from state_processor.read.requests import state_values
+from state_processor.read.sources import find_reader, splits_of
+from state_processor.serializers.errors import OptionError
+from state_processor.spark.planned_read import planned_read
+from state_processor.spark.schemas import arrow_schema_of, spark_schema
+from state_processor.spark.task_errors import our_errors
+
+_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+
+
+def filtered_batches(
+    path: str | PathLike[str], operator: OperatorIdentifier, state: str | None, where: str, options: Mapping[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """Read rows of a state with Spark in this process.
+
+    Parameters
+    ----------
+    path, operator, state
+        As for :func:`state_processor.arrow.read_state`.
+    where
+        The expression.
+    options
+        Keyword arguments of :func:`state_processor.arrow.read_state`.
+
+    Returns
+    -------
+    Iterator[pyarrow.RecordBatch]
+        Batches of one schema, at least one, which come one after the other from the tasks.
+
+    Raises
+    ------
+    OptionError
+        The expression is none, or names columns that there are not.
+    """
+    given = dict(options)
+    access = SnapshotAccess.among(given)
+    snapshot = access.open(path)
+    source = SourceOptions.of(fspath(path), state_values(snapshot, operator, state, given.pop("kind", None), {}, given))
+    reader = find_reader(source, snapshot)
+    environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = SparkSession.getActiveSession() or SparkSession.builder.config(map=_SETTINGS).master("local[*]").getOrCreate()
+    spark = session.newSession()
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    getLogger("SQLQueryContextLogger").setLevel(CRITICAL)  # what Spark finds wrong is in the error
+    serializers = TaskSerializers.of_driver(access.serializers)
+    rows = planned_read(spark, reader, splits_of(reader, source), spark_schema(reader.schema), serializers, source.split_bytes)
+    try:
+        chosen = rows.where(where)
+    except AnalysisException as problem:
+        reason = str(problem).strip().partition("\n")[0].partition(" SQLSTATE")[0]
+        columns = ", ".join(rows.columns)
+        raise OptionError(f"--where {where!r} is no condition on the columns {columns}: {reason}") from None
+    schema = arrow_schema_of(chosen.schema)
+    yield pa.RecordBatch.from_pylist([], schema)
+    with our_errors():
+        for row in chosen.mapInArrow(_streams, "stream binary").toLocalIterator(prefetchPartitions=True):
+            for batch in pa.ipc.open_stream(row.stream):
+                yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+
+
+def _streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return batches as rows of bytes, which come to the driver one after the other."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"stream": pa.array([sink.getvalue().to_pybytes()], pa.binary())})

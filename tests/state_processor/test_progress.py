@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+from state_processor.progress import progress
+
+
+class Part(NamedTuple):
+    size: int
+
+
+class Bar:
+    """What a program sees of a bar of tqdm, with what it was told."""
+
+    told: list[dict[str, Any]]
+
+    def __init__(self, **settings: Any) -> None:
+        self.told = Bar.told
+        self.told.append(settings | {"steps": []})
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.told[-1]["closed"] = True
+
+    def update(self, step: int) -> None:
+        self.told[-1]["steps"].append(step)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    Bar.told = []
+    module = ModuleType("tqdm.auto")
+    module.tqdm = Bar  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tqdm", ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", module)
+    return Bar.told
+
+
+def test_bytes_where_all_parts_have_a_size(told: list[dict[str, Any]]) -> None:
+    assert list(progress([Part(3), Part(4)], "reading")) == [Part(3), Part(4)]
+    assert list(progress(["a", "b", "c"], "writing")) == ["a", "b", "c"]
+    of_bytes, of_parts = told
+    assert (of_bytes["total"], of_bytes["unit"], of_bytes["steps"], of_bytes["closed"]) == (7, "B", [3, 4], True)
+    assert (of_parts["total"], of_parts["desc"], of_parts["steps"], of_parts["disable"]) == (3, "writing", [1, 1, 1], None)
+
+
+def test_a_bar_ends_with_the_one_who_looks_at_it(told: list[dict[str, Any]]) -> None:
+    parts = progress([Part(1), Part(2)], "reading")
+    next(parts)
+    parts.close()  # type: ignore[attr-defined]
+    assert (told[0]["steps"], told[0]["closed"]) == ([], True)
+
+
+def test_without_tqdm_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert list(progress([1, 2], "reading")) == [1, 2]
