@@ -15,6 +15,8 @@ from tests.corpus import CORPUS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Spark's JVMs, those of processes that tests start as well: most of their time they would compile what runs a few times only.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what the tests of the fuzzer ask for."""

@@ -36,7 +36,7 @@ def bench_savepoint(kind: str, variant: str = "canonical") -> Path:
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".", dir=target.parent) as output:
-            flink.run(VERSION, "BenchSavepoint", [output, kind, str(keys), backend], heap="6g", timeout=1800)
+            flink.run(VERSION, "BenchSavepoint", [output, kind, str(keys), backend], heap="6g", timeout=1800, short=False)
             (written,) = Path(output).glob("savepoint-*")
             shutil.move(written, target)
     return target

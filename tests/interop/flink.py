@@ -41,6 +41,7 @@ _OPENED = (
     *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks"),
 )
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # else it spends its time on compiling what runs a few times
 _JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
@@ -205,6 +206,7 @@ def run(
     timeout: float = 600,
     class_path: Sequence[Path] = (),
     instead: str | None = None,
+    short: bool = True,
 ) -> str:
     """Run one of our main classes in a JVM of its own and return what it printed.
 
@@ -216,6 +218,7 @@ def run(
         timeout: seconds after which the JVM is killed.
         class_path: jars beside :func:`jars`.
         instead: a folder below ``java`` whose classes take the place of ours of the same names.
+        short: whether it is over before compiling it well would pay.
 
     Raises
     ------
@@ -224,7 +227,8 @@ def run(
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = _class_path([*first, classes(version), *jars(version), *class_path])
     with tempfile.TemporaryDirectory(prefix="flink-") as scratch:  # Flink leaves files behind
-        flags = [*_JVM_FLAGS, f"-Xmx{heap}", "-Duser.timezone=UTC", f"-Djava.io.tmpdir={scratch}"]
+        compiler = _SHORT_LIVED if short else ()
+        flags = [*_JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", f"-Djava.io.tmpdir={scratch}"]
         command = [_tool("java"), *flags, "-cp", path, f"{PACKAGE}.{main}", *arguments]
         return _call(command, f"{main} on Flink {version}", timeout=timeout)
 

@@ -54,6 +54,7 @@ def unpacked(packages: tuple[Path, Path], tmp_path: Path) -> Path:
 def settings(python: Path, **more: str) -> dict[str, str]:
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("PYTHON", "PYSPARK", "VIRTUAL_ENV", "SPARK"))}
     of_spark = {"SPARK_HOME": str(SPARK_HOME), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1"}
+    of_spark["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
     return clean | of_spark | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)} | more
 
 

@@ -63,7 +63,7 @@ def present(type_: TypeSerializer, old: Any) -> Any:
         (MapStateValue(ANY_LIST), lambda part: part),
         (NullableSerializer(TupleSerializer([ANY_LIST])), lambda part: (part,)),
     ],
-    ids=str,
+    ids=lambda given: str(given) if isinstance(given, TypeSerializer) else "",
 )
 def test_what_is_as_it_was_keeps_its_bytes(type_: TypeSerializer, make: Any) -> None:
     """The column says nothing of the list's class, nor which number is an Integer; new, it could not be encoded."""
