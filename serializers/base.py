@@ -48,6 +48,11 @@ class TypeSerializer(ABC):
     smallest: int = 1
     """Bytes of the smallest value; bounds element counts that are read from a file."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of every value as it is written, or :data:`VARIABLE`."""
+        return self.length
+
     @abstractmethod
     def __str__(self) -> str: ...
 

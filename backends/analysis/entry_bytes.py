@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import entry_table, fingerprint
 from state_processor.backends.formats.entry_runs import Buffer, Entries, EntryRun, FramedRun, view
-from state_processor.backends.formats.source import KeyedStateSource, Keys
+from state_processor.backends.formats.key_index import SerializedKeys
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
@@ -90,5 +91,7 @@ class SelectedEntries(KeyedStateSource):
         """Name of the backend that the entries come from."""
         return self._entries.source.backend
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
-        yield FramedRun(state, f"{self.context}, state {state.name!r}", iter([(self._entries.buffer, None, self._selected)]))
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
+        yield FramedRun(
+            state, f"{self.context}, state {state.name!r}", iter([(self._entries.buffer, None, self._selected)])
+        ).of_keys(keys)

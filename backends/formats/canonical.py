@@ -9,9 +9,9 @@ import numpy as np
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_runs import Block, Buffer, Entries, FramedRun, view, with_keys
+from state_processor.backends.formats.entry_runs import Block, Buffer, Entries, FramedRun, view
 from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
-from state_processor.backends.formats.source import Keys
+from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import RecentReads, StateStream
 from state_processor.backends.state import meta_info as mi
@@ -50,8 +50,8 @@ class CanonicalSource(KeyGroupFile):
         """Yield the framed entries of a state."""
         yield from self._entries(self.header.state_id(name), key_groups)
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
-        yield FramedRun(state, self.where(state.name), with_keys(self.blocks(state.name, key_groups), keys))
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
+        yield FramedRun(state, self.where(state.name), self.blocks(state.name, key_groups)).of_keys(keys)
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
         """Check if the framing leads from the start of each block exactly to its end."""

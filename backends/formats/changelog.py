@@ -18,7 +18,8 @@ from state_processor.backends.formats import framing
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.changelog_replay import Pieces, Scope, Value, apply_change
 from state_processor.backends.formats.entry_runs import Block, EntryRun, FramedRun, view
-from state_processor.backends.formats.source import KeyedStateSource, Keys, ScanRequest
+from state_processor.backends.formats.key_index import SerializedKeys
+from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
@@ -75,14 +76,15 @@ class ChangelogSource(KeyedStateSource):
         """Name of the backend."""
         return "changelog"
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
         groups = self._handle.key_groups.intersect(key_groups)
         changed = sorted(k for k in self._log.of(state.name) if k in groups)
         for unchanged in _between(groups, changed):
             for source in self._materialized:
                 yield from source.runs(state.name, unchanged, keys)
         where = f"{self.context}, state {state.name!r}, changelog"
-        yield FramedRun(state, where, (self._replayed(state, key_group, keys) for key_group in changed))
+        begins = None if keys is None or state.is_timer else frozenset(keys)
+        yield FramedRun(state, where, (self._replayed(state, key_group, begins) for key_group in changed)).of_keys(keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as columns, which are those of framed entries: the heap below has whole maps."""
@@ -92,8 +94,8 @@ class ChangelogSource(KeyedStateSource):
             names = layout.schema(request.options).names
             yield from (_as_framed(batch, state, names) for batch in super().scan(request))
 
-    def _replayed(self, state: KeyedDescription, key_group: int, keys: Sequence[bytes] | None) -> Block:
-        """Return the entries of a key group after all changes, framed."""
+    def _replayed(self, state: KeyedDescription, key_group: int, keys: frozenset[bytes] | None) -> Block:
+        """Return the entries of a key group after all changes, framed; of some keys, if they are given."""
         pieces = Pieces(state)
         entries: dict[Scope, Value] = {}
         for source in self._materialized:
@@ -101,8 +103,7 @@ class ChangelogSource(KeyedStateSource):
                 entries.update(pieces.of_run(run))
         for change in self._log.of(state.name)[key_group]:
             apply_change(change, pieces, entries)
-        found = None if keys is None else set(keys)
-        framed = [e for scope, v in entries.items() if found is None or scope[0] in found for e in pieces.framed(scope, v)]
+        framed = [e for scope, v in entries.items() if keys is None or scope[0] in keys for e in pieces.framed(scope, v)]
         sizes = np.fromiter((len(part) for entry in framed for part in entry), np.int64, 2 * len(framed))
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         table = np.empty((len(framed), framing.ENTRY_FIELDS), dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from state_processor.backends.formats.row_layout import Field, Part, RowLayout
+from state_processor.backends.formats.row_layout import Field, Part, RowLayout, size_of
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription, MapDescription, TimerDescription
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
@@ -57,6 +57,13 @@ def heap_layout(state: KeyedDescription, columns: frozenset[str]) -> RowLayout:
         return RowLayout((Part(None, _timer_fields(state), (1, 2)),), columns)
     fields = (Field(NAMESPACE, state.namespace), Field(KEY, state.key), Field(VALUE, state.whole))
     return RowLayout((Part(None, fields, (1, 2)),), columns)
+
+
+def around_key(layout: RowLayout) -> tuple[int, int]:
+    """Return the bytes in front of the key in the first part of an entry, and behind it, or ``VARIABLE``."""
+    fields = layout.parts[0].fields
+    at = next(i for i, field in enumerate(fields) if field.name == KEY)
+    return size_of(fields[:at]), size_of(fields[at + 1 :])
 
 
 def _timer_fields(state: TimerDescription) -> tuple[Field, ...]:

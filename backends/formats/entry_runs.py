@@ -5,16 +5,18 @@ Both kinds of a run are decoded into columns; entries with lengths can be copied
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_layouts import LayoutOf, framed_layout
+from state_processor.backends.formats.entry_layouts import LayoutOf, around_key, framed_layout
+from state_processor.backends.formats.key_index import KeyIndex, SerializedKeys
 from state_processor.backends.formats.row_layout import RowLayout
+from state_processor.backends.formats.row_spans import RowSpans
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -60,6 +62,14 @@ class FramedRun:
         """Build the layout of an entry."""
         return framed_layout(state, columns)
 
+    def of_keys(self, keys: SerializedKeys | None) -> Self:
+        """Return the run with the entries of some keys only, or of all."""
+        if keys is None:
+            return self
+        index = KeyIndex(keys, *around_key(self.layout(self.state, frozenset())))
+        kept = ((buffer, base, index.keep(buffer, entries)) for buffer, base, entries in self.blocks)
+        return replace(self, blocks=kept)
+
     def decode(self, state: KeyedDescription, columns: frozenset[str], options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``."""
         return decode_framed(self.layout(state, columns), options, self.where, self.blocks)
@@ -81,12 +91,15 @@ class UnframedRun:
         Builds the layout of an entry.
     sections
         The entries; they can be iterated over once.
+    keys
+        The keys of which entries are decoded; ``None`` for all.
     """
 
     state: KeyedDescription
     where: str
     layout: LayoutOf
     sections: Iterator[Section]
+    keys: SerializedKeys | None = None
 
     def decode(self, state: KeyedDescription, columns: frozenset[str], options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Yield the entries as columns, read with the serializers of ``state``.
@@ -97,16 +110,33 @@ class UnframedRun:
             If the entries of a key group do not end where it ends.
         """
         layout = self.layout(state, columns)
+        if self.keys is not None:
+            yield from decode_framed(layout.framed(), options, self.where, self._blocks(self.keys))
+            return
         decoder = layout.decoder(options)
         for section in self.sections:
             locator = EntryLocator(self.where, layout, section.buffer, section.base)
             yield from decoder.rows(section.buffer, section.position, section.count, locator, section.key_group)
             if section.count and decoder.position != section.end:
-                raise CorruptSnapshotError(
-                    f"{self.where}, key group {section.key_group}: its last entry ends at offset "
-                    f"{section.base + decoder.position}, the key group at {section.base + section.end}"
-                )
+                raise self._early_end(section, decoder.position)
         yield from decoder.finish()
+
+    def _blocks(self, keys: SerializedKeys) -> Iterator[Block]:
+        """Yield the entries of some keys, each as one part; the others are stepped over."""
+        spans = RowSpans(self.layout(self.state, frozenset()))
+        index = KeyIndex(keys, tail=0)
+        for section in self.sections:
+            locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
+            entries = spans.of(section.buffer, section.position, section.count, locator, section.key_group)
+            if section.count and entries[-1, 1] != section.end:
+                raise self._early_end(section, int(entries[-1, 1]))
+            yield section.buffer, section.base, index.keep(section.buffer, entries, part=1)
+
+    def _early_end(self, section: Section, end: int) -> CorruptSnapshotError:
+        return CorruptSnapshotError(
+            f"{self.where}, key group {section.key_group}: its last entry ends at offset "
+            f"{section.base + end}, the key group at {section.base + section.end}"
+        )
 
     def count(self) -> int:
         """Count the entries, of which no value is read."""
@@ -125,33 +155,6 @@ def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, block
     for buffer, base, entries in blocks:
         yield from decoder.entries(buffer, entries, EntryLocator(context, layout, buffer, base, entries))
     yield from decoder.finish()
-
-
-def with_keys(blocks: Iterator[Block], keys: Sequence[bytes] | None) -> Iterator[Block]:
-    """Yield blocks with the entries that have one of the serialized keys; all entries if ``keys`` is ``None``."""
-    if keys is None:
-        yield from blocks
-        return
-    wanted = KeyIndex(keys)
-    for buffer, base, entries in blocks:
-        yield buffer, base, wanted.keep(buffer, entries)
-
-
-class KeyIndex:
-    """Serialized keys that are looked for in entries."""
-
-    def __init__(self, keys: Sequence[bytes]) -> None:
-        distinct = tuple(dict.fromkeys(keys))
-        sizes = [len(key) for key in distinct]
-        self._keys, self._bounds = view(b"".join(distinct) or b"\0"), np.cumsum([0, *sizes])
-        self._slots = np.zeros(4 << len(distinct).bit_length(), dtype=np.int32)
-        self._lengths = np.isin(np.arange(max(sizes, default=0) + 1), sizes)
-        framing.index_keys(self._keys, self._bounds, self._slots)
-
-    def keep(self, buffer: Buffer, entries: Entries) -> Entries:
-        """Return the entries that start with one of the keys, which are moved to the front."""
-        kept = framing.keep_keys(buffer, entries, len(entries), self._keys, self._bounds, self._slots, self._lengths)
-        return entries[:kept]
 
 
 @dataclass(slots=True)

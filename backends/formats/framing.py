@@ -29,8 +29,6 @@ WALK_FIELDS: Final = 6
 
 BETWEEN_STATES: Final = -1
 
-_FIRST_CODE: Final = -0x340D631B7BDDDCDB
-
 # Values of STATUS
 DONE: Final = 0
 MORE_INPUT: Final = 1
@@ -137,75 +135,6 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, tab
     walk[FOUND] = found
     walk[STATUS] = status
     walk[NEEDED] = needed
-
-
-@kernel
-def _mixed(code, byte):  # type: ignore[no-untyped-def]
-    """Return the hash of some bytes and one more (FNV-1a)."""
-    return (code ^ np.int64(byte)) * np.int64(0x100000001B3)
-
-
-@kernel
-def index_keys(keys, bounds, slots):  # type: ignore[no-untyped-def]
-    """Fill a hash table of keys: each slot has the number of a key plus one, or 0. Its size is a power of two."""
-    for key in range(len(bounds) - 1):
-        code = np.int64(_FIRST_CODE)
-        for at in range(bounds[key], bounds[key + 1]):
-            code = _mixed(code, keys[at])
-        slot = (code ^ (code >> 29)) & (len(slots) - 1)
-        while slots[slot] != 0:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = key + 1
-
-
-@kernel
-def _is_key(buf, begin, size, code, keys, bounds, slots):  # type: ignore[no-untyped-def]
-    """Return True if the bytes are a key."""
-    slot = (code ^ (code >> 29)) & (len(slots) - 1)
-    while slots[slot] != 0:
-        at = bounds[slots[slot] - 1]
-        if bounds[slots[slot]] - at == size:
-            same = True
-            for j in range(size):
-                if buf[begin + j] != keys[at + j]:
-                    same = False
-                    break
-            if same:
-                return True
-        slot = (slot + 1) & (len(slots) - 1)
-    return False
-
-
-@kernel
-def keep_keys(buf, table, found, keys, bounds, slots, lengths):  # type: ignore[no-untyped-def]
-    """Move the entries whose key part starts with a wanted key to the front of the table. Return how many they are.
-
-    Parameters
-    ----------
-    buf, table, found
-        The entries.
-    keys, bounds
-        The wanted keys back to back, and where each begins and the last one ends.
-    slots
-        Their hash table, filled by :func:`index_keys`.
-    lengths
-        For each length up to that of the longest key, whether there is a key of this length.
-    """
-    kept = 0
-    for i in range(found):
-        begin = table[i, 0]
-        code = np.int64(_FIRST_CODE)
-        same = bool(lengths[0]) and _is_key(buf, begin, 0, code, keys, bounds, slots)
-        for size in range(1, min(len(lengths) - 1, table[i, 1] - begin) + 1):
-            if same:
-                break
-            code = _mixed(code, buf[begin + size - 1])
-            same = bool(lengths[size]) and _is_key(buf, begin, size, code, keys, bounds, slots)
-        if same:
-            for field in range(ENTRY_FIELDS):
-                table[kept, field] = table[i, field]
-            kept += 1
-    return kept
 
 
 def new_walk() -> np.ndarray[tuple[int], np.dtype[np.int64]]:

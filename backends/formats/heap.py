@@ -9,8 +9,8 @@ from state_processor.backends.files import snappy
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
 from state_processor.backends.formats.key_group_file import KeyGroupFile, stretches
+from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import RowDecoder, RowLayout
-from state_processor.backends.formats.source import Keys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import meta_info as mi
@@ -38,8 +38,8 @@ class HeapSource(KeyGroupFile):
         """Name of the backend."""
         return "heap"
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
-        yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups))
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[UnframedRun]:
+        yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
         """Yield where the entries of a state are in each key group."""

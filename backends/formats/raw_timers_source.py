@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
+from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.raw_timers import (
     RawBlock,
     RawTimers,
@@ -16,7 +17,7 @@ from state_processor.backends.formats.raw_timers import (
     timers_header,
 )
 from state_processor.backends.formats.row_layout import Field, Part, RowDecoder, RowLayout
-from state_processor.backends.formats.source import KeyedStateSource, Keys
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.state_stream import StateStream
@@ -60,8 +61,8 @@ class RawTimersSource(KeyedStateSource):
         """Name in tables about a snapshot."""
         return "raw"
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[UnframedRun]:
-        yield UnframedRun(state, self._where(state.name), _layout, self.sections(state.name, key_groups))
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[UnframedRun]:
+        yield UnframedRun(state, self._where(state.name), _layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
         """Yield where the timers of a state are in each key group."""

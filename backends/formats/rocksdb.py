@@ -7,13 +7,14 @@ namespace and for maps the map's key make up the key (Flink: ``CompositeKeySeria
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
-from state_processor.backends.formats.entry_runs import Block, FramedRun, with_keys
+from state_processor.backends.formats.entry_runs import Block, FramedRun
+from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.rocksdb_store import Store, open_store
-from state_processor.backends.formats.source import KeyedStateSource, Keys
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
@@ -74,26 +75,30 @@ class RocksDbSource(KeyedStateSource):
                     return False  # reading the state names it
         return False
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[FramedRun]:
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
         where = f"{self.context}, state {state.name!r}, {self._store.description}"
-        yield FramedRun(state, where, self.blocks(state.name, key_groups, keys))
+        groups = self._handle.key_groups.intersect(key_groups)
+        if keys is not None and not state.is_timer and len(keys) * len(groups) <= _MOST_SEEKS:
+            yield FramedRun(state, where, self._sought(state.name, groups, keys))
+        else:  # a timer starts with its time
+            yield FramedRun(state, where, self.blocks(state.name, groups)).of_keys(keys)
 
-    def blocks(self, name: str, key_groups: h.KeyGroupRange, keys: Sequence[bytes] | None = None) -> Iterator[Block]:
+    def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
         """Yield framed entries of a state in the key groups that the handle covers.
 
-        After rescaling, files hold entries of other key groups too. ``keys`` limits the entries, as far as that is faster.
+        After rescaling, files hold entries of other key groups too.
         """
         groups = self._handle.key_groups.intersect(key_groups)
-        if not len(groups):
-            return
-        if keys is not None and len(keys) * len(groups) <= _MOST_SEEKS:
-            for key_group in groups:
-                for key in sorted(set(keys)):
-                    lower = self._group(key_group) + key
-                    yield from self._store.blocks(name, lower, _successor(lower), self._prefix)
-            return
-        lower, upper = self._group(groups.start), self._group(groups.end_inclusive + 1)
-        yield from with_keys(self._store.blocks(name, lower, upper, self._prefix), keys)
+        if len(groups):
+            lower, upper = self._group(groups.start), self._group(groups.end_inclusive + 1)
+            yield from self._store.blocks(name, lower, upper, self._prefix)
+
+    def _sought(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys) -> Iterator[Block]:
+        """Yield the entries that begin with a key, wherever there are any."""
+        for key_group in key_groups:
+            for key in sorted(set(keys)):
+                lower = self._group(key_group) + key
+                yield from self._store.blocks(name, lower, _successor(lower), self._prefix)
 
     @cached_property
     def _store(self) -> Store:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.base import VARIABLE, TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -53,6 +54,12 @@ class Field:
     name: str | None
     serializer: TypeSerializer
     suffixed: bool = False
+
+
+def size_of(fields: Iterable[Field]) -> int:
+    """Return the bytes of fields that lie together, or ``VARIABLE``."""
+    sizes = [VARIABLE if field.suffixed else field.serializer.size for field in fields]
+    return VARIABLE if VARIABLE in sizes else sum(sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,11 @@ class RowLayout:
         except NotCompilableError as type_:
             log_fallback("decoded", type_, builder.path)
             return ReferenceDecoder(self, options)
+
+    def framed(self) -> RowLayout:
+        """Return the layout of rows without lengths whose bounds are known: each is the first part of an entry."""
+        (part,) = self.parts
+        return RowLayout((replace(part, slot=0),), self.columns)
 
     def compile(self, options: DecodeOptions) -> DecodeProgram:
         """Compile the kernel program of a row.
@@ -179,6 +191,24 @@ def suffix_size(length: int) -> int:
     return max(1, (length.bit_length() + 7) // 8)
 
 
+@contextmanager
+def placing_errors(source: DataInput, where: _Where) -> Iterator[None]:
+    """Raise errors of reading a row of ``source`` in Python with the place that ``where`` gives for the position."""
+    try:
+        yield
+    except StateProcessorError as e:
+        placed = _PLACED.fullmatch(str(e))
+        position, problem = (int(placed[1]), placed[2]) if placed else (source.position, str(e))
+        raise type(e)(f"{where(position)}: {problem}") from None
+    except _DAMAGE as e:
+        raise CorruptSnapshotError(f"{where(source.position)}: {type(e).__name__}: {e}") from e
+
+
+def row_input(data: memoryview, begin: int, end: int | None = None) -> DataInput:
+    """Return the input of a row, for :func:`placing_errors`."""
+    return DataInput(data, _ROW, begin, end)
+
+
 def _place(locate: Locate, entry: int, row_start: int) -> _Where:
     return lambda position: locate(position, entry, row_start)
 
@@ -203,7 +233,7 @@ class ReferenceDecoder:
             for part in self._layout.parts:
                 assert part.slot is not None
                 begin, end = entry[2 * part.slot], entry[2 * part.slot + 1]
-                source = DataInput(data, _ROW, begin, end)
+                source = row_input(data, begin, end)
                 self._read(source, part, row, where)
                 if not source.at_end():
                     raise CorruptSnapshotError(f"{where(source.position)}: {outcomes.DECODING[outcomes.TRAILING]}")
@@ -213,7 +243,7 @@ class ReferenceDecoder:
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
     ) -> Iterator[pa.RecordBatch]:
         """See :meth:`ColumnDecoder.rows`."""
-        source = DataInput(buffer.data, _ROW, position)
+        source = row_input(buffer.data, position)
         for _ in range(count):
             row: dict[str, Any] = {KEY_GROUP_COLUMN: context}
             where = _place(locate, -1, source.position)
@@ -229,14 +259,8 @@ class ReferenceDecoder:
 
     def _read(self, source: DataInput, part: Part, row: dict[str, Any], where: _Where) -> None:
         """Read one part; errors say ``where`` only now, since describing a row means to read it again."""
-        try:
+        with placing_errors(source, where):
             self._layout.read(source, part, row, self._options)
-        except StateProcessorError as e:
-            placed = _PLACED.fullmatch(str(e))
-            position, problem = (int(placed[1]), placed[2]) if placed else (source.position, str(e))
-            raise type(e)(f"{where(position)}: {problem}") from None
-        except _DAMAGE as e:
-            raise CorruptSnapshotError(f"{where(source.position)}: {type(e).__name__}: {e}") from e
 
     def _add(self, row: dict[str, Any], where: _Where) -> Iterator[pa.RecordBatch]:
         self._rows.append((row, where))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_runs import EntryRun
+from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
@@ -16,9 +17,6 @@ from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes,
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput
-
-Keys = tuple[bytes, ...]
-"""Serialized keys to look up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class ScanRequest:
     key_groups
         The key groups to read.
     keys
-        Serialized keys to keep; ``None`` keeps all. Formats without lengths ignore it: filter on the key's bytes.
+        The keys to read; ``None`` reads all.
     types
         The types to restore columns in, where not in those that were written.
     """
@@ -45,7 +43,7 @@ class ScanRequest:
     columns: frozenset[str]
     options: DecodeOptions
     key_groups: h.KeyGroupRange
-    keys: Keys | None = None
+    keys: SerializedKeys | None = None
     types: ColumnTypes = AS_WRITTEN
 
 
@@ -73,19 +71,19 @@ class KeyedStateSource(ABC):
         """Name of the backend or format in tables about a snapshot."""
 
     @abstractmethod
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: Keys | None) -> Iterator[EntryRun]:
-        """Yield the entries of a state; those of other keys may be left out where ``keys`` are given."""
+    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
+        """Yield the entries of a state; those of other keys are left out where ``keys`` are given."""
 
     def describe(self, name: str) -> KeyedDescription | None:
         """Describe a state as the header registers it; ``None`` where it does not."""
         state_id = self.header.state_id(name)
         return None if state_id < 0 else describe_keyed(self.header, self.header.states[state_id])
 
-    def runs(self, name: str, key_groups: h.KeyGroupRange, keys: Keys | None = None) -> Iterator[EntryRun]:
+    def runs(self, name: str, key_groups: h.KeyGroupRange, keys: SerializedKeys | None = None) -> Iterator[EntryRun]:
         """Yield the entries of a state in these key groups, as runs that lie in one way; none of an unknown state."""
         state = self.describe(name)
         if state is not None:
-            yield from self._runs(state, key_groups, None if state.is_timer else keys)  # a timer starts with its time
+            yield from self._runs(state, key_groups, keys)
 
     def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         """Yield the entries of a state as columns."""

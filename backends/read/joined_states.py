@@ -18,7 +18,7 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.key_lookup import WantedKeys
+from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks
@@ -43,7 +43,7 @@ class JoinedStatesReader:
     ) -> None:
         self._snapshot = snapshot
         self._operator = operator
-        self._options = replace(options, flatten=False, metadata=False)
+        self._options = replace(options, flatten=False, metadata=False, keys=None)
         self._metadata = options.metadata
         keyed = {name: [s for s in states if isinstance(s, KeyedDescription)] for name, states in variants.items()}
         beside = {n: v for n, v in keyed.items() if v and not v[0].is_timer and v[0].in_void_namespace}
@@ -51,6 +51,7 @@ class JoinedStatesReader:
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
         self._columns = _column_names(beside)
         self._types = self._types_of_states(options)
+        self._keys = None if options.keys is None else keys_of(next(iter(beside.values()))[0], options.keys)
         self._readers = {
             n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
         }
@@ -72,7 +73,7 @@ class JoinedStatesReader:
         slim = {
             "_snapshot": snapshot_for_tasks(self._snapshot),
             "_operator": operator_for_tasks(self._operator),
-            "_options": replace(self._options, keys=None),  # splits have those that lie in them
+            "_keys": None,  # splits have those that lie in them
         }
         return vars(self) | slim | {"schema": self.schema}
 
@@ -88,7 +89,7 @@ class JoinedStatesReader:
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
         """Plan splits, each of which a task can read."""
-        return next(iter(self._readers.values())).splits(split_bytes)
+        return next(iter(self._readers.values())).splits(split_bytes, self._keys)
 
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split, a few key groups at a time: a key lies in one key group in every state."""
@@ -107,14 +108,14 @@ class JoinedStatesReader:
         states: Mapping[str, KeyedDescription],
         subtask: int,
         key_groups: h.KeyGroupRange,
-        keys: tuple[Any, ...] | None,
+        keys: Keys | None,
     ) -> Iterator[pa.RecordBatch]:
         tables: dict[str, pa.Table] = {}
         for name, registered in states.items():
-            options = replace(self._options, metadata=self._metadata, types=self._types[name], keys=keys)
+            options = replace(self._options, metadata=self._metadata, types=self._types[name])
             state = evolved(registered, options.column_types)
             with naming_state(name, self._operator):
-                batches = list(read_state(source, state, options, key_groups, key_bytes=True))
+                batches = list(read_state(source, state, options, key_groups, keys, key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:

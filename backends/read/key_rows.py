@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
-from state_processor.backends.read.key_lookup import WantedKeys
+from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
@@ -75,7 +75,7 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any) -> OperatorSt
             described = next((source.describe(s.name) for s in source.header.states), None)
         if described is None:
             continue
-        groups = WantedKeys(described, (key,), operator.max_parallelism).key_groups
+        groups = WantedKeys(described, keys_of(described, (key,)), operator.max_parallelism).key_groups
         if groups is None:
             return operator
         return replace(operator, subtasks=tuple(s for s in operator.subtasks if _owns(s, groups[0])))

@@ -15,7 +15,7 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.key_lookup import WantedKeys, serialized_keys
+from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
@@ -63,14 +63,15 @@ class KeyedStateReader:
         self._constants = _timer_columns(states[0])
         self._options = options
         self._variants = tuple(dict.fromkeys(states))
-        serialized_keys(states[0], options.keys or ())  # keys of another type are an error now, not in a task
+        self._keys = None if options.keys is None else keys_of(states[0], options.keys)  # errors are now, not in a task
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {
             "_snapshot": snapshot_for_tasks(self._snapshot),
             "_operator": operator_for_tasks(self._operator),
             "_variants": (),
-            "_options": replace(self._options, keys=None),  # splits have those that lie in them
+            "_options": replace(self._options, keys=None),
+            "_keys": None,  # splits have those that lie in them
             "schema": self.schema,
         }
 
@@ -84,11 +85,10 @@ class KeyedStateReader:
         """The schema, with the null type for the namespace of timers that have none."""
         return shapes.wider_schema([self._schema_of(s) for s in self._variants])
 
-    def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
-        """Plan splits, each of which a task can read."""
-        wanted = None
-        if self._options.keys is not None:
-            wanted = WantedKeys(self._variants[0], self._options.keys, self._operator.max_parallelism)
+    def splits(self, split_bytes: int = SPLIT_BYTES, keys: Keys | None = None) -> list[KeyedSplit]:
+        """Plan splits, each of which a task can read; of other keys than those of the options, if they are given."""
+        keys = self._keys if keys is None else keys
+        wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
         handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
         return plan_splits(list(handles), wanted, split_bytes)
 
@@ -99,14 +99,14 @@ class KeyedStateReader:
             yield from self.read_source(source, split.key_groups, split.keys, split.handle.subtask)
 
     def read_source(
-        self, source: KeyedStateSource, key_groups: h.KeyGroupRange, keys: tuple[Any, ...] | None, subtask: int
+        self, source: KeyedStateSource, key_groups: h.KeyGroupRange, keys: Keys | None, subtask: int
     ) -> Iterator[pa.RecordBatch]:
         """Read the rows of an open source, of all keys or of some."""
         state = source.describe(self._name)
         if state is None:
             return
         state = evolved(state, self._options.column_types)
-        for batch in read_state(source, state, replace(self._options, keys=keys), key_groups):
+        for batch in read_state(source, state, self._options, key_groups, keys):
             yield self._finished(batch, subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,7 @@ from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.key_lookup import serialized_keys
+from state_processor.backends.read.key_lookup import Keys
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
 
@@ -25,10 +24,11 @@ def read_state(
     state: KeyedDescription,
     options: ReadOptions,
     key_groups: h.KeyGroupRange,
+    keys: Keys | None = None,
     *,
     key_bytes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Return entries of one state of one source in the shape that ``options`` ask for.
+    """Return entries of one state of one source, of all keys or of some, in the shape that ``options`` ask for.
 
     With ``key_bytes`` each row also has its serialized key, by which rows of several states can be matched.
     """
@@ -40,12 +40,12 @@ def read_state(
         columns.add(layouts.NAMESPACE)
     if options.metadata:
         columns.add(KEY_GROUP_COLUMN)
-    if key_bytes or options.keys is not None or (nested and state.kind == MAP):
+    if key_bytes or (nested and state.kind == MAP):
         columns.add(KEY_BYTES_COLUMN)
-    keys = serialized_keys(state, options.keys) if options.keys is not None else None
+    wanted = None if keys is None else keys.serialized(state)
     decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
-    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, keys, options.column_types)
-    batches = _filter_keys(source.scan(request), keys)
+    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, wanted, options.column_types)
+    batches = source.scan(request)
     if state.kind == LIST:
         batches = (_shape_list(b, state, options) for b in batches)
     elif state.kind == MAP:
@@ -53,21 +53,6 @@ def read_state(
     elif state.has_ttl and options.decode.ttl:
         batches = (_expire(shapes.split_ttl(b, layouts.VALUE), options) for b in batches)
     return (b for b in batches if b.num_rows)
-
-
-def _filter_keys(batches: Iterator[pa.RecordBatch], keys: tuple[bytes, ...] | None) -> Iterator[pa.RecordBatch]:
-    """Return rows of the wanted keys. Framed formats have filtered already, and their bytes go on behind the key."""
-    if keys is None:
-        yield from batches
-        return
-    by_length = {n: pa.array(list(same), pa.binary()) for n, same in groupby(sorted(keys, key=len), key=len)}
-    for batch in batches:
-        column = batch.column(KEY_BYTES_COLUMN)
-        mask = np.zeros(batch.num_rows, dtype=bool)
-        for length, same_length in by_length.items():
-            begins = pc.binary_slice(column, 0, length)
-            mask |= pc.is_in(begins, value_set=same_length).to_numpy(zero_copy_only=False)
-        yield batch.filter(pa.array(mask))
 
 
 def _expire(batch: pa.RecordBatch, options: ReadOptions) -> pa.RecordBatch:

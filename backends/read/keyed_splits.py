@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.read.key_lookup import WantedKeys
+from state_processor.backends.read.key_lookup import Keys, WantedKeys
 from state_processor.backends.read.keyed_handles import KeyedHandle
 
 SPLIT_BYTES: Final = 96 << 20
@@ -23,7 +23,7 @@ class KeyedSplit:
 
     handle: KeyedHandle
     key_groups: h.KeyGroupRange
-    keys: tuple[Any, ...] | None = None
+    keys: Keys | None = None
 
     @property
     def size(self) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
 from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Expired = Literal["hide", "only", "include"]
 """The values to read, if a time-to-live is given."""
@@ -25,7 +28,7 @@ class ReadOptions:
     metadata
         Adds ``_key_group``, ``_subtask`` and ``_last_access``.
     keys
-        Only these keys, as Python values; only their key groups are read.
+        Only these keys, as Python values or as a table; only their key groups are read.
     nanos, row_kind
         See :class:`~state_processor.serializers.decode_options.DecodeOptions`.
     ttl_ms, as_of_ms
@@ -45,7 +48,7 @@ class ReadOptions:
 
     flatten: bool = True
     metadata: bool = False
-    keys: tuple[Any, ...] | None = None
+    keys: tuple[Any, ...] | pa.Table | None = None
     nanos: Nanos = "error"
     row_kind: bool = False
     ttl_ms: int | None = None

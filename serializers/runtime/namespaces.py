@@ -29,6 +29,11 @@ class VoidNamespaceSerializer(VoidSerializer):
     length = 0
     smallest = 1
 
+    @property
+    def size(self) -> int:
+        """One byte, whatever Flink says."""
+        return 1
+
     def __str__(self) -> str:
         return "VOID_NAMESPACE"
 

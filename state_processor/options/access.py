@@ -63,7 +63,8 @@ class SnapshotAccess:
         OptionError
             If one has a value of another kind.
         """
-        return cls(**fields_of(SNAPSHOT_OPTIONS, check_arguments(arguments)))
+        own = {o.argument: arguments[o.argument] for o in SNAPSHOT_OPTIONS if o.argument in arguments}
+        return cls(**fields_of(SNAPSHOT_OPTIONS, check_arguments(own)))
 
     def values(self) -> dict[str, Any]:
         """Return the values that are set, by keyword argument."""

@@ -37,18 +37,24 @@ from state_processor.serializers.decode_options import BATCH_MEMORY
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
     from os import PathLike
+    from typing import TypeAlias
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
 
     from state_processor.backends.read.read_options import Expired
     from state_processor.backends.state.column_types import Undescribed
     from state_processor.declared_types import DeclaredTypes
     from state_processor.serializers.decode_options import Nanos
 
+    Keys: TypeAlias = Sequence[Any] | pa.Table | DataFrame
+
 
 class TimerOptions(TypedDict, total=False):
     """Options of reading timers."""
 
     metadata: bool
-    keys: Sequence[Any] | None
+    keys: Keys | None
 
 
 class OperatorStateOptions(TypedDict, total=False):
@@ -65,7 +71,7 @@ class KeyedStateOptions(OperatorStateOptions, total=False):
     """Options of reading keyed and window state."""
 
     flatten: bool
-    keys: Sequence[Any] | None
+    keys: Keys | None
     ttl: str | timedelta | None
     as_of: str | int | datetime | None
     expired: Expired
@@ -174,7 +180,13 @@ class Option:
 READ_OPTIONS: Final = (
     Option("flatten", BOOLEAN, "Lists and maps have a row per element; if false, one row per key with an array or map.", True),
     Option("metadata", BOOLEAN, "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).", False),
-    Option("keys", KEYS, "Reads only these keys, and opens only the key groups that hold them."),
+    Option(
+        "keys",
+        KEYS,
+        "Reads only these keys, and opens only the key groups that hold them. In Python also a DataFrame (of Spark, pandas or a "
+        "library that speaks Arrow) with the column `key` or, if keys are structs, the columns of their fields; its rows are "
+        "collected.",
+    ),
     Option(
         "nanos",
         one_of("error", "check", "truncate", "string"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -16,11 +16,14 @@ import numpy as np
 
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.durations import duration_ms, duration_text, instant_ms
+from state_processor.options.key_tables import as_key_table, is_table, rows_of
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
 
+_PLAIN_NUMBERS: Final = "biuf"
+"""Kinds of numpy's numbers whose Python values are the same numbers; those of times are not."""
 _JSON_BEGINS: Final = ("{", "[")
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -134,16 +137,24 @@ def _check_size(value: Any) -> int:
     return int(match[1]) * _SIZE_UNITS[match[2]]
 
 
-def _check_keys(keys: Any) -> tuple[Any, ...]:
-    """Return the keys of a list or a similar collection; a table or a mapping would yield its columns or keys instead."""
+def _check_keys(keys: Any) -> Any:
+    """Return the keys of a list or a similar collection as a tuple, those of a table as one of Arrow.
+
+    Iterating over a mapping, or over a table of another kind, would yield its keys or columns instead.
+    """
+    table = as_key_table(keys)
+    if table is not None:
+        return table
+    if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in _PLAIN_NUMBERS:
+        return tuple(keys.tolist())
     single = isinstance(keys, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(keys, Iterable)
     if single or getattr(keys, "ndim", 1) != 1 or hasattr(keys, "schema"):
         raise TypeError(f"found a {type(keys).__name__}")
     return tuple(keys)
 
 
-def _encode_keys(keys: Sequence[Any]) -> str:
-    return json.dumps(keys, default=_json_of_key)
+def _encode_keys(keys: Any) -> str:
+    return json.dumps(rows_of(keys) if is_table(keys) else keys, default=_json_of_key)
 
 
 def _json_of_key(value: Any) -> Any:
@@ -241,7 +252,7 @@ COUNT: Final = ValueKind("a number", _check_count)
 SIZE: Final = ValueKind("a size such as 64m or 67108864", _check_size)
 DURATION: Final = ValueKind("a duration such as PT1H", duration_ms, encode=duration_text)
 INSTANT: Final = ValueKind("a point in time such as 2024-01-31T12:00:00Z, or epoch milliseconds", instant_ms)
-KEYS: Final = ValueKind('a list of keys such as ["a", "b"]', _check_keys, parse_json, _encode_keys)
+KEYS: Final = ValueKind('a list of keys such as ["a", "b"], or a table of keys', _check_keys, parse_json, _encode_keys)
 PATH_MAPPING: Final = ValueKind(
     'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, parse_json, json.dumps
 )

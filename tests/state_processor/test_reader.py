@@ -118,6 +118,16 @@ def test_keys_that_are_no_list(orders: SavepointReader, keys: Any) -> None:
             read("orders", keys=keys)
 
 
+def test_keys_of_a_data_frame(orders: SavepointReader, spark: SparkSession) -> None:
+    keys = spark.createDataFrame([("amelia",), ("nobody",), ("anders",)], "key string")
+    assert sorted(orders.read_keyed_state("orders", "total", keys=keys).collect()) == [("amelia", 3950), ("anders", 14430)]
+    assert {row.key for row in orders.read_keyed_state("orders", keys=keys.where("key = 'anders'")).collect()} == {"anders"}
+    with pytest.raises(sp.OptionError, match="expected the column 'key', found 'name'; select it"):
+        orders.read_keyed_state("orders", "total", keys=keys.withColumnRenamed("key", "name"))
+    with pytest.raises(sp.OptionError, match="column 'key' is of Spark type bigint"):
+        orders.read_timers("orders", keys=spark.range(1).withColumnRenamed("id", "key"))
+
+
 def test_keys_of_another_type(orders: SavepointReader) -> None:
     with pytest.raises(sp.OptionError, match="state 'total' has keys of type STRING, found 1 of type int"):
         orders.read_keyed_state("orders", "total", keys=[1])

@@ -15,6 +15,7 @@ from state_processor.backends.formats import changelog_log as log
 from state_processor.backends.formats.changelog_keys import deduce_key
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.key_lookup import keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
@@ -100,13 +101,16 @@ def on_top(handle: KeyedHandle, *changes: h.ChangelogStateHandle, materialized: 
     return replace(handle, handle=inner)
 
 
-def read(snapshot: Snapshot, handles: list[KeyedHandle], state: str, **options: Any) -> list[dict[str, Any]]:
+def read(
+    snapshot: Snapshot, handles: list[KeyedHandle], state: str, *, keys: tuple[Any, ...] | None = None, **options: Any
+) -> list[dict[str, Any]]:
     rows = []
     for handle in handles:
         source = handle.open(snapshot)
         described = source.describe(state)
         assert described is not None
-        for batch in read_state(source, described, ReadOptions(**options), handle.key_groups):
+        wanted = None if keys is None else keys_of(described, keys)
+        for batch in read_state(source, described, ReadOptions(**options), handle.key_groups, wanted):
             rows += [{n: v for n, v in row.items() if n != "_key_bytes"} for row in batch.to_pylist()]
     return rows
 

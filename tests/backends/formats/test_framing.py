@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_runs import KeyIndex
 from tests.backends.state_files import END_OF_KEY_GROUP
 
 
@@ -95,16 +94,3 @@ def test_a_block_that_runs_into_the_next_is_damage() -> None:
     at = len(TWO_STATES) - 1
     found, status = walk_over(TWO_STATES, [(0, at, 5), (at, len(TWO_STATES), 6)], 1)
     assert (found, status) == ([(b"k3", b"v3", 5)], framing.BAD_END)
-
-
-@pytest.mark.parametrize(
-    ("keys", "kept"),
-    [([], []), ([b""], [*range(4)]), ([b"ab"], [0, 2]), ([b"abc"], [2]), ([b"b"], [1]), ([b"x", b"b", b"ab"], [0, 1, 2])],
-)
-def test_keys_are_kept_by_their_first_bytes(keys: list[bytes], kept: list[int]) -> None:
-    parts = [b"ab", b"b", b"abc", b""]
-    data = np.frombuffer(b"".join(parts), dtype=np.uint8)
-    ends = np.cumsum([len(p) for p in parts])
-    table = np.array([[e - len(p), e, 0, 0, i] for i, (p, e) in enumerate(zip(parts, ends, strict=True))], dtype=np.int64)
-    found = KeyIndex(keys).keep(data, table)
-    assert found[:, framing.KEY_GROUP].tolist() == kept

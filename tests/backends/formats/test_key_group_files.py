@@ -13,6 +13,7 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.formats import canonical as canonical_files
 from state_processor.backends.formats.canonical import CanonicalSource
 from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.opening import open_key_groups
 from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
@@ -138,7 +139,7 @@ def test_key_bytes() -> None:
 def test_keys_are_compared_before_values_are_decoded() -> None:
     damaged = b"\x7f"
     full = canonical(HEADER, (0, 1), {1: {1: [entry("bad", damaged), entry("good", string("v"))]}})
-    assert scan(opened(full), "b", ("key", "value"), keys=(string("good"),)) == [{"key": "good", "value": "v"}]
+    assert scan(opened(full), "b", ("key", "value"), keys=SerializedKeys.of([string("good")])) == [{"key": "good", "value": "v"}]
     with pytest.raises(CorruptSnapshotError, match="key 'bad'"):
         scan(opened(full), "b", ("key", "value"))
 

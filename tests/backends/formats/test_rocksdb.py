@@ -15,6 +15,7 @@ from state_processor.backends.files.scratch import LIMIT_VARIABLE
 from state_processor.backends.formats import rocksdb, rocksdb_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.key_lookup import keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.read_options import ReadOptions
@@ -44,11 +45,14 @@ def handles_of(snapshot: Snapshot) -> list[KeyedHandle]:
     return list(keyed_handles(find_operator(snapshot, "orders")))
 
 
-def rows(snapshot: Snapshot, handle: KeyedHandle, state: str = "total", **options: Any) -> list[str]:
+def rows(
+    snapshot: Snapshot, handle: KeyedHandle, state: str = "total", keys: tuple[Any, ...] | None = None, **options: Any
+) -> list[str]:
     source = handle.open(snapshot)
     found = source.describe(state)
     assert found is not None
-    read = read_state(source, found, ReadOptions(**options), handle.key_groups)
+    wanted = None if keys is None else keys_of(found, keys)
+    read = read_state(source, found, ReadOptions(**options), handle.key_groups, wanted)
     return shown(row for batch in read for row in batch.to_pylist())
 
 

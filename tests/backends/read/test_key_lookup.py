@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import (
-    OptionError,
-)
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.errors import OptionError
 from tests.backends.keyed_files import CANONICAL, FORMATS, code, file, listed, mapped, one, void
 from tests.backends.state_files import (
     LONG,
     STRING,
+    VOID,
     group_of,
     keyed,
     long,
     operator,
     read_rows,
     string,
+    timers,
 )
 
 LISTS = keyed("l", ListSerializer(STRING), "LIST")
@@ -107,3 +109,62 @@ def test_one_key_of_another_type_among_many_is_named(odd: object) -> None:
     found = one(CANONICAL, LONG, [keyed("v", LONG)], {})
     with pytest.raises(OptionError, match=f"state 'v' has keys of type LONG, found {odd!r}"):
         read_rows(found, "v", keys=(*range(1000), odd))
+
+
+PAIR = TupleSerializer([STRING, LONG])
+
+
+@FORMATS
+def test_keys_of_a_table_are_read_by_name(form: str) -> None:
+    entries: dict[int, Any] = {}
+    for i in range(600):
+        pair = (f"key-{i}", i)
+        entries.setdefault(group_of(PAIR, pair), {0: []})[0].append(void(PAIR.serialize(pair), string(f"value-{i}")))
+    found = one(form, PAIR, [keyed("v", STRING)], entries)
+    wanted = [3, 599, 1000]
+    names = pa.array([f"key-{i}" for i in wanted])
+    expected = [{"key": {"f0": f"key-{i}", "f1": i}, "value": f"value-{i}"} for i in (3, 599)]
+    columns = pa.table({"f0": names, "f1": pa.array(wanted, pa.int32())})
+    column = pa.table({"key": pa.StructArray.from_arrays([names, pa.array(wanted)], names=["f0", "f1"])})
+    for table in (columns, column):
+        rows = read_rows(found, "v", keys=table)
+        assert sorted(rows, key=lambda row: row["key"]["f1"]) == expected
+    assert read_rows(found, "v", keys=columns.slice(0, 0)) == []
+
+
+@FORMATS
+def test_timers_of_the_keys_of_a_table(form: str) -> None:
+    keys = ["a", "ab", "b"]
+    entries: dict[int, Any] = {}
+    for i, key in enumerate(keys):
+        timer = bytes([0x80]) + long(1000 + i)[1:], string(key), b"\0"
+        entry = (b"".join(timer), b"", b"") if form == CANONICAL else (timer[1] + timer[2], timer[0], b"")
+        entries.setdefault(group_of(STRING, key), {0: []})[0].append(entry)
+    found = one(form, STRING, [timers("_timer_state/event_user-timers", STRING, VOID)], entries)
+    rows = read_rows(found, kind="TIMER", keys=pa.table({"key": ["ab", "c"]}))
+    assert [(row["key"], row["timestamp"]) for row in rows] == [("ab", 1001)]
+    assert [row["timestamp"] for row in read_rows(found, kind="TIMER", keys=("b",))] == [1002]
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (pa.table({"id": [1]}), "expected the column 'key', found 'id'; select it"),
+        (pa.table({"key": [1], "n": [1]}), "expected the column 'key', found 'key', 'n'"),
+        (pa.table({"key": ["1"]}), "column 'key' is of Spark type string; the type LONG takes bigint"),
+        (pa.table({"key": pa.array([1, None, None])}), "the column 'key' is null in 2 rows, the first is row 1"),
+        (pa.table({"key": pa.array([1.5])}), "column 'key' is of Spark type double"),
+    ],
+)
+def test_tables_that_are_no_keys(table: pa.Table, problem: str) -> None:
+    found = one(CANONICAL, LONG, [keyed("v", LONG)], {})
+    with pytest.raises(OptionError, match=problem):
+        read_rows(found, "v", keys=table)
+    with pytest.raises(OptionError, match=problem):
+        read_rows(found, keys=table)
+
+
+def test_columns_of_a_key_that_do_not_match() -> None:
+    found = one(CANONICAL, PAIR, [keyed("v", LONG)], {})
+    with pytest.raises(OptionError, match=r"is a struct of \(f0, n\); the type has the fields \(f0, f1\)"):
+        read_rows(found, "v", keys=pa.table({"f0": ["a"], "n": [1]}))

@@ -9,7 +9,7 @@ import pytest
 from state_processor.backends.formats.opening import open_source
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read import joined_states
-from state_processor.backends.read.key_lookup import WantedKeys
+from state_processor.backends.read.key_lookup import KeyValues, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.read_options import ReadOptions
@@ -40,14 +40,14 @@ def test_splits_of_few_keys_have_a_key_group_each_and_those_of_many_the_usual_ra
     handles = [KeyedHandle(whole, 0, 128, "")]
     written = one(CANONICAL, LONG, [keyed("v", LONG)], {})
     state = open_source(snapshot(written), written.subtasks[0].managed_keyed, "", 128).describe("v")
-    few = plan_splits(handles, WantedKeys(state, (1, 2, 3, 4), 128))
-    assert [s.keys for s in few] == [(k,) for k in sorted((1, 2, 3, 4), key=partial(group_of, LONG))]
-    assert [list(s.key_groups) for s in few] == [[group_of(LONG, s.keys[0])] for s in few]
-    many = plan_splits(handles, WantedKeys(state, range(500), 128), split_bytes=500)
+    few = plan_splits(handles, WantedKeys(state, KeyValues((1, 2, 3, 4)), 128))
+    assert [s.keys.values for s in few] == [(k,) for k in sorted((1, 2, 3, 4), key=partial(group_of, LONG))]
+    assert [list(s.key_groups) for s in few] == [[group_of(LONG, s.keys.values[0])] for s in few]
+    many = plan_splits(handles, WantedKeys(state, keys_of(state, range(500)), 128), split_bytes=500)
     assert [list(s.key_groups) for s in many] == [list(range(64)), list(range(64, 128))]
-    assert sorted(k for s in many for k in s.keys) == list(range(500))
-    assert all(group_of(LONG, k) in s.key_groups for s in many for k in s.keys)
-    assert len(plan_splits(handles, WantedKeys(state, (), 128))) == 0
+    assert sorted(k for s in many for k in s.keys.column.to_pylist()) == list(range(500))
+    assert all(group_of(LONG, k) in s.key_groups for s in many for k in s.keys.column.to_pylist())
+    assert len(plan_splits(handles, WantedKeys(state, KeyValues(()), 128))) == 0
 
 
 def test_splits_read_what_one_would(monkeypatch: pytest.MonkeyPatch) -> None:

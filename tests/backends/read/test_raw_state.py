@@ -11,6 +11,7 @@ import pytest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.key_lookup import keys_of
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.raw_state import raw_keyed_state, raw_operator_state
@@ -74,8 +75,9 @@ def rows(snapshot: Snapshot, handle: KeyedHandle, state: str, **options: Any) ->
     source = handle.open(snapshot)
     described = source.describe(state)
     assert described is not None
-    groups = options.pop("groups", handle.key_groups)
-    batches = read_state(source, described, ReadOptions(**options), groups)
+    groups, keys = options.pop("groups", handle.key_groups), options.pop("keys", None)
+    wanted = None if keys is None else keys_of(described, keys)
+    batches = read_state(source, described, ReadOptions(**options), groups, wanted)
     return [{n: v for n, v in row.items() if n != "_key_bytes"} for b in batches for row in b.to_pylist()]
 
 

@@ -1,0 +1,181 @@
+"""Serialized keys that are looked up, and the kernels that find the entries of these keys among others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.formats.framing import ENTRY_FIELDS
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.memory import load_i64
+
+UNKNOWN: Final = -1
+"""Stands for a number of bytes that differs from entry to entry."""
+_SLOTS_PER_KEY: Final = 4
+_BITS_PER_KEY: Final = 16
+_FILTER_SHIFT: Final = 40
+"""The filter takes other bits of a hash than the table."""
+
+
+@kernel
+def _mixed(code):  # type: ignore[no-untyped-def]
+    """Return a number in which each bit depends on all of another: the high half of a product does."""
+    code *= np.uint64(0x9E3779B97F4A7C15)
+    code = (code ^ (code >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+    return code ^ (code >> np.uint64(32))
+
+
+@kernel
+def _code(data, begin, size):  # type: ignore[no-untyped-def]
+    """Return a hash of some bytes, eight at a time."""
+    code = np.uint64(size)
+    at = begin
+    end = begin + size
+    while at + 8 <= end:
+        code = _mixed(code ^ np.uint64(load_i64(data, at)))
+        at += 8
+    if at < end:
+        word = np.uint64(0)
+        for i in range(at, end):
+            word = (word << np.uint64(8)) | np.uint64(data[i])
+        code = _mixed(code ^ word)
+    return np.int64(code)
+
+
+@kernel
+def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
+    """Fill a hash table of keys: each slot has the number of a key plus one, or 0.
+
+    ``bits`` is a filter that tells most other keys at once, and is smaller than the table. The sizes of both are powers of two.
+    """
+    for key in range(len(spans)):
+        code = _code(keys, spans[key, 0], spans[key, 1] - spans[key, 0])
+        bit = (code >> _FILTER_SHIFT) & (8 * len(bits) - 1)
+        bits[bit >> 3] |= 1 << (bit & 7)
+        slot = code & (len(slots) - 1)
+        while slots[slot] != 0:
+            slot = (slot + 1) & (len(slots) - 1)
+        slots[slot] = key + 1
+
+
+@kernel
+def _is_key(data, begin, size, keys, spans, slots, bits):  # type: ignore[no-untyped-def]
+    """Return True if the bytes are a key."""
+    code = _code(data, begin, size)
+    bit = (code >> _FILTER_SHIFT) & (8 * len(bits) - 1)
+    if not bits[bit >> 3] >> (bit & 7) & 1:
+        return False
+    slot = code & (len(slots) - 1)
+    while slots[slot] != 0:
+        key = slots[slot] - 1
+        at = spans[key, 0]
+        if spans[key, 1] - at == size:
+            same = True
+            for i in range(size):
+                if data[begin + i] != keys[at + i]:
+                    same = False
+                    break
+            if same:
+                return True
+        slot = (slot + 1) & (len(slots) - 1)
+    return False
+
+
+@kernel
+def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes):  # type: ignore[no-untyped-def]
+    """Move the entries with a wanted key to the front of the table. Return how many they are.
+
+    Parameters
+    ----------
+    data, table
+        The entries.
+    part
+        The part of an entry that the key is in, 0 or 1.
+    lead, tail
+        Bytes in front of the key in this part, and behind it; a ``tail`` of -1 is any number.
+    keys, spans
+        The wanted keys, and where each begins and ends.
+    slots, bits
+        Their hash table, and its filter.
+    sizes
+        The sizes of keys, ascending.
+    """
+    kept = 0
+    for i in range(len(table)):
+        begin = table[i, 2 * part] + lead
+        room = table[i, 2 * part + 1] - begin
+        found = False
+        for size in sizes:
+            if size > room:
+                break
+            if (tail < 0 or size == room - tail) and _is_key(data, begin, size, keys, spans, slots, bits):
+                found = True
+                break
+        if found:
+            for field in range(ENTRY_FIELDS):
+                table[kept, field] = table[i, field]
+            kept += 1
+    return kept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SerializedKeys:
+    """Keys as the serializer of keys writes them.
+
+    Parameters
+    ----------
+    data
+        Their bytes.
+    spans
+        A line for each: where it begins and ends.
+    """
+
+    data: npt.NDArray[np.uint8]
+    spans: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, keys: Iterable[bytes]) -> SerializedKeys:
+        """Return keys that are bytes each."""
+        given = list(keys)
+        ends = np.cumsum([len(key) for key in given], dtype=np.int64)
+        sizes = np.fromiter(map(len, given), np.int64, len(given))
+        return cls(np.frombuffer(b"".join(given) or b"\0", dtype=np.uint8), np.stack([ends - sizes, ends], axis=1))
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for begin, end in self.spans.tolist():
+            yield self.data[begin:end].tobytes()
+
+
+class KeyIndex:
+    """An index of keys that are looked for in entries.
+
+    Parameters
+    ----------
+    keys
+        The keys.
+    lead, tail
+        Bytes in front of the key in its part of an entry, and behind it, if all entries have as many.
+    """
+
+    def __init__(self, keys: SerializedKeys, lead: int = 0, tail: int = UNKNOWN) -> None:
+        self._data, self._spans = keys.data, np.ascontiguousarray(keys.spans)
+        self._slots = np.zeros(_SLOTS_PER_KEY << len(keys).bit_length(), dtype=np.int32)
+        self._bits = np.zeros(max(1, (_BITS_PER_KEY << len(keys).bit_length()) // 8), dtype=np.uint8)
+        self._sizes = np.flatnonzero(np.bincount(self._spans[:, 1] - self._spans[:, 0]))
+        self._lead, self._tail = lead, tail
+        _fill_slots(self._data, self._spans, self._slots, self._bits)
+
+    def keep(self, buffer: npt.NDArray[np.uint8], entries: npt.NDArray[np.int64], part: int = 0) -> npt.NDArray[np.int64]:
+        """Return the entries that have one of the keys in a part, which are moved to the front."""
+        kept = _keep_entries(
+            *(buffer, entries, part, self._lead, self._tail),
+            *(self._data, self._spans, self._slots, self._bits, self._sizes),
+        )
+        return entries[:kept]

@@ -1,0 +1,137 @@
+"""The bounds of rows that have no lengths, and of the keys in them, found without decoding a value."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
+from state_processor.backends.formats.row_layout import RowLayout, placing_errors, row_input, size_of
+from state_processor.serializers.base import VARIABLE
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import NotCompilableError
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
+from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.opcodes import Op
+
+ROW_BEGIN: Final = 0
+ROW_END: Final = 1
+KEY_BEGIN: Final = 2
+KEY_END: Final = 3
+
+
+@kernel
+def _fill(entries, position, row, before, key, key_group):  # type: ignore[no-untyped-def]
+    """Fill in the entries of rows of one size."""
+    for i in range(len(entries)):
+        entries[i, ROW_BEGIN] = position
+        entries[i, ROW_END] = position + row
+        entries[i, KEY_BEGIN] = position + before
+        entries[i, KEY_END] = position + before + key
+        entries[i, KEY_GROUP] = key_group
+        position += row
+
+
+class RowSpans:
+    """Finder of rows and of the keys in them.
+
+    What lies at the same place in every row is computed; for the rest, rows are stepped over by the kernel, or by Python where a
+    serializer needs it.
+
+    Parameters
+    ----------
+    layout
+        The layout of rows, whose one part captures the key.
+    """
+
+    def __init__(self, layout: RowLayout) -> None:
+        self.layout = layout
+        (part,) = layout.parts
+        first, last = part.captured or (0, 0)
+        self._fields = part.fields[:first], part.fields[first:last], part.fields[last:]
+        self._before, self._key, behind = map(size_of, self._fields)
+        self._row = VARIABLE if VARIABLE in (self._before, self._key, behind) else self._before + self._key + behind
+        self._room = np.empty((0, ENTRY_FIELDS), dtype=np.int64)
+        self._decoder = None if self._row != VARIABLE else self._stepper()
+
+    def of(
+        self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, key_group: int
+    ) -> npt.NDArray[np.int64]:
+        """Return an entry for each of ``count`` rows from ``position`` on: the row is its first part, the key its second.
+
+        They are valid until the next call, which overwrites them.
+        """
+        if count > len(self._room):
+            self._room = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
+        entries = self._room[:count]
+        if not count:
+            return entries
+        if self._row != VARIABLE:
+            _fill(entries, position, self._row, self._before, self._key, key_group)
+            return entries
+        if self._decoder is not None:
+            self._step(self._decoder, buffer, position, count, locate, entries)
+        else:
+            self._step_in_python(buffer, position, locate, entries)
+        entries[:, KEY_GROUP] = key_group
+        entries[0, ROW_BEGIN] = position
+        entries[1:, ROW_BEGIN] = entries[:-1, ROW_END]
+        if self._before != VARIABLE:
+            entries[:, KEY_BEGIN] = entries[:, ROW_BEGIN] + self._before
+        if self._key != VARIABLE:
+            entries[:, KEY_END] = entries[:, KEY_BEGIN] + self._key
+        return entries
+
+    def _stepper(self) -> ColumnDecoder | None:
+        """Return the kernel's program that finds what differs from row to row; ``None`` if there is none."""
+        sought = [ROW_END] + [KEY_BEGIN] * (self._before == VARIABLE) + [KEY_END] * (self._key == VARIABLE)
+        builder = DecodeBuilder(pa.schema([(str(bound), pa.int64()) for bound in sorted(sought)]), DecodeOptions())
+        try:
+            for bound, fields in zip((KEY_BEGIN, KEY_END, ROW_END), self._fields, strict=True):
+                for field in fields:
+                    with builder.field(field.name or str(field.serializer)):
+                        field.serializer.emit(builder, builder.column(None))
+                if bound in sought:
+                    register = builder.register()
+                    builder.op(Op.MARK, register=register)
+                    builder.op(Op.REGISTER, builder.column(str(bound)), register=register)
+        except NotCompilableError:
+            return None
+        builder.op(Op.ROW_END)
+        return ColumnDecoder(builder.build())
+
+    def _step(
+        self,
+        decoder: ColumnDecoder,
+        buffer: npt.NDArray[np.uint8],
+        position: int,
+        count: int,
+        locate: Locate,
+        entries: npt.NDArray[np.int64],
+    ) -> None:
+        filled = 0
+        for batches in (decoder.rows(buffer, position, count, locate), decoder.finish()):
+            for batch in batches:
+                for i, name in enumerate(batch.schema.names):
+                    entries[filled : filled + batch.num_rows, int(name)] = batch.column(i).to_numpy()
+                filled += batch.num_rows
+
+    def _step_in_python(
+        self, buffer: npt.NDArray[np.uint8], position: int, locate: Locate, entries: npt.NDArray[np.int64]
+    ) -> None:
+        source = row_input(buffer.data, position)
+        for entry in entries:
+            with placing_errors(source, partial(_place, locate, source.position)):
+                for bound, fields in zip((KEY_BEGIN, KEY_END, ROW_END), self._fields, strict=True):
+                    for field in fields:
+                        field.serializer.skip(source)
+                    entry[bound] = source.position
+
+
+def _place(locate: Locate, row_begin: int, position: int) -> str:
+    return locate(position, -1, row_begin)

@@ -1,0 +1,44 @@
+"""Keys that are given as a table: a data frame of Spark, pandas or another library, or one of Arrow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+KEY: Final = "key"
+
+
+def as_key_table(keys: Any) -> Any:
+    """Return keys as a ``pyarrow.Table`` with a row for each; ``None`` if they are no table, but may be a list.
+
+    The rows of a Spark DataFrame are collected in the driver.
+    """
+    if hasattr(keys, "toArrow"):  # a DataFrame of Spark, or of Spark Connect
+        return keys.toArrow()
+    pandas, pyarrow = sys.modules.get("pandas"), sys.modules.get("pyarrow")
+    if pandas is not None and isinstance(keys, pandas.DataFrame):
+        return _pyarrow().Table.from_pandas(keys, preserve_index=False)
+    if pyarrow is not None and isinstance(keys, pyarrow.Array | pyarrow.ChunkedArray):
+        return pyarrow.table({KEY: keys})
+    if hasattr(keys, "__arrow_c_stream__") and hasattr(keys, "columns"):
+        return _pyarrow().table(keys)
+    return None
+
+
+def rows_of(table: Any) -> list[Any]:
+    """Return the keys of a table as Python values: those of its one column ``key``, or a dictionary for each row."""
+    if table.column_names == [KEY]:
+        return list(table.column(KEY).to_pylist())
+    return list(table.to_pylist())
+
+
+def is_table(keys: Any) -> bool:
+    """Return whether keys are a ``pyarrow.Table``."""
+    pyarrow = sys.modules.get("pyarrow")
+    return pyarrow is not None and isinstance(keys, pyarrow.Table)
+
+
+def _pyarrow() -> Any:
+    import pyarrow  # slow to import, and few keys are tables
+
+    return pyarrow
