@@ -289,6 +289,9 @@ def read_raw_state(
 ) -> Iterator[pa.RecordBatch]:
     """Read raw state, which an operator wrote itself in its own format, as bytes.
 
+    Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. Errors are those of
+    :func:`read_state`.
+
     Parameters
     ----------
     path, uid
@@ -298,9 +301,6 @@ def read_raw_state(
         number of the partition that the operator started) and ``value``.
     **options
         See :class:`~state_processor.options.table.SnapshotOptions`.
-
-    Timers that Flink keeps in raw keyed state are not raw state here: :func:`read_timers` reads them. Errors are those of
-    :func:`read_state`.
     """
     return read_state(path, uid, kind=kind, **options)
 
@@ -372,17 +372,12 @@ def read_source_splits(
         A row per split: ``subtask`` (null for a split without a reader), ``split_id``, the connector's columns, ``assignment``,
         ``version`` and ``raw`` (the split's bytes and the version of their format).
 
-        ============== ============================================================================================
-        connector      columns
-        ============== ============================================================================================
-        sequence       ``from_number`` (the next to emit), ``to_number``
-        kafka          ``topic``, ``partition``, ``starting_offset`` (the next to read; -1 latest, -2 earliest,
-                       -3 committed), ``stopping_offset`` (null for none); null where the enumerator knows no offset
-        kafka-consumer those of ``kafka``
-        file           ``path``, ``offset``, ``length``, ``modification_time``, ``file_size``, ``hosts``,
-                       ``reader_offset``, ``records_after_offset``
-        hybrid         ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and those of the sources in it
-        ============== ============================================================================================
+        - ``sequence``: ``from_number`` (the next to emit), ``to_number``
+        - ``kafka``, ``kafka-consumer``: ``topic``, ``partition``, ``starting_offset`` (the next to read; -1 latest, -2 earliest,
+          -3 committed), ``stopping_offset`` (null for none); null where the enumerator knows no offset
+        - ``file``: ``path``, ``offset``, ``length``, ``modification_time``, ``file_size``, ``hosts``, ``reader_offset``,
+          ``records_after_offset``
+        - ``hybrid``: ``source_index``, ``finished``, ``wrapped_version``, ``wrapped``, and those of the sources in it
 
     Raises
     ------
@@ -426,15 +421,11 @@ def read_sink_state(
         ``role`` (``WRITER`` or ``COMMITTABLE``), ``subtask``, the connector's columns, ``checkpoint_id``, ``commit_status`` and
         ``retries`` of committables, ``version`` and ``raw`` (the bytes of the row and the version of their format).
 
-        ========= ================================================================================================
-        connector columns
-        ========= ================================================================================================
-        kafka     of writers ``transactional_id_prefix``, ``owned_subtask``, ``total_owned_subtasks``, ``ownership``,
-                  ``transactions`` (not to be aborted); of committables ``transactional_id``, ``producer_id``, ``epoch``
-        file      ``bucket_id``, ``bucket_path``, ``creation_time``, ``file_status`` (``IN_PROGRESS``, ``PENDING`` to be
-                  committed, ``CLEAN_UP`` to be removed, null without a file), ``path``, ``temporary_path``, ``length``,
-                  ``file`` (its bytes in the state) and ``file_version``
-        ========= ================================================================================================
+        - ``kafka``: of writers ``transactional_id_prefix``, ``owned_subtask``, ``total_owned_subtasks``, ``ownership``,
+          ``transactions`` (not to be aborted); of committables ``transactional_id``, ``producer_id``, ``epoch``
+        - ``file``: ``bucket_id``, ``bucket_path``, ``creation_time``, ``file_status`` (``IN_PROGRESS``, ``PENDING`` to be
+          committed, ``CLEAN_UP`` to be removed, null without a file), ``path``, ``temporary_path``, ``length``, ``file`` (its
+          bytes in the state) and ``file_version``
 
     Raises
     ------

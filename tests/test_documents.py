@@ -1,4 +1,4 @@
-"""Documents name files that exist."""
+"""Documents name files that exist, and are as new as what they are made from."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import support_matrix
+
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PREFIXES = ("", "serializers/", "state_processor/", "state_processor/write/", "backends/connectors/", "serializers/core/")
 """Folders that a path may leave out where the text before it names them."""
 
@@ -38,3 +40,7 @@ def test_every_room_of_the_layout_exists() -> None:
     folders = [f for package in ("state_processor", "backends", "serializers") for f in (ROOT / package).iterdir()]
     found = [f.relative_to(ROOT).as_posix() for f in folders if (f / "__init__.py").is_file() and not f.is_symlink()]
     assert sorted(rooms) == sorted(found)
+
+
+def test_support_matrix_is_up_to_date() -> None:
+    assert support_matrix.PAGE.read_text("utf-8") == support_matrix.page(), f"write it anew: {support_matrix.__doc__}"

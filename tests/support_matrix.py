@@ -1,0 +1,73 @@
+"""The page of the documentation on which snapshots are read and written: what the tests read, and what Flink restores in them.
+
+``PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix`` writes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+from test_native_cases import ENTRIES
+from written_cases import CASES
+
+from tests import corpus
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "support.md"
+
+BACKENDS: Final = {"hashmap": "heap", "rocksdb": "RocksDB", "forst": "ForSt"}
+INTRODUCTION: Final = """\
+# Support matrix
+
+What the tests of this project prove. Each snapshot that is read was written by that version of Flink, and its content is compared
+with what the job put into it, entry by entry. Each savepoint that is written was restored by that version, with every entry.
+
+`PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix` writes this page.
+"""
+READING: Final = """
+Tests with a larger collection of snapshots read those of Flink 1.13 and 1.15 as well. Versions in between have the same formats.
+
+Checkpoints include those with snappy compression and, of Flink 2.3, with merged files and with data in flight.
+"""
+WRITING: Final = """
+Flink has no restore of canonical savepoints into ForSt.
+"""
+
+
+def kind_of(content: dict[str, Any]) -> str:
+    """The kind of a snapshot."""
+    if "changelog" in content["variant"]:
+        return "changelog"
+    if "incremental" in content["variant"]:
+        return "incremental checkpoint"
+    return str(content["format"])
+
+
+def page() -> str:
+    """The page."""
+    contents = [case.expected for case in corpus.own_cases()]
+    read = {(c["flink_version"], BACKENDS[c["backend"]], kind_of(c)) for c in contents}
+    written = {
+        *((version, BACKENDS[b], "canonical") for version in CASES["bootstrapped"].versions for b in ("hashmap", "rocksdb")),
+        *((version, BACKENDS[backend or ""], "native") for _, version, backend in ENTRIES),
+    }
+    return f"{INTRODUCTION}\n## Reading\n\n{table(read)}{READING}\n## Writing\n\n{table(written)}{WRITING}"
+
+
+def table(proven: Iterable[tuple[str, str, str]]) -> str:
+    """A row for each backend and kind, a column for each version."""
+    found = set(proven)
+    versions = sorted({version for version, _, _ in found}, key=lambda v: [int(part) for part in v.split(".")])
+    kinds = ("canonical", "native", "checkpoint", "incremental checkpoint", "changelog")
+    rows: list[Sequence[str]] = [("backend", "snapshot", *versions), ["---"] * (2 + len(versions))]
+    for backend, kind in product(BACKENDS.values(), kinds):
+        marks = ["✓" if (version, backend, kind) in found else "" for version in versions]
+        if any(marks):
+            rows.append((backend, kind, *marks))
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
