@@ -24,7 +24,7 @@ README = (ROOT / "README.md").read_text("utf-8")
 def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(ROOT)
     examples = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 8
+    assert len(examples) == 4
     namespace: dict[str, object] = {"__name__": "__main__"}
     with registrations():
         for example in examples:
