@@ -8,6 +8,7 @@ from typing import Any, Final
 from griffe import Extension, Object
 
 _ROLE: Final = re.compile(r":(?:attr|class|data|func|meth|mod):`~?([^`]+)`")
+_OPTIONS: Final = re.compile(r":class:`~state_processor\.options\.table\.\w+`")
 _WARNING: Final = re.compile(r"^\.\. warning::", re.MULTILINE)
 
 
@@ -17,5 +18,6 @@ class DocstringRoles(Extension):
     def on_object(self, *, obj: Object, **kwargs: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""
         if obj.docstring is not None:
-            text = _ROLE.sub(lambda role: f"`{role[1].rpartition('.')[2]}`", obj.docstring.value)
+            text = _OPTIONS.sub("[Options](../../options/)", obj.docstring.value)
+            text = _ROLE.sub(lambda role: f"`{role[1].rpartition('.')[2]}`", text)
             obj.docstring.value = _WARNING.sub("Warning:", text)
