@@ -13,7 +13,12 @@ _LONGEST: Final = 200
 
 
 def html_table(
-    columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, caption: str = "", sizes: frozenset[str] = frozenset()
+    columns: Sequence[str],
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    caption: str = "",
+    sizes: frozenset[str] = frozenset(),
+    longest: int = _LONGEST,
 ) -> str:
     """Return a table as HTML.
 
@@ -27,21 +32,33 @@ def html_table(
         Title of the table.
     sizes
         Columns of numbers of bytes, which get a unit and a bar.
+    longest
+        Number of characters from which on values are shortened.
     """
     shown = list(rows)
     largest = {name: max((row.get(name) or 0 for row in shown), default=0) for name in sizes}
-    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(_cell(row.get(n), largest.get(n)) for n in columns)}</tr>" for row in shown)
+    head = "".join(f'<th style="text-align: {_side(n, shown, sizes)}">{escape(n)}</th>' for n in columns)
+    body = "".join(f"<tr>{''.join(_cell(row.get(n), largest.get(n), longest) for n in columns)}</tr>" for row in shown)
     title = f'<caption style="text-align: left">{escape(caption)}</caption>' if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: Any, largest: int | None) -> str:
+def _side(name: str, rows: Iterable[Mapping[str, Any]], sizes: frozenset[str]) -> str:
+    """Return the side that the header of a column is on: that of its values."""
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return "right" if name in sizes or (values and all(map(_is_number, values))) else "left"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _cell(value: Any, largest: int | None, longest: int) -> str:
     if largest is not None:
         share = 100 * (value or 0) / largest if largest else 0
         return f'<td style="text-align: right; {_BAR.format(share=share)}">{escape(size_text(value))}</td>'
     text = text_of(value)
-    if len(text) > _LONGEST:
-        return f'<td style="text-align: left" title="{escape(text)}">{escape(text[:_LONGEST])}…</td>'
-    align = "right" if isinstance(value, (int, float)) and not isinstance(value, bool) else "left"
+    if len(text) > longest:
+        return f'<td style="text-align: left" title="{escape(text)}">{escape(text[:longest])}…</td>'
+    align = "right" if _is_number(value) else "left"
     return f'<td style="text-align: {align}">{escape(text)}</td>'

@@ -33,6 +33,7 @@ from state_processor.options.table import (
     TimerOptions,
 )
 from state_processor.options.text import format_options
+from state_processor.plots import SnapshotPlots
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
@@ -63,7 +64,7 @@ _COLUMNS: Final = (
 )
 
 
-class SavepointReader:
+class SavepointReader(SnapshotPlots):
     """A savepoint or checkpoint to read (Flink: ``SavepointReader``); made by :meth:`read`.
 
     Schemas come from the snapshot: neither classes of the job nor types are needed. A read is planned at once, so that an

@@ -49,13 +49,13 @@ def _count(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state, flatten=options.flatten)
     first = next(batches)
-    with _new_file(options.output) as file:
+    with new_file(options.output) as file:
         rows = _WRITERS[options.format](file, first, batches)
     print(f"{rows} rows")
 
 
 @contextmanager
-def _new_file(path: str) -> Iterator[Any]:
+def new_file(path: str) -> Iterator[Any]:
     """Create a file, which is removed if writing it fails."""
     with ExitStack() as stack:
         try:

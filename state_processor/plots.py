@@ -1,0 +1,177 @@
+"""Plots of a snapshot with matplotlib (``pip install 'state-processor[plots]'``)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from state_processor.backends.analysis.entry_sizes import SIZE
+from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.read.keyed_reader import DOMAIN
+from state_processor.display import size_text
+from state_processor.identifier import OperatorIdentifier
+from state_processor.report.charts import duration_text
+from state_processor.report.time_histogram import TimeHistogram
+from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.spark.time_counts import time_counts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Uid = str | OperatorIdentifier
+
+_BAR_INCHES: Final = 0.28
+_FEWEST_BARS: Final = 30
+_HOUR: Final = 3_600_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SnapshotPlots:
+    """Plots of a reader. Each method counts or measures with a job of Spark, and returns the axes, to be changed or saved."""
+
+    if TYPE_CHECKING:
+        size_report: Any
+        read_timers: Any
+        read_keyed_state: Any
+
+    def plot_sizes(self, uid: Uid | None = None, top: int | None = 20) -> Axes:
+        """Plot the bytes of keyed states and timers, largest first.
+
+        Parameters
+        ----------
+        uid
+            One operator; ``None`` for all.
+        top
+            Number of states; ``None`` for all.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator, or it has no keyed state.
+        OptionError
+            matplotlib is not installed.
+        """
+        axes = _new_axes()
+        rows = self.size_report(uid, "state", top).collect()
+        names = [f"{row.operator_uid or row.operator_uid_hash}\n{row.state_name}" for row in rows]
+        axes.figure.set_figheight(1 + 2 * _BAR_INCHES * max(2, len(rows)))
+        bars = axes.barh(range(len(rows)), [row[SIZE] for row in rows])
+        axes.bar_label(bars, [f" {size_text(row[SIZE])}, {row.entries} entries" for row in rows])
+        axes.set_yticks(range(len(rows)), names)
+        axes.invert_yaxis()
+        axes.margins(x=0.3)
+        axes.xaxis.set_visible(False)  # bars have labels
+        axes.set_title("Size of keyed state")
+        return axes
+
+    def plot_key_groups(self, uid: Uid) -> Axes:
+        """Plot the bytes of an operator's key groups, with their mean.
+
+        Parameters
+        ----------
+        uid
+            The operator.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator, or it has no keyed state.
+        OptionError
+            matplotlib is not installed.
+        """
+        axes = _new_axes()
+        rows = self.size_report(uid, "key_group", None).collect()
+        sizes = np.zeros(1 + max((row.key_group for row in rows), default=0), dtype=np.int64)
+        for row in rows:
+            sizes[row.key_group] = row[SIZE]
+        axes.bar(np.arange(len(sizes)), sizes, width=1.0)
+        axes.axhline(float(sizes.mean()), linestyle="--", color="gray", label=f"mean {size_text(int(sizes.mean()))}")
+        axes.yaxis.set_major_formatter(lambda size, _: size_text(int(size)))
+        axes.set_xlabel("key group")
+        axes.set_title(f"Size of key groups of {uid}")
+        axes.legend()
+        return axes
+
+    def plot_timers(self, uid: Uid) -> Axes:
+        """Plot when an operator's timers fire, in UTC, by domain.
+
+        Parameters
+        ----------
+        uid
+            The operator.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator, or it has no timers.
+        OptionError
+            matplotlib is not installed.
+        """
+        axes = _new_axes()
+        counts = time_counts(self.read_timers(uid), DOMAIN, TIMESTAMP)
+        for domain, times in sorted(counts.items()):
+            bins = times.bins()
+            starts = [_EPOCH + timedelta(milliseconds=b.start) for b in bins]
+            width = timedelta(milliseconds=bins[0].end - bins[0].start) if bins else timedelta()
+            named = f"{domain.replace('_', ' ')}: {times.total}" + (f", {times.outside} without a date" if times.outside else "")
+            axes.bar(starts, [b.points for b in bins], width=width, align="edge", alpha=0.8, label=named)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_formatter(_date_formatter(axes))
+        axes.set_ylabel("timers")
+        axes.set_title(f"Timers of {uid} (UTC)")
+        if counts:
+            axes.legend()
+        return axes
+
+    def plot_ttl(self, uid: Uid, state: str) -> Axes:
+        """Plot the ages of a state's values: the time from their last access to the latest of all.
+
+        Parameters
+        ----------
+        uid, state
+            A state with time-to-live.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such operator or state, or it has no time-to-live.
+        OptionError
+            matplotlib is not installed.
+        """
+        axes = _new_axes()
+        frame = self.read_keyed_state(uid, state, metadata=True, nanos="string")
+        times = time_counts(frame, None, LAST_ACCESS).get("", TimeHistogram())
+        if not times.total and frame.limit(1).count():
+            raise NotFoundError(f"operator {uid}, state {state!r} has no time-to-live, so that snapshots do not record accesses")
+        bins = times.bins(before=_FEWEST_BARS)
+        if bins:
+            axes.bar(
+                [(times.last - b.end) / _HOUR for b in bins],
+                [b.points for b in bins],
+                width=(bins[0].end - bins[0].start) / _HOUR,
+                align="edge",
+            )
+        axes.xaxis.set_major_formatter(lambda hours, _: duration_text(round(hours * _HOUR)))
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel("time since the last access")
+        axes.set_ylabel("values")
+        axes.set_title(f"Ages of {state} of {uid}")
+        return axes
+
+
+def _date_formatter(axes: Axes) -> Any:
+    from matplotlib.dates import ConciseDateFormatter
+
+    return ConciseDateFormatter(axes.xaxis.get_major_locator())
+
+
+def _new_axes() -> Axes:
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise OptionError("plots need the package matplotlib: pip install 'state-processor[plots]'") from None
+    _, axes = pyplot.subplots(figsize=(9, 4), layout="constrained")
+    return axes

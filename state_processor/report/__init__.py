@@ -1,0 +1,1 @@
+"""A snapshot as a page: what is measured and counted, its charts, and the page itself."""

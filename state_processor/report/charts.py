@@ -1,0 +1,111 @@
+"""Charts as SVG inside of a page. Their colours follow the page's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from html import escape
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.display import size_text
+from state_processor.report.time_histogram import TimeHistogram
+
+_HEIGHT: Final = 100
+_MOST_CELLS: Final = 128
+_FEWEST_BARS: Final = 30
+_FAINTEST: Final = 0.06
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS: Final = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
+
+
+def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str) -> str:
+    """Return a bar chart.
+
+    Parameters
+    ----------
+    values
+        The heights.
+    titles
+        Texts that are shown for each bar when the pointer is on it.
+    left, right
+        Texts below the ends of the axis.
+    """
+    highest = max(values, default=0)
+    parts = []
+    for i, (value, title) in enumerate(zip(values, titles, strict=True)):
+        height = max(_HEIGHT * value / highest, 1.5) if value else 0
+        parts.append(
+            f'<rect class="bar" x="{i + 0.08:.2f}" y="{_HEIGHT - height:.2f}" width="0.84" height="{height:.2f}">'
+            f"<title>{escape(title)}</title></rect>"
+        )
+    drawing = _svg(len(values), _HEIGHT, "bars", parts)
+    return f'<div class="chart">{drawing}<div class="axis"><span>{escape(left)}</span><span>{escape(right)}</span></div></div>'
+
+
+def heat_map(sizes: npt.NDArray[np.int64]) -> str:
+    """Return a strip with a cell for each key group, or for several if there are many: the darker, the more bytes it has."""
+    cells = np.array_split(np.arange(len(sizes)), min(len(sizes), _MOST_CELLS))
+    means = [float(sizes[cell].mean()) for cell in cells]
+    most = max(means, default=0.0)
+    parts = []
+    for i, (cell, mean) in enumerate(zip(cells, means, strict=True)):
+        opacity = _FAINTEST + (1 - _FAINTEST) * mean / most if most else _FAINTEST
+        groups = f"key group {cell[0]}" if len(cell) == 1 else f"key groups {cell[0]} to {cell[-1]}"
+        title = f"{groups}: {size_text(int(sizes[cell].sum()))}"
+        parts.append(
+            f'<rect class="bar" x="{i}" y="0" width="1.02" height="1" fill-opacity="{opacity:.3f}"><title>{title}</title></rect>'
+        )
+    return _svg(len(cells), 1, "heat", parts)
+
+
+def skew(sizes: npt.NDArray[np.int64]) -> float:
+    """Return how many times as large as the mean the largest key group is; 0 without any bytes."""
+    total = int(sizes.sum())
+    return float(sizes.max()) * len(sizes) / total if total else 0.0
+
+
+def times(histogram: TimeHistogram) -> str:
+    """Return a bar chart of points in time."""
+    bins = histogram.bins(behind=_FEWEST_BARS)
+    titles = [f"{instant_text(b.start)} to {instant_text(b.end)}: {b.points}" for b in bins]
+    return bars([b.points for b in bins], titles, instant_text(bins[0].start), instant_text(bins[-1].end)) if bins else ""
+
+
+def ages(histogram: TimeHistogram, as_of: int) -> str:
+    """Return a bar chart of times that passed up to ``as_of`` (epoch milliseconds), from the oldest to the newest."""
+    bins = histogram.bins(before=_FEWEST_BARS)
+    titles = [f"{duration_text(as_of - b.end)} to {duration_text(as_of - b.start)}: {b.points}" for b in bins]
+    if not bins:
+        return ""
+    oldest, newest = duration_text(as_of - bins[0].start), duration_text(as_of - bins[-1].end)
+    return bars([b.points for b in bins], titles, f"{oldest} old", f"{newest} old")
+
+
+def instant_text(milliseconds: int) -> str:
+    """Return a point in time in UTC, in full seconds; years after 9999 end there."""
+    try:
+        return f"{_EPOCH + milliseconds * _MILLISECOND:%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return "9999-12-31 23:59:59"
+
+
+def duration_text(milliseconds: int) -> str:
+    """Return a duration in its largest unit."""
+    name, unit = unit_of(milliseconds)
+    number = max(0, milliseconds // 1000) * 1000 / unit
+    text = f"{number:.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+    return f"{text} {name}{'s' * (text != '1')}"
+
+
+def unit_of(milliseconds: int) -> tuple[str, int]:
+    """Return the largest unit that a duration has, and its length in milliseconds."""
+    return next(((name, unit) for name, unit in _UNITS if milliseconds >= unit), _UNITS[-1])
+
+
+def _svg(width: int, height: int, kind: str, parts: Sequence[str]) -> str:
+    size = f'viewBox="0 0 {max(width, 1)} {height}" preserveAspectRatio="none"'
+    return f'<svg class="{kind}" role="img" {size} xmlns="http://www.w3.org/2000/svg">{"".join(parts)}</svg>'

@@ -1,0 +1,191 @@
+"""What a page about a snapshot shows: operators, states with sizes, skew, timers, ages and where it can be restored."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE
+from state_processor.backends.formats.entry_layouts import TIMESTAMP
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.read import catalog
+from state_processor.backends.read.keyed_reader import DOMAIN
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
+from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.state.descriptions import TIMERS
+from state_processor.backends.write.assembly import oldest_flink_version
+from state_processor.options.access import SnapshotAccess
+from state_processor.progress import progress
+from state_processor.read.sizes import SizeReport
+from state_processor.report.time_histogram import TimeHistogram, count_times
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.write.engines import LocalEngine
+from state_processor.write.plan import SavepointPlan
+
+_TIMES: Final = ReadOptions(nanos="string", metadata=True)
+_NEXT_MAJOR: Final = "2.0"
+
+Row = dict[str, Any]
+Place = tuple[str, str]
+"""An operator, and one of its states or the domain of its timers."""
+
+
+@dataclass
+class SnapshotContents:
+    """Measures of a snapshot.
+
+    Parameters
+    ----------
+    path
+        Its directory.
+    facts
+        What there is to say of the whole, by name.
+    operators, states
+        Rows of the tables of metadata; those of states have ``entries`` and ``size_in_bytes``, if they were measured.
+    key_groups
+        Bytes by key group, by operator.
+    timers
+        When timers fire, by operator and domain.
+    accesses
+        When values with time-to-live were last accessed, by operator and state.
+    migration
+        Outcomes of a migration to Flink 2.x, if an older one wrote the snapshot.
+    problems
+        What could not be read.
+    """
+
+    path: str
+    facts: Row
+    operators: list[Row]
+    states: list[Row]
+    key_groups: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    timers: dict[Place, TimeHistogram] = field(default_factory=dict)
+    accesses: dict[Place, TimeHistogram] = field(default_factory=dict)
+    migration: list[Row] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool = True) -> SnapshotContents:
+    """Measure a snapshot.
+
+    Parameters
+    ----------
+    path
+        Its directory.
+    access
+        Options of opening it.
+    values
+        Whether to read state; without, only ``_metadata`` and the headers of files are read.
+
+    Raises
+    ------
+    NotASnapshotError, CorruptSnapshotError
+        The path is not a snapshot, or its ``_metadata`` is damaged. Damage of states is noted.
+    """
+    snapshot = access.open(path)
+    found = SnapshotContents(
+        snapshot.directory, _facts(snapshot), catalog.operators(snapshot).to_pylist(), catalog.states(snapshot).to_pylist()
+    )
+    for row in (*found.operators, *found.states):
+        row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
+    if values:
+        _measure(snapshot, found)
+        _read_times(snapshot, found)
+        if snapshot.flink_major == 1:
+            _plan_migration(path, access, found)
+    return found
+
+
+def _facts(snapshot: Snapshot) -> Row:
+    metadata = snapshot.metadata
+    properties = metadata.properties
+    kind = None if properties is None else " ".join(filter(None, (properties.format, properties.kind))).lower()
+    return {
+        "kind": kind or "unknown",
+        "checkpoint": metadata.checkpoint_id,
+        "operators": len(metadata.operators),
+        "size": sum(operator.state_size for operator in metadata.operators),
+        "written by": f"Flink {snapshot.flink_major}.x",
+        "version of _metadata": metadata.version,
+        "oldest Flink": oldest_flink_version(metadata.version),
+    }
+
+
+def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
+    """Add entries and bytes of states, and bytes of key groups."""
+    by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    try:
+        for part in progress(SizeReport.plan(snapshot, None, "state", None).parts, "measuring"):
+            by_operator[part.operator_uid_hash].append(part.sizes.by_place(part.split))
+    except StateProcessorError as problem:
+        found.problems.append(str(problem))
+    groups = {o.operator_id: o.max_parallelism for o in snapshot.metadata.operators}
+    labels = {row["operator_uid_hash"]: row["operator"] for row in found.operators}
+    for operator, batches in by_operator.items():
+        places = pa.Table.from_batches(batches, PLACES)
+        sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE, "sum")]).to_pylist()
+        measured = {row["state_name"]: (row[f"{ENTRIES}_sum"], row[f"{SIZE}_sum"]) for row in sums}
+        for state in found.states:
+            if state["operator_uid_hash"] == operator and state["state_name"] in measured:
+                state[ENTRIES], state[SIZE] = measured[state["state_name"]]
+        numbers, sizes = (places.column(name).to_numpy() for name in ("key_group", SIZE))
+        totals = np.bincount(numbers, weights=sizes, minlength=groups[operator]).astype(np.int64)
+        found.key_groups[labels[operator]] = totals
+
+
+def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:
+    """Add when timers fire, and when values with time-to-live were last accessed."""
+    timed = [row for row in found.states if row["state_kind"] in TIMERS]
+    operators = {row["operator_uid_hash"]: row["operator"] for row in timed}
+    lasting = [row for row in found.states if row["ttl"] and row["state_name"] is not None]
+    for uid_hash, operator in operators.items():
+        with _noting(found):
+            for domain, times in _times(_open(snapshot, uid_hash, None, TIMER_KIND), DOMAIN, TIMESTAMP).items():
+                found.timers[operator, domain] = times
+    for row in lasting:
+        with _noting(found):
+            reader = _open(snapshot, row["operator_uid_hash"], row["state_name"], KEYED_KIND)
+            of_all = _times(reader, None, LAST_ACCESS).get("", TimeHistogram())
+            found.accesses[row["operator"], row["state_name"]] = of_all
+
+
+def _open(snapshot: Snapshot, uid_hash: str, state: str | None, kind: str) -> StateReader:
+    return open_state(snapshot, find_operator(snapshot, None, uid_hash), state, kind, _TIMES)
+
+
+def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, TimeHistogram]:
+    """Return histograms of a column, by the values of another."""
+    found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+    for split in progress(list(reader.splits()), "reading times"):
+        for batch in reader.read(split):
+            count_times(batch, by, column, found)
+    return found
+
+
+def _plan_migration(path: str | PathLike[str], access: SnapshotAccess, found: SnapshotContents) -> None:
+    with _noting(found):
+        plan = SavepointPlan.from_existing(path, None, access)
+        plan.migrate(LocalEngine(), _NEXT_MAJOR)
+        for report in plan.migration_report():
+            notes = "; ".join(report.problems or report.changes)
+            row = {"operator": report.uid or report.uid_hash, "state": report.state, "kind": report.kind}
+            found.migration.append({**row, "outcome": report.outcome, "notes": notes})
+
+
+@contextmanager
+def _noting(found: SnapshotContents) -> Iterator[None]:
+    """Note what can't be read, and go on with the rest."""
+    try:
+        yield
+    except StateProcessorError as problem:
+        found.problems.append(str(problem))

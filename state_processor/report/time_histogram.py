@@ -1,0 +1,115 @@
+"""Histograms of points in time, in bounded memory, whatever their range."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from state_processor.backends.formats.row_shapes import instants
+
+_MOST_BINS: Final = 4096
+_FINEST_MILLIS: Final = 1000
+
+
+class Bin(NamedTuple):
+    """Points in time from ``start`` to ``end`` (exclusive), in epoch milliseconds: how many there are."""
+
+    start: int
+    end: int
+    points: int
+
+
+@dataclass
+class TimeHistogram:
+    """Numbers of points in time by bins of equal length, which grow with the range.
+
+    Parameters
+    ----------
+    step
+        Length of a bin in milliseconds.
+    counts
+        Number of points by number of the bin.
+    outside
+        Number of points that are no dates of the years 1 to 9999, such as ``Long.MAX_VALUE``.
+    """
+
+    step: int = _FINEST_MILLIS
+    counts: Counter[int] = field(default_factory=Counter)
+    outside: int = 0
+
+    def add(self, milliseconds: pa.Array) -> None:
+        """Count points in time, given in epoch milliseconds; nulls do not count."""
+        given = milliseconds.drop_null()
+        inside = given.filter(pc.is_valid(instants(given)))
+        self.outside += len(given) - len(inside)
+        if not len(inside):
+            return
+        bins, counts = np.unique(inside.to_numpy() // self.step, return_counts=True)
+        self.counts.update(dict(zip(bins.tolist(), counts.tolist(), strict=True)))
+        while len(self.counts) > _MOST_BINS:
+            self._widen(2 * self.step)
+
+    def merge(self, other: TimeHistogram) -> None:
+        """Add the points of another histogram."""
+        wider = max(self.step, other.step)
+        self._widen(wider)
+        self.outside += other.outside
+        for number, count in other.counts.items():
+            self.counts[number * other.step // wider] += count
+        while len(self.counts) > _MOST_BINS:
+            self._widen(2 * self.step)
+
+    def _widen(self, step: int) -> None:
+        counts: Counter[int] = Counter()
+        for number, count in self.counts.items():
+            counts[number * self.step // step] += count
+        self.step, self.counts = step, counts
+
+    @property
+    def total(self) -> int:
+        """Number of all points that are dates."""
+        return sum(self.counts.values())
+
+    @property
+    def last(self) -> int:
+        """End of the last bin with a point; 0 without any."""
+        return (max(self.counts) + 1) * self.step if self.counts else 0
+
+    def bins(self, most: int = 60, *, before: int = 0, behind: int = 0) -> list[Bin]:
+        """Return bins of equal length from the first point to the last; none without points.
+
+        Parameters
+        ----------
+        most
+            The largest number of bins.
+        before, behind
+            Fill up to so many bins with empty ones before the first point, or behind the last.
+        """
+        return list(self._bins(most, before, behind)) if self.counts else []
+
+    def _bins(self, most: int, before: int, behind: int) -> Iterator[Bin]:
+        first, last = min(self.counts), max(self.counts)
+        first, last = min(first, last + 1 - before), max(last, first - 1 + behind)
+        width = -(-(last - first + 1) // most)
+        counts: Counter[int] = Counter()
+        for number, count in self.counts.items():
+            counts[(number - first) // width] += count
+        for i in range((last - first) // width + 1):
+            start = (first + i * width) * self.step
+            yield Bin(start, start + width * self.step, counts[i])
+
+
+def count_times(batch: pa.RecordBatch, by: str | None, column: str, found: dict[str, TimeHistogram]) -> None:
+    """Add the points in time of a batch, in milliseconds or as timestamps, to histograms by the values of another column."""
+    times = batch.column(column)
+    if pa.types.is_timestamp(times.type):
+        times = pc.cast(times, pa.timestamp("ms", tz=times.type.tz), safe=False).cast(pa.int64())
+    for value in pc.unique(batch.column(by)).to_pylist() if by else [""]:
+        chosen = times.filter(pc.equal(batch.column(by), value)) if by else times
+        found[value].add(chosen)

@@ -1,0 +1,63 @@
+"""Histograms of points in time in DataFrames, which tasks count."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from state_processor.report.time_histogram import TimeHistogram, count_times
+from state_processor.spark.task_errors import our_errors
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("by", pa.string()),
+        ("step", pa.int64()),
+        ("outside", pa.int64()),
+        ("bins", pa.list_(pa.int64())),
+        ("counts", pa.list_(pa.int64())),
+    ]
+)
+_DDL: Final = "by string, step bigint, outside bigint, bins array<bigint>, counts array<bigint>"
+
+
+@dataclass(frozen=True)
+class CountTimes:
+    """A task that counts points in time.
+
+    Parameters
+    ----------
+    by
+        The column by whose values they are counted; ``None`` for all together.
+    column
+        The column of the points in time.
+    """
+
+    by: str | None
+    column: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Return a row for each histogram."""
+        found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+        for batch in batches:
+            count_times(batch, self.by, self.column, found)
+        rows = [
+            {"by": by, "step": h.step, "outside": h.outside, "bins": list(h.counts), "counts": list(h.counts.values())}
+            for by, h in found.items()
+        ]
+        yield pa.RecordBatch.from_pylist(rows, _SCHEMA)
+
+
+def time_counts(frame: DataFrame, by: str | None, column: str) -> dict[str, TimeHistogram]:
+    """Return histograms of a column, by the values of another; ``""`` for all together."""
+    chosen = frame.select(*([by] if by else []), column)
+    found: dict[str, TimeHistogram] = defaultdict(TimeHistogram)
+    with our_errors():
+        for row in chosen.mapInArrow(CountTimes(by, column), _DDL).collect():
+            counts: Counter[int] = Counter(dict(zip(row.bins, row.counts, strict=True)))
+            found[row.by].merge(TimeHistogram(row.step, counts, row.outside))
+    return dict(found)
