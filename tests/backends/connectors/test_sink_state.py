@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
 from state_processor.backends.connectors.connector import Versioned
@@ -34,6 +37,7 @@ from state_processor.serializers.errors import (
     InvalidRowError,
     NotFoundError,
     OptionError,
+    StateProcessorError,
     UnsupportedFormatError,
 )
 from tests import corpus
@@ -388,15 +392,37 @@ def test_rows_that_do_not_fit() -> None:
         ([*rows, committables[0]], "a committable of checkpoint 7, subtask 0, is not one of the source savepoint"),
         ([row | {"checkpoint_id": 9} for row in committables], "can be changed or left out, but not added or moved"),
     ]
-    for given, message in wrong:
+    for changed, message in wrong:
         with pytest.raises(InvalidRowError, match=message):
-            written_sink(given, state)
+            written_sink(changed, state)
 
 
 @pytest.mark.parametrize("data", [b"", struct.pack(">I", 0xB91F252C) + struct.pack(">ii", 7, 1), b"\0\0\0\1"])
 def test_damaged_committables(data: bytes) -> None:
     with pytest.raises(CorruptSnapshotError):
         COLLECTORS.read(Versioned(2, data), "here")
+
+
+FORMATS = (FILE_SINK.writer, FILE_SINK.committables, KAFKA_SINK.writer, KAFKA_SINK.committables, COLLECTORS)
+WRITTEN = [element for uid in ("rolling", "open") for _, element in real("2.3.0", uid).writers[:1]] + [
+    Versioned(1, old_bucket(versioned(1, HADOOP), {3: [LOCAL], 4: []}, 1)),
+    *KAFKA,
+    *COMMITTABLES,
+    old_collector([kafka_committable("orders-0-1")]),
+]
+
+
+@given(st.sampled_from(WRITTEN), st.data())
+def test_no_bytes_break_a_reader(written: Versioned, data: st.DataObject) -> None:
+    damaged = bytearray(written.data)
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(damaged)))
+    for known in FORMATS:
+        for version, given_ in ((written.version, bytes(damaged)), (written.version, bytes(damaged[:cut])), (9, b"")):
+            with suppress(StateProcessorError):
+                read: Any = known.read(Versioned(version, given_), "here")
+                assert known.read(Versioned(version, given_), "here") == read
 
 
 def test_unknown_formats_inside_committables() -> None:
