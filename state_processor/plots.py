@@ -13,7 +13,7 @@ from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.display import size_text
 from state_processor.identifier import OperatorIdentifier
-from state_processor.report.charts import duration_text
+from state_processor.report.charts import unit_of
 from state_processor.report.time_histogram import TimeHistogram
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.spark.time_counts import time_counts
@@ -25,7 +25,6 @@ Uid = str | OperatorIdentifier
 
 _BAR_INCHES: Final = 0.28
 _FEWEST_BARS: Final = 30
-_HOUR: Final = 3_600_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -122,8 +121,9 @@ class SnapshotPlots:
         axes.xaxis.set_major_formatter(_date_formatter(axes))
         axes.set_ylabel("timers")
         axes.set_title(f"Timers of {uid} (UTC)")
+        axes.margins(y=0.25)
         if counts:
-            axes.legend()
+            axes.legend(loc="upper right")
         return axes
 
     def plot_ttl(self, uid: Uid, state: str) -> Axes:
@@ -147,16 +147,12 @@ class SnapshotPlots:
         if not times.total and frame.limit(1).count():
             raise NotFoundError(f"operator {uid}, state {state!r} has no time-to-live, so that snapshots do not record accesses")
         bins = times.bins(before=_FEWEST_BARS)
+        name, unit = unit_of((times.last - bins[0].start) // 2 if bins else 0)
         if bins:
-            axes.bar(
-                [(times.last - b.end) / _HOUR for b in bins],
-                [b.points for b in bins],
-                width=(bins[0].end - bins[0].start) / _HOUR,
-                align="edge",
-            )
-        axes.xaxis.set_major_formatter(lambda hours, _: duration_text(round(hours * _HOUR)))
+            width = (bins[0].end - bins[0].start) / unit
+            axes.bar([(times.last - b.end) / unit for b in bins], [b.points for b in bins], width=width, align="edge")
         axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("time since the last access")
+        axes.set_xlabel(f"{name}s since the last access")
         axes.set_ylabel("values")
         axes.set_title(f"Ages of {state} of {uid}")
         return axes
