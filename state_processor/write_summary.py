@@ -40,12 +40,14 @@ class WriteSummary:
     """Summary of a write; as text, a table of the operators that have state.
 
     ``migration`` is the outcome for each state if :meth:`~state_processor.SavepointWriter.migrate` was called.
+    ``shares_files_of`` is the source savepoint if the new one refers to files of it, without which it can't be restored.
     """
 
     path: str
     checkpoint_id: int
     operators: tuple[OperatorSummary, ...]
     migration: MigrationReport | None = None
+    shares_files_of: str | None = None
 
     __repr__ = redacted_repr
 
@@ -60,10 +62,18 @@ class WriteSummary:
         return sum(o.size_in_bytes for o in self.operators)
 
     def __str__(self) -> str:
-        return render_records(_COLUMNS, self._rows())
+        return "\n".join(filter(None, (render_records(_COLUMNS, self._rows()), self._dependency)))
 
     def _repr_html_(self) -> str:
-        return html_table(_COLUMNS, self._rows(), caption=redacted(self.path), sizes=frozenset({"size_in_bytes"}))
+        caption = "; ".join(filter(None, (redacted(self.path), self._dependency)))
+        return html_table(_COLUMNS, self._rows(), caption=caption, sizes=frozenset({"size_in_bytes"}))
+
+    @property
+    def _dependency(self) -> str:
+        """A warning where it is due."""
+        if self.shares_files_of is None:
+            return ""
+        return f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
 
     def _rows(self) -> list[dict[str, Any]]:
         return [

@@ -445,6 +445,7 @@ class SavepointWriter(ConnectorStateWriter):
         overwrite: bool = False,
         format: FormatName = "canonical",
         backend: BackendName | None = None,
+        share_files: bool = False,
     ) -> WriteSummary:
         """Write the savepoint.
 
@@ -466,6 +467,9 @@ class SavepointWriter(ConnectorStateWriter):
         backend
             For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
             ``"forst"`` (Flink 2.0 and later).
+        share_files
+            Whether files of RocksDB and ForSt that stay as they are are not copied: the new savepoint refers to those of the
+            source savepoint, and can't be restored without them. A job that claims it removes them in time.
 
         Raises
         ------
@@ -474,7 +478,7 @@ class SavepointWriter(ConnectorStateWriter):
         WriteError
             If files can't be written, or another write to the same directory was complete before.
         """
-        self._plan.choose_format(format, backend)
+        self._plan.choose_format(format, backend, share_files=share_files)
         access = with_settings_of_spark(self._spark, self._plan.access, path)
         with lost_sessions():
             return self._plan.write_to(path, SparkEngine(self._spark), overwrite=overwrite, access=access)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.location import Location
-from state_processor.backends.files.storage import Storage
+from state_processor.backends.files.storage import Storage, StoredFile, storage_errors
 from state_processor.serializers.errors import WriteError
 
 _OBJECT_STORES: Final = frozenset({"s3", "gs"})
+_LARGEST_COPY: Final = 5 << 30
+"""The largest object that S3 copies with one request."""
 _NEVER_REPLACE: Final = frozenset({"hdfs", "viewfs"})
 
 
 class FileSink:
-    """New file that is being written.
+    """New file that is being written. It is made with the first bytes, or when it is complete.
 
     Parameters
     ----------
@@ -25,11 +29,6 @@ class FileSink:
         Access to files.
     path
         The path or URL of the file.
-
-    Raises
-    ------
-    WriteError
-        If it can't be made.
     """
 
     def __init__(self, storage: Storage, path: str) -> None:
@@ -37,7 +36,8 @@ class FileSink:
         self.size = 0
         self._storage = storage
         self._path = path
-        self._stream = storage.call(path, lambda filesystem, inner: filesystem.open_output_stream(inner), "written", WriteError)
+        self._stream: pa.NativeFile | None = None
+        self._is_complete = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Append.
@@ -47,8 +47,34 @@ class FileSink:
         WriteError
             If there is no room, or the storage fails otherwise.
         """
-        self._do(lambda: self._stream.write(data))
+        stream = self._opened()
+        self._do(lambda: stream.write(data))
         self.size += len(data)
+
+    def copy(self, source: StoredFile) -> bool:
+        """Make the whole file a copy of another one, which the storage makes: its bytes do not pass through this process.
+
+        Returns
+        -------
+        bool
+            Whether it did. Local file systems do, and object stores within a bucket.
+
+        Raises
+        ------
+        WriteError
+            As for :meth:`write`.
+        """
+        storage, one, other = self._storage, Location.parse(source.path), Location.parse(self._path)
+        if one.is_local and other.is_local:
+            with storage_errors(self._path, doing="written", kind=WriteError):
+                shutil.copyfile(one.path, other.path)
+        elif source.size <= _LARGEST_COPY and one.scheme in _OBJECT_STORES and source.storage.is_alike(storage, one, other):
+            inner = storage.filesystem(source.path)[1]
+            storage.call(self._path, lambda filesystem, target: filesystem.copy_file(inner, target), "written", WriteError)
+        else:
+            return False
+        self.size, self._is_complete = source.size, True
+        return True
 
     def close(self) -> None:
         """Make the file complete.
@@ -58,7 +84,15 @@ class FileSink:
         WriteError
             As for :meth:`write`.
         """
-        self._do(self._stream.close)
+        if not self._is_complete:
+            self._do(self._opened().close)
+
+    def _opened(self) -> pa.NativeFile:
+        if self._stream is None:
+            self._stream = self._storage.call(
+                self._path, lambda files, inner: files.open_output_stream(inner), "written", WriteError
+            )
+        return self._stream
 
     def _do(self, action: Callable[[], object]) -> None:
         self._storage.call(self._path, lambda *_: action(), "written", WriteError)

@@ -231,6 +231,11 @@ class Storage:
     def _connect(self, location: Location) -> pafs.FileSystem:
         return connect(location, self._queries.get(location.scheme, ""), self.options)
 
+    def is_alike(self, other: Storage, one: Location, location: Location) -> bool:
+        """Return whether a location here and one of another object are in the same storage, with the same settings."""
+        same = (one.scheme, one.authority) == (location.scheme, location.authority)
+        return same and self.options == other.options and self._queries.get(one.scheme) == other._queries.get(one.scheme)
+
     @staticmethod
     def _path_in(location: Location) -> str:
         """Return the name that the file system of a location has for its path."""
@@ -383,12 +388,14 @@ class StoredFile:
 
     Attributes
     ----------
+    storage
+        Access to it.
     path
         Where it is.
     """
 
     def __init__(self, storage: Storage, path: str, context: str, recorded_size: int | None) -> None:
-        self._storage = storage
+        self.storage = storage
         self._context = context
         self._recorded_size = recorded_size
         self.path = path
@@ -398,7 +405,7 @@ class StoredFile:
 
     @cached_property
     def _file(self) -> _OpenFile:
-        file = self._storage._open(self.path, self._context)
+        file = self.storage._open(self.path, self._context)
         if self._recorded_size is not None and file.size < self._recorded_size:
             raise MissingFileError(
                 f"{_of(self._context)}{self.path} has {file.size} bytes, the snapshot says {self._recorded_size}; "

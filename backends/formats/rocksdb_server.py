@@ -102,36 +102,6 @@ class Server:
             self.stores[directory], self.families[directory] = store, names
         return store
 
-    def change(
-        self, directory: str, families: list[str], kept: list[str], files: dict[str, list[str]], merged: list[str]
-    ) -> dict[str, Any]:
-        """Change the column families of a store, and return the names of the tables that it consists of then.
-
-        Those that are not ``kept`` are emptied or dropped, ``files`` (sorted tables) are moved into theirs, and those of
-        ``merged`` families, which overlap, are merged.
-        """
-        old = rocksdict.Rdict.list_cf(directory)
-        options = rocksdict.Options(raw_mode=True)
-        options.set_max_open_files(OPEN_FILES)
-        store = rocksdict.Rdict(directory, options, {name: table_options() for name in old})
-        try:
-            for name in set(old) - {"default", *kept}:
-                store.drop_column_family(name)
-            for name in families:
-                if name not in kept or name not in old:
-                    store.create_column_family(name, table_options())
-            for name, paths in files.items():
-                moving = rocksdict.IngestExternalFileOptions()
-                moving.set_move_files(True)
-                family = store.get_column_family(name)
-                family.ingest_external_file(paths, moving)
-                if name in merged:
-                    family.compact_range(None, None)
-                del family
-            return {"tables": [os.path.basename(file["name"]) for file in store.live_files()]}
-        finally:
-            store.close()
-
     def close(self, directory: str) -> dict[str, Any]:
         """Close a store."""
         self.cursors = {place: cursor for place, cursor in self.cursors.items() if place[0] != directory}
@@ -200,7 +170,7 @@ def serve(requests: BinaryIO, answers: BinaryIO, seconds: int) -> None:
             if do == "read":
                 answer, flat, cursor = server.read(**request)
             else:
-                actions: dict[str, Any] = {"open": server.open, "close": server.close, "change": server.change}
+                actions: dict[str, Any] = {"open": server.open, "close": server.close}
                 answer = actions[do](**request)
         except Exception as error:
             answer, flat = {"error": str(error)}, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from state_processor.backends.files.storage import StoredFile
 from state_processor.backends.metadata import handles as h
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.redaction import redacted
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from state_processor.backends.files.relocation import Relocation
-    from state_processor.backends.files.storage import Storage, StoredFile
+    from state_processor.backends.files.storage import Storage
 
 
 _KEPT_READS: Final = 4
@@ -56,6 +57,12 @@ class StateStream:
     def start(self) -> int:
         """Offset in the file, in bytes (not 0 for a segment of a merged file)."""
         return self._start
+
+    @property
+    def whole_file(self) -> StoredFile | None:
+        """The file, if there is nothing else in it; its length is looked up."""
+        file = self._source
+        return file if isinstance(file, StoredFile) and self._start == 0 and file.size == self.size else None
 
     def read(self, offset: int = 0, length: int | None = None) -> memoryview:
         """Return ``length`` bytes from ``offset`` on, by default to the end; numpy views them without a copy.

@@ -194,6 +194,12 @@ def commit_savepoint(
     return metadata
 
 
+def refers_elsewhere(metadata: CheckpointMetadata) -> bool:
+    """Return whether a savepoint has files that are not in its directory."""
+    handles = ((s.managed_keyed, s.raw_keyed) for operator in metadata.operators for s in operator.subtasks)
+    return any(isinstance(stream, h.FileStateHandle) for pair in handles for handle in pair for stream in _streams(handle))
+
+
 def _files_of(metadata: memoryview | None) -> set[str]:
     """Return the files of a savepoint that is replaced; none that are known where it can't be read."""
     with suppress(StateProcessorError):

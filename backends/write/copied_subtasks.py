@@ -11,7 +11,7 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
-from state_processor.backends.write.pass_through import copy_stream
+from state_processor.backends.write.carried_files import copy_stream, shared_file
 from state_processor.backends.write.store_writer import native_handle
 from state_processor.serializers.errors import UnsupportedFormatError
 
@@ -21,7 +21,9 @@ OpenSink = Callable[[str], AbstractContextManager[FileSink]]
 _Handle = TypeVar("_Handle", h.KeyGroupsStateHandle, h.OperatorStreamStateHandle)
 
 
-def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: OpenSink, context: str) -> OperatorSubtaskState:
+def copy_subtask(
+    subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: OpenSink, context: str, *, shares_files: bool = False
+) -> OperatorSubtaskState:
     """Copy the files of a subtask and return the subtask that refers to the copies.
 
     Parameters
@@ -35,6 +37,8 @@ def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: O
         Opens the files to write.
     context
         Operator and subtask, for error messages.
+    shares_files
+        Whether the files of an embedded store stay where they are.
 
     Raises
     ------
@@ -55,8 +59,12 @@ def copy_subtask(subtask: OperatorSubtaskState, snapshot: Snapshot, open_sink: O
     def copied_file(stream: h.StreamStateHandle) -> h.StreamStateHandle:
         if isinstance(stream, h.ByteStreamStateHandle):
             return stream
+        opened = snapshot.open(stream, context)
+        shared = shared_file(opened) if shares_files else None
+        if shared is not None:
+            return shared
         with open_sink("store") as sink:
-            return copy_stream(snapshot.open(stream, context), sink)
+            return copy_stream(opened, sink)
 
     def copied_keyed(handle: h.KeyedStateHandle | None) -> h.KeyedStateHandle | None:
         if not isinstance(handle, h.IncrementalRemoteKeyedStateHandle):

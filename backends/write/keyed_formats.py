@@ -12,10 +12,10 @@ from state_processor.backends.files.scratch import scratch_space
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata import properties
 from state_processor.backends.state import meta_info as mi
+from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
-from state_processor.backends.write.new_store import BaseStore
 from state_processor.backends.write.store_writer import ROCKSDB, KeyedStateStoreWriter, OpenSink
 from state_processor.serializers.errors import OptionError
 
@@ -33,6 +33,10 @@ class KeyedFormat(Protocol):
     @property
     def keeps_families(self) -> bool:
         """True if states that nobody changes can stay in the files that they are in, beside others that change."""
+
+    @property
+    def shares_files(self) -> bool:
+        """True if files of states that nobody changes are not copied, but referred to where they are."""
 
     @property
     def keeps_raw_timers(self) -> bool:
@@ -91,6 +95,7 @@ class CanonicalFormat(_FileFormat):
 
     savepoint_format: str = properties.CANONICAL
     keeps_families: bool = False
+    shares_files: bool = False
     keeps_raw_timers: bool = False
     _writer = KeyedStateFileWriter
 
@@ -114,11 +119,14 @@ class StoreFormat:
         The number of the checkpoint.
     scratch
         Directory in which stores are made; ``None`` for the default one.
+    shares_files
+        See :class:`KeyedFormat`.
     """
 
     backend: str = ROCKSDB
     checkpoint_id: int = 1
     scratch: str | None = None
+    shares_files: bool = False
     savepoint_format: str = properties.NATIVE
     keeps_families: bool = True
     keeps_raw_timers: bool = True
@@ -164,6 +172,7 @@ class HeapFormat(_FileFormat):
 
     savepoint_format: str = properties.NATIVE
     keeps_families: bool = False
+    shares_files: bool = False
     keeps_raw_timers: bool = False
     _writer = KeyedHeapFileWriter
 

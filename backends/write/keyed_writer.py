@@ -84,6 +84,23 @@ class KeyedStateWriter(ABC):
         self.entries += int(result[framing.COUNT])
         self._append(data, int(result[framing.LAST]))
 
+    def delete(self, key_group: int, state_id: int, markers: npt.NDArray[np.uint8]) -> bool:
+        """Delete entries that stay in files of the source savepoint.
+
+        Parameters
+        ----------
+        key_group, state_id
+            Of the entries. They come in the order of :meth:`add`, and before the new entries of the same keys.
+        markers
+            Blobs of :class:`~state_processor.backends.write.tombstones.TombstoneEncoder`.
+
+        Returns
+        -------
+        bool
+            Whether they do: False where all entries of the state are written, and those of these keys have to be left out.
+        """
+        return False
+
     @abstractmethod
     def close(self) -> h.KeyedStateHandle:
         """Complete the files and return their handle."""

@@ -30,6 +30,11 @@ def with_drafts(state: _State) -> _State:
     return state if state.is_timer else state.with_serializers(value=with_pending_values(state.value))
 
 
+def needs_replaced_entries(state: StateDescription) -> bool:
+    """Return whether new entries of an updated state are written from those that they replace."""
+    return not state.is_timer and not _entries(state).is_empty
+
+
 class Drafts:
     """Settles the drafts in the new entries of updated states.
 
@@ -47,8 +52,7 @@ class Drafts:
 
     def __init__(self, states: Sequence[StateDescription], drafted: frozenset[str], describe: Describe, context: str) -> None:
         self._states = states
-        self._entries = {i: _entries(s) for i, s in enumerate(states) if s.name in drafted and not s.is_timer}
-        self._entries = {i: found for i, found in self._entries.items() if not found.is_empty}
+        self._entries = {i: _entries(s) for i, s in enumerate(states) if s.name in drafted and needs_replaced_entries(s)}
         self._describe = describe
         self._context = context
         self._place: tuple[int, int] | None = None

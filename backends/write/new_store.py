@@ -2,6 +2,10 @@
 
 Files are written with ``rocksdict``, whose RocksDB is newer than those of Flink. Their format and checksums are such that those
 open them: 6.20.3, which Flink has since 1.14, and 8.10.0, since 2.0.
+
+A store may have column families of a store of the source savepoint, in the same files. RocksDB is not told of these: it opens a
+manifest with the same column families and none of their files, goes on with its numbers, and the files get into the manifest that
+it leaves. So they stay where they are until they are copied, and changes become files that lie above them.
 """
 
 from __future__ import annotations
@@ -9,25 +13,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import rocksdict
 
-from state_processor.backends.files.scratch import scratch_space
-from state_processor.backends.formats.rocksdb_process import RocksDbError, rocksdb_call
+from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest, write_manifest
 from state_processor.backends.formats.rocksdb_server import table_options
-from state_processor.backends.formats.rocksdb_store import materialize
-from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.write.sorted_entries import Pairs
-from state_processor.serializers.errors import CorruptSnapshotError, ScratchSpaceError
+from state_processor.serializers.errors import ScratchSpaceError
 
 _FILE_BYTES: Final = 64 << 20
 """About the size of a file, which is that of RocksDB's default options (``target_file_size_base``)."""
 _OTHERS: Final = re.compile(r"(?P<kind>MANIFEST|CURRENT|OPTIONS)(?:-\d+)?")
 """Files beside tables; of each kind it is the newest that counts."""
+_CHANGES_BYTES: Final = 128 << 20
+"""Changes of a column family are kept in memory up to this size; what are more become several files."""
 
 
 class NewStore:
@@ -41,13 +44,16 @@ class NewStore:
         The column families, beside the empty ``default`` that each store has.
     context
         Operator and subtask, for error messages.
+    base
+        The column families of another store that stay, with their files.
     """
 
-    def __init__(self, directory: Path, families: Sequence[str], context: str) -> None:
+    def __init__(self, directory: Path, families: Sequence[str], context: str, base: Manifest | None = None) -> None:
         self._directory = directory
         self._context = context
         self._families = [_Family(directory, number) for number in range(len(families))]
         self._names = families
+        self._base = base
 
     def add(self, family: int, entries: Iterable[Pairs]) -> None:
         """Write entries, whose keys ascend, to a column family.
@@ -62,29 +68,84 @@ class NewStore:
         with self._reporting():
             self._families[family].add(entries)
 
+    def put(self, family: int, entries: Iterable[Pairs]) -> None:
+        """Put entries above those that a column family has; see :meth:`add`."""
+        with self._reporting():
+            handle = self._store.get_column_family_handle(self._names[family])
+            for keys, values in entries:
+                batch = rocksdict.WriteBatch(raw_mode=True)
+                for key, value in zip(keys, values, strict=True):
+                    batch.put(key, value, handle)
+                self._write(batch)
+
+    def delete(self, family: int, markers: Iterable[Pairs]) -> None:
+        """Delete entries that a column family has; see :meth:`add`.
+
+        ``markers`` are those of :mod:`~state_processor.backends.write.tombstones`: whole keys, or what keys begin with.
+        """
+        with self._reporting():
+            handle = self._store.get_column_family_handle(self._names[family])
+            for keys, are_whole in markers:
+                batch = rocksdict.WriteBatch(raw_mode=True)
+                for key, is_whole in zip(keys, are_whole, strict=True):
+                    if is_whole[-1]:
+                        batch.delete(key, handle)
+                    else:
+                        batch.delete_range(key, _behind(key), handle)
+                self._write(batch)
+
     def close(self) -> list[Path]:
-        """Complete the store and return its files.
+        """Complete the store and return its files, without those of the other store.
 
         Raises
         ------
         ScratchSpaceError
             If there is no room.
         """
-        directory = self._directory / "store"
         with self._reporting():
-            live = self._complete(directory)
-        others = {match["kind"]: path for path in sorted(directory.iterdir()) if (match := _OTHERS.fullmatch(path.name))}
-        return [*(directory / name for name in sorted(live)), *others.values()]
+            live = self._complete()
+        if self._base is not None:
+            (path,) = (path for kind, path in self._others.items() if kind == "MANIFEST")
+            path.write_bytes(write_manifest(read_manifest(path.read_bytes(), str(path)).above(self._base)))
+        return [*(self._path / name for name in sorted(live)), *self._others.values()]
 
-    def _complete(self, directory: Path) -> set[str]:
-        """Make the store, and return the names of its tables."""
+    @property
+    def _path(self) -> Path:
+        return self._directory / "store"
+
+    @property
+    def _others(self) -> dict[str, Path]:
+        return {match["kind"]: path for path in sorted(self._path.iterdir()) if (match := _OTHERS.fullmatch(path.name))}
+
+    @cached_property
+    def _store(self) -> Any:
+        if self._base is not None:
+            name = f"MANIFEST-{self._base.next_file:06}"
+            hidden = replace(self._base.without_files(), next_file=self._base.next_file + 1)
+            self._path.mkdir()
+            (self._path / name).write_bytes(write_manifest(hidden))
+            (self._path / "CURRENT").write_text(f"{name}\n")
         options = table_options()
         options.create_if_missing(True)
         options.create_missing_column_families(True)
-        store = rocksdict.Rdict(str(directory), options, {name: table_options() for name in self._names})
+        families = {name: table_options() for name in self._names}
+        for of_family in families.values():
+            of_family.set_write_buffer_size(_CHANGES_BYTES)
+        return rocksdict.Rdict(str(self._path), options, families)
+
+    def _write(self, batch: Any) -> None:
+        without_log: Any = rocksdict.WriteOptions()  # whose stubs call its properties methods
+        without_log.disable_wal = True
+        self._store.write(batch, without_log)
+
+    def _complete(self) -> set[str]:
+        """Make the store, and return the names of its tables."""
+        store = self._store
         try:
             for name, family in zip(self._names, self._families, strict=True):
-                family.ingest(store.get_column_family(name))
+                column_family = store.get_column_family(name)
+                family.ingest(column_family)
+                column_family.flush()
             return {file["name"].lstrip("/") for file in store.live_files()}
         finally:
             store.close()
@@ -101,6 +162,12 @@ class NewStore:
                 f"{self._context}RocksDB can't write to {self._directory}: {problem}. Set STATE_PROCESSOR_SCRATCH to a directory "
                 "on a disk with more room"
             ) from problem
+
+
+def _behind(beginning: bytes) -> bytes:
+    """Return the least key that is greater than those with a beginning, whose first byte is that of a key group."""
+    stem = beginning.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1])
 
 
 class _Family:
@@ -149,47 +216,3 @@ class _Family:
         if self._writer is not None:
             self._writer.finish()
             self._writer = None
-
-
-@dataclass(frozen=True)
-class BaseStore:
-    """A store of the source savepoint, and the column families of it that stay as they are; it can be pickled."""
-
-    snapshot: Snapshot
-    handle: h.IncrementalRemoteKeyedStateHandle
-    kept: frozenset[str]
-
-
-class EditedStore(NewStore):
-    """A store that has column families of another one, in the same files, beside those that are written.
-
-    Parameters
-    ----------
-    directory, families, context
-        See :class:`NewStore`; the families are all that the new store has.
-    base
-        The other store.
-    """
-
-    def __init__(self, directory: Path, families: Sequence[str], context: str, base: BaseStore) -> None:
-        super().__init__(directory, families, context)
-        self._base = base
-
-    def _complete(self, directory: Path) -> set[str]:
-        base, context = self._base, self._context.removesuffix(": ")
-        directory.mkdir()
-        materialize(base.snapshot, base.handle, scratch_space(base.snapshot.scratch), directory, context)
-        written = {name: family for name, family in zip(self._names, self._families, strict=True) if family.complete()}
-        try:
-            answer, _, _ = rocksdb_call(
-                context,
-                do="change",
-                directory=str(directory),
-                families=list(self._names),
-                kept=sorted(base.kept),
-                files={name: family.complete() for name, family in written.items()},
-                merged=[name for name, family in written.items() if family.overlap],
-            )
-        except RocksDbError as problem:
-            raise CorruptSnapshotError(f"{context}: the store of the source savepoint can't be changed: {problem}") from None
-        return set(answer["tables"])

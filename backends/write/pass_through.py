@@ -5,7 +5,6 @@
   entries (:mod:`~state_processor.backends.formats.serialized_entries`) are put together in the canonical format. So are the
   timers of raw keyed state, which become those of a queue: canonical savepoints hold no other timers, and Flink restores
   them into any backend.
-* A stream that does not change is copied (:func:`copy_stream`).
 
 Entries become blobs, as new ones do (:data:`~state_processor.backends.write.entry_encoder.BLOB_SCHEMA`), which go to the subtask
 that owns their key group. With another parallelism key groups change hands; with another max parallelism each key gets a new
@@ -16,13 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.files.changes import FileSink
 from state_processor.backends.formats.entry_framing import frame_entries
 from state_processor.backends.formats.entry_runs import FramedRun, UnframedRun, decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
@@ -30,13 +27,10 @@ from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, decode_bytes, with_serialized_values
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
-from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group, prefix_size
 from state_processor.backends.write.entry_encoder import KEY, KeyedStateEncoder, KeyHash, to_blobs
 from state_processor.serializers.keys.hash_codes import hash_codes
-
-_COPIED_AT_ONCE: Final = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -121,11 +115,3 @@ class KeyedPassThrough:
         return KeyedStateEncoder(
             state, state_id, schema, max_parallelism=self.max_parallelism, parallelism=self.parallelism, context=context
         )
-
-
-def copy_stream(stream: StateStream, sink: FileSink) -> h.RelativeFileStateHandle:
-    """Copy a stream, whatever is in it, into a new file; offsets in it stay the same."""
-    for offset in range(0, stream.size, _COPIED_AT_ONCE):
-        sink.write(stream.read(offset, min(_COPIED_AT_ONCE, stream.size - offset)))
-    sink.close()
-    return h.RelativeFileStateHandle(sink.name, sink.size)

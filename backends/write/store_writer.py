@@ -6,7 +6,7 @@ each queue (``RocksDBPriorityQueueSetFactory``), with empty values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,10 +18,11 @@ import numpy.typing as npt
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
+from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.carried_files import copy_stream, shared_file
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
-from state_processor.backends.write.new_store import BaseStore, EditedStore, NewStore
-from state_processor.backends.write.pass_through import copy_stream
-from state_processor.backends.write.sorted_entries import sorted_entries
+from state_processor.backends.write.new_store import NewStore
+from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
 from state_processor.serializers.io import DataOutput
 
 ROCKSDB: Final = "rocksdb"
@@ -79,8 +80,10 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._backend_id = str(uuid4())
         families = [state.name for state in header.states]
         self._base = base
-        place = (directory, families, self.context)
-        self._store = NewStore(*place) if base is None else EditedStore(*place, base)
+        self._manifest = base.manifest(context) if base is not None else None
+        self._store = NewStore(directory, families, self.context, self._manifest)
+        patched = base.patched if base is not None else frozenset()
+        self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
         self._run: list[npt.NDArray[np.uint8]] = []
         self._held = 0
 
@@ -90,9 +93,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         paths = self._store.close()
         if self._is_forst:
             _mark_forst(paths)
-        old = self._base.handle.files if self._base is not None else ()
-        carried = {file.local_name: file.stream for file in old if file.local_name.endswith(".sst")}
-        files = tuple(h.LocalFile(path.name, self._copied(path, carried.get(path.name))) for path in paths)
+        files = (*self._kept_files(), *(h.LocalFile(path.name, self._stored(path)) for path in paths))
         target = DataOutput()
         self.header.write(target)
         meta = self._kept("meta", target.to_bytes())
@@ -101,7 +102,18 @@ class KeyedStateStoreWriter(KeyedStateWriter):
     def _begin(self, before: Place | None, place: Place) -> None:
         self._end_run()
 
+    def delete(self, key_group: int, state_id: int, markers: npt.NDArray[np.uint8]) -> bool:
+        """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
+        if state_id not in self._patched:
+            return False
+        self._store.delete(state_id, entries_as_they_come(markers))
+        return True
+
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
+        assert self._place is not None
+        if self._place[1] in self._patched:
+            self._store.put(self._place[1], entries_as_they_come(data))
+            return
         self._run.append(data)
         self._held += len(data)
         if self._held >= _RUN_BYTES:
@@ -113,14 +125,22 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             self._store.add(self._place[1], sorted_entries(self._run, self.prefix))
             self._run, self._held = [], 0
 
-    def _copied(self, path: Path, stream: h.StreamStateHandle | None) -> h.StreamStateHandle:
-        """Copy a file to the savepoint: from the source savepoint, if it is one of its own."""
-        if self._base is None or stream is None:
-            return self._stored(path)
+    def _kept_files(self) -> Iterator[h.LocalFile]:
+        """Take over the files that stay from the source savepoint."""
+        if self._base is None or self._manifest is None:
+            return
+        for name, stream in self._base.kept_files(self._manifest).items():
+            yield h.LocalFile(name, self._kept_file(self._base, stream))
+
+    def _kept_file(self, base: BaseStore, stream: h.StreamStateHandle) -> h.StreamStateHandle:
         if isinstance(stream, h.ByteStreamStateHandle):
             return stream
+        opened = base.snapshot.open(stream, self.context.removesuffix(": "))
+        shared = shared_file(opened) if base.shares_files else None
+        if shared is not None:
+            return shared
         with self._open_sink("store") as sink:
-            return copy_stream(self._base.snapshot.open(stream, self.context), sink)
+            return copy_stream(opened, sink)
 
     def _stored(self, path: Path) -> h.StreamStateHandle:
         """Copy a file to the savepoint, and remove it."""

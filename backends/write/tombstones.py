@@ -3,7 +3,7 @@
 Rows mark keys by entries without content, which go to the subtask and key group of the key as all blobs do.
 There the entries of the source savepoint meet them. No serialized key is a prefix of another, so that an entry belongs to a
 marked key if its bytes begin with the key's; no serializer is needed to compare. A marker that goes on with the key of a map's
-entry covers that entry alone.
+entry covers that entry alone. The content of a marker is a boolean: whether it is the whole key of the one entry that it covers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, rehash
+from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
-from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.serializers.core.basic import NumberSerializer
@@ -54,6 +54,7 @@ class TombstoneEncoder:
     def __init__(self, state: KeyedDescription, state_id: int, schema: pa.Schema, **options: Any) -> None:
         space = next((n for n in NAMESPACES if n in schema.names and not state.in_void_namespace), None)
         self._columns = [KEY] if space is None else [KEY, space]
+        self._is_whole = MAP_KEY in schema.names or (state.kind != MAP and (space is not None or state.in_void_namespace))
         marker: KeyedDescription
         if MAP_KEY in schema.names:
             self._columns.append(MAP_KEY)
@@ -61,7 +62,7 @@ class TombstoneEncoder:
             marker = state.with_serializers(value=_MARK)
         else:
             self._value = VALUE
-            namespace = _AnyNamespace() if space is None else state.namespace
+            namespace = state.namespace if self._is_whole or space is not None else _AnyNamespace()
             marker = ValueDescription(state.name, VALUE_KIND, _MARK, state.key, namespace)
         fields = [schema.field(c) for c in self._columns]
         self._encoder = KeyedStateEncoder(marker, state_id, pa.schema([*fields, pa.field(self._value, pa.bool_())]), **options)
@@ -75,8 +76,8 @@ class TombstoneEncoder:
             If a key is null or not of the state's type.
         """
         columns = [batch.column(c) for c in self._columns]
-        true = pa.array(np.ones(batch.num_rows, dtype=np.bool_))
-        yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, true], names=[*self._columns, self._value]))
+        whole = pa.array(np.full(batch.num_rows, self._is_whole))
+        yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))
 
 
 class Tombstones:

@@ -401,11 +401,18 @@ class OperatorDraft:
     @property
     def kept_families(self) -> frozenset[str]:
         """The states of the source savepoint that stay in the files that they are in, while others change."""
+        return frozenset(name for name in self._in_families() if not self.has_changes(name))
+
+    @property
+    def changed_families(self) -> frozenset[str]:
+        """The states of the source savepoint that could stay in the files that they are in, with changes beside them."""
+        return frozenset(name for name in self._in_families() if self.has_changes(name))
+
+    def _in_families(self) -> tuple[str, ...]:
+        """Return the states whose entries pass through in files of the format."""
         if self.source is None or not self.format.keeps_families or self.migration is not None or self.changes_parallelism:
-            return frozenset()
-        if not self.source.is_in(self.format):
-            return frozenset()
-        return frozenset(name for name in self.kept_keyed() if not self.has_changes(name))
+            return ()
+        return self.kept_keyed() if self.source.is_in(self.format) else ()
 
     @property
     def changes_operator_state(self) -> bool:

@@ -20,13 +20,19 @@ _FIRST_FORST: Final = (2, 0)
 
 
 def keyed_format(
-    format: str, backend: str | None, flink_version: str | None, checkpoint_id: int, scratch: str | None
+    format: str,
+    backend: str | None,
+    flink_version: str | None,
+    checkpoint_id: int,
+    scratch: str | None,
+    *,
+    shares_files: bool = False,
 ) -> KeyedFormat:
     """Return the format that names stand for.
 
     Parameters
     ----------
-    format, backend
+    format, backend, shares_files
         See :meth:`~state_processor.SavepointWriter.write`.
     flink_version
         The oldest Flink version that has to restore the savepoint, if it is known.
@@ -42,6 +48,11 @@ def keyed_format(
     """
     if format not in _FORMATS:
         raise OptionError(f"format={format!r}: expected one of {', '.join(_FORMATS)}")
+    if shares_files and (format == "canonical" or backend == "hashmap"):
+        raise OptionError(
+            f"share_files=True with format={format!r}, backend={backend!r}: only files of RocksDB and ForSt can be shared; "
+            "set format='native' and backend='rocksdb' or 'forst', or leave it out"
+        )
     if format == "canonical":
         if backend is not None:
             raise OptionError(f"backend={backend!r}: canonical savepoints have none; leave it out, or set format='native'")
@@ -54,7 +65,7 @@ def keyed_format(
         return HeapFormat()
     if backend == FORST and flink_version is not None and _version(flink_version) < _FIRST_FORST:
         raise OptionError(f"flink_version={flink_version!r} has no ForSt; the first that has is 2.0")
-    return StoreFormat(backend, checkpoint_id, scratch)
+    return StoreFormat(backend, checkpoint_id, scratch, shares_files)
 
 
 def _version(text: str) -> tuple[int, ...]:

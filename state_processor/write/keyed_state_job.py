@@ -8,9 +8,10 @@ from time import time_ns
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
-from state_processor.backends.write.new_store import BaseStore
+from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.kryo_updates import needs_replaced_entries
 from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.write.draft import Deletion, StateRows
+from state_processor.write.draft import Deletion, OperatorDraft, StateRows
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.job_context import JobContext
 from state_processor.write.key_hashing import key_hashing
@@ -32,8 +33,10 @@ def keyed_state_files(job: JobContext) -> StateFiles | None:
         return None
     rows = [first_pass(target, given) for given in job.draft.state_rows]
     rows += [_deletion_pass(job, target, deletion) for deletion in job.draft.deletions]
-    parts = list(_pass_through(job, target))
-    write = WriteKeyedState(target, job.staging, job.draft.format, _bases(job))
+    kept = job.draft.kept_families
+    patched = _patched(job.draft, target)
+    parts = list(_pass_through(job, target, kept | patched))
+    write = WriteKeyedState(target, job.staging, job.draft.format, _bases(job, kept, patched))
     return StateFiles(rows, parts, job.draft.final_parallelism, write)
 
 
@@ -84,20 +87,37 @@ def _columns(*mappings: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
 
 
-def _bases(job: JobContext) -> dict[int, BaseStore]:
+def _patched(draft: OperatorDraft, target: KeyedTarget) -> frozenset[str]:
+    """Return the states of the source savepoint that stay in their files, and get their changes in files above them.
+
+    Not timers, whose keys begin with their time, and not states whose new entries are written from those that they replace.
+    """
+    described = {state.name: state for state in target.states}
+    return frozenset(
+        name
+        for name in draft.changed_families
+        if not described[name].is_timer and not (name in draft.updated and needs_replaced_entries(described[name]))
+    )
+
+
+def _bases(job: JobContext, kept: frozenset[str], patched: frozenset[str]) -> dict[int, BaseStore]:
     """Return the stores of the source savepoint by subtask, where states stay in their files."""
-    source, kept = job.draft.source, job.draft.kept_families
-    if source is None or not kept:
+    source = job.draft.source
+    if source is None or not kept | patched:
         return {}
     snapshot = snapshot_for_tasks(source.snapshot)
     handles = {k.subtask: k.handle for k in source.handles}
-    return {i: BaseStore(snapshot, x, kept) for i, x in handles.items() if isinstance(x, h.IncrementalRemoteKeyedStateHandle)}
+    return {
+        i: BaseStore(snapshot, handle, kept | patched, patched, job.draft.format.shares_files)
+        for i, handle in handles.items()
+        if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+    }
 
 
-def _pass_through(job: JobContext, target: KeyedTarget) -> Iterator[PartsPass]:
+def _pass_through(job: JobContext, target: KeyedTarget, stay: frozenset[str]) -> Iterator[PartsPass]:
     """Yield the passes over the source savepoint: over states whose bytes stay the same, and over converted ones."""
     draft, source = job.draft, job.draft.source
-    names = [name for name in draft.kept_keyed() if name not in draft.kept_families]
+    names = [name for name in draft.kept_keyed() if name not in stay]
     if not names or source is None or not source.handles:
         return
     parts = plan_splits(source.handles)

@@ -22,10 +22,10 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.row_field_names import DeclaredNames, with_names
+from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.kryo_updates import Drafts, with_drafts
-from state_processor.backends.write.new_store import BaseStore
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
@@ -251,7 +251,8 @@ class WriteKeyedState:
                 place = (b.key_group, b.state)
                 entries = b.data
                 if b.phase == TOMBSTONES:
-                    tombstones.add(*place, entries)
+                    if not writer.delete(*place, entries):
+                        tombstones.add(*place, entries)
                     continue
                 if b.phase == PASSED_THROUGH:
                     if drafts.has(b.state):

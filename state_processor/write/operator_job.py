@@ -52,15 +52,16 @@ def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Sta
     """Copy the files of unchanged state, of all operators in one job; returns :data:`Copies`."""
     parts: list[CopyPart] = []
     snapshot = None
+    shares_files = False
     for draft in drafts:
         if draft.source is None or draft.changes_parallelism:
             continue
-        snapshot = draft.source.snapshot
+        snapshot, shares_files = draft.source.snapshot, draft.format.shares_files
         old = draft.source.operator
         parts += [CopyPart(old.operator_id, draft.label, _unchanged(draft, s)) for s in old.subtasks]
     if snapshot is None:
         return {}
-    copied = engine.run_parts(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging))
+    copied = engine.run_parts(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging, shares_files))
     return {(part.operator_id, state.index): state for part, state in zip(parts, copied, strict=True)}
 
 

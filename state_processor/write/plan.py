@@ -12,7 +12,13 @@ from uuid import uuid4
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state.key_groups import check_parallelism
-from state_processor.backends.write.assembly import WIDEST_VERSION, commit_savepoint, metadata_version, oldest_flink_version
+from state_processor.backends.write.assembly import (
+    WIDEST_VERSION,
+    commit_savepoint,
+    metadata_version,
+    oldest_flink_version,
+    refers_elsewhere,
+)
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.termination import exit_on_sigterm
@@ -229,9 +235,10 @@ class SavepointPlan:
 
     # Writing
 
-    def choose_format(self, format: str, backend: str | None) -> None:
+    def choose_format(self, format: str, backend: str | None, *, share_files: bool = False) -> None:
         """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
-        self._format = keyed_format(format, backend, self._restoring_version, self._checkpoint_id, self.access.scratch)
+        place = (self._restoring_version, self._checkpoint_id, self.access.scratch)
+        self._format = keyed_format(format, backend, *place, shares_files=share_files)
         for draft in self.drafts:
             draft.format = self._format
 
@@ -289,7 +296,10 @@ class SavepointPlan:
         )
         operators = tuple(OperatorSummary.of(w.operator, states=w.states, entries=w.entries, carried=w.carried) for w in written)
         report = self.migration_report() if self._migrated_to is not None else None
-        return WriteSummary(staging.directory, metadata.checkpoint_id, operators, report)
+        shared = refers_elsewhere(metadata)
+        return WriteSummary(
+            staging.directory, metadata.checkpoint_id, operators, report, self.source_directory if shared else None
+        )
 
     def _jobs(self, engine: Engine, staging: Staging) -> Iterator[JobContext]:
         serializers = self._task_serializers

@@ -68,10 +68,11 @@ class CopyPart:
 
 @dataclass(frozen=True)
 class CopySubtasks:
-    """Task that copies the files of a subtask."""
+    """Task that copies the files of a subtask, or with ``shares_files`` leaves those of embedded stores where they are."""
 
     snapshot: Snapshot
     staging: Staging
+    shares_files: bool = False
 
     def __call__(self, part: CopyPart) -> OperatorSubtaskState:
         """Return the subtask with handles of the copies."""
@@ -79,4 +80,5 @@ class CopySubtasks:
         def open_sink(what: str) -> staged_file:
             return staged_file(self.staging, part.operator_id, what, part.subtask.index)
 
-        return copy_subtask(part.subtask, self.snapshot, open_sink, f"{part.label}, subtask {part.subtask.index}")
+        where = f"{part.label}, subtask {part.subtask.index}"
+        return copy_subtask(part.subtask, self.snapshot, open_sink, where, shares_files=self.shares_files)

@@ -29,10 +29,11 @@ from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.carried_files import copy_stream
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA, KeyedStateEncoder, KeyHash, write_blobs
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
-from state_processor.backends.write.pass_through import KeyedPassThrough, copy_stream
+from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.pojo import PojoSerializer
 

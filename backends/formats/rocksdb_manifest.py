@@ -1,0 +1,403 @@
+"""Manifests of RocksDB: the column families of a store, and the files that each consists of.
+
+A manifest is a log of edits (RocksDB: ``VersionEdit::DecodeFrom``). Here it is read to its end, and written anew as the few edits
+that come to the same. So a store can be given files that are elsewhere: RocksDB takes their names, bounds and sequence numbers
+from the manifest. What is written, each RocksDB since 6.20 knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.kernel.compiler import kernel
+
+DEFAULT_FAMILY: Final = "default"
+"""The column family that each store has, whose id is 0."""
+
+_BLOCK: Final = 32 << 10
+_HEADER: Final = 7
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_COMPARATOR, _LOG_NUMBER, _NEXT_FILE, _LAST_SEQUENCE, _CURSOR, _DELETED_FILE = 1, 2, 3, 4, 5, 6
+_PREVIOUS_LOG, _LEAST_LOG = 9, 10
+_NEW_FILES: Final = {7: 1, 100: 2, 102: 3, 103: 4}
+"""Tags of new files, by the version of what follows."""
+_FAMILY, _ADD_FAMILY, _DROP_FAMILY, _LARGEST_FAMILY, _ATOMIC_GROUP = 200, 201, 202, 203, 300
+_NUMBERS: Final = frozenset({_LOG_NUMBER, _NEXT_FILE, _LAST_SEQUENCE, _PREVIOUS_LOG, _LEAST_LOG, _LARGEST_FAMILY, _ATOMIC_GROUP})
+_BLOB_FILES: Final = frozenset({400, 401})
+_MAY_BE_IGNORED: Final = 1 << 13
+_NEW_FILE: Final = 103
+_END_OF_DETAILS, _EPOCH = 1, 13
+_MASK: Final = 0xA282EAD8
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A file of a column family.
+
+    Attributes
+    ----------
+    level
+        Where it stands: entries of lower levels are newer.
+    number
+        Its number, which is its name.
+    size
+        Its length in bytes.
+    smallest, largest
+        The first and the last internal key, as RocksDB has them.
+    sequences
+        The least and the largest sequence number of its entries.
+    details
+        Other properties, as bytes by their tags.
+    """
+
+    level: int
+    number: int
+    size: int
+    smallest: bytes
+    largest: bytes
+    sequences: tuple[int, int]
+    details: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return f"{self.number:06}.sst"
+
+    @property
+    def epoch(self) -> int | None:
+        """Its place in the order of files of level 0, which RocksDB has since 7.8."""
+        return next((_Bytes(value, "").number() for tag, value in self.details if tag == _EPOCH), None)
+
+    def in_epoch(self, epoch: int | None) -> TableFile:
+        """Return the file in another epoch; ``None`` has RocksDB order the files by sequence numbers."""
+        details = tuple((tag, value) for tag, value in self.details if tag != _EPOCH)
+        return replace(self, details=details if epoch is None else (*details, (_EPOCH, _varint(epoch))))
+
+
+@dataclass(frozen=True)
+class Family:
+    """A column family."""
+
+    name: str
+    comparator: bytes
+    files: tuple[TableFile, ...] = ()
+    log_number: int = 0
+
+    def above(self, below: Family) -> Family:
+        """Return the column family with the files of another one too, of which all entries are older."""
+        epochs = [file.epoch for file in below.files]
+        known = [epoch for epoch in epochs if epoch is not None]
+        if len(known) < len(epochs):  # RocksDB orders all by their sequence numbers
+            return replace(self, files=tuple(file.in_epoch(None) for file in (*below.files, *self.files)))
+        first = max(known, default=0)
+        return replace(self, files=(*below.files, *(file.in_epoch((file.epoch or 0) + first) for file in self.files)))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a manifest says of a store.
+
+    Attributes
+    ----------
+    families
+        The column families by their ids.
+    next_file, last_sequence, largest_family
+        The number of the next file, the last sequence number, and the largest id of a column family, dropped ones included.
+    """
+
+    families: Mapping[int, Family] = field(default_factory=dict)
+    next_file: int = 2
+    last_sequence: int = 0
+    largest_family: int = 0
+
+    def only(self, names: Collection[str]) -> Manifest:
+        """Return the manifest of the store when other column families are dropped."""
+        kept = {number: family for number, family in self.families.items() if family.name in names or number == 0}
+        return replace(self, families=kept)
+
+    def without_files(self) -> Manifest:
+        """Return the manifest of a store with the same families, and none of the files."""
+        return replace(self, families={number: replace(family, files=()) for number, family in self.families.items()})
+
+    def above(self, below: Manifest) -> Manifest:
+        """Return the manifest of a store that also has the files of another, of which all entries are older.
+
+        Both have the column families of the other, with the same ids; numbers of files differ.
+        """
+        families = {
+            number: family.above(below.families[number]) if number in below.families else family
+            for number, family in self.families.items()
+        }
+        return replace(self, families=families)
+
+    @property
+    def files(self) -> Iterator[TableFile]:
+        """The files of all column families."""
+        return (file for family in self.families.values() for file in family.files)
+
+
+def read_manifest(data: bytes | memoryview, where: str) -> Manifest:
+    """Read a manifest.
+
+    Parameters
+    ----------
+    data
+        The file.
+    where
+        The file, for messages.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If it is damaged.
+    UnsupportedFormatError
+        If the store has blob files, or what this module does not know.
+    """
+    reading = _Reading(where)
+    for record in _records(np.frombuffer(data, dtype=np.uint8), where):
+        reading.apply(_Bytes(record, where))
+    return reading.manifest()
+
+
+class _Reading:
+    """A store between two edits."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._families: dict[int, Family] = {0: Family(DEFAULT_FAMILY, b"")}
+        self._files: dict[int, dict[int, TableFile]] = {0: {}}
+        self._numbers = dict.fromkeys(_NUMBERS, 0)
+
+    def manifest(self) -> Manifest:
+        families = {
+            number: replace(family, files=tuple(self._files[number].values())) for number, family in self._families.items()
+        }
+        found = Manifest(families, self._numbers[_NEXT_FILE], self._numbers[_LAST_SEQUENCE], self._numbers[_LARGEST_FAMILY])
+        if any(not family.comparator for family in families.values()):
+            raise CorruptSnapshotError(f"{self._where}: the manifest is cut off: a column family has no comparator")
+        return replace(
+            found,
+            next_file=max([found.next_file, *(file.number + 1 for file in found.files)]),
+            last_sequence=max([found.last_sequence, *(file.sequences[1] for file in found.files)]),
+            largest_family=max([found.largest_family, *families]),
+        )
+
+    def apply(self, edit: _Bytes) -> None:
+        number, name, dropped, comparator = 0, None, False, None
+        log_number = None
+        added: list[TableFile] = []
+        deleted: list[tuple[int, int]] = []
+        while not edit.is_at_end:
+            tag = edit.number()
+            if tag == _FAMILY:
+                number = edit.number()
+            elif tag == _ADD_FAMILY:
+                name = edit.text()
+            elif tag == _DROP_FAMILY:
+                dropped = True
+            elif tag == _COMPARATOR:
+                comparator = edit.bytes()
+            elif tag == _CURSOR:
+                edit.number()
+                edit.bytes()
+            elif tag == _DELETED_FILE:
+                deleted.append((edit.number(), edit.number()))
+            elif tag in _NEW_FILES:
+                added.append(_new_file(edit, _NEW_FILES[tag]))
+            elif tag == _LOG_NUMBER:
+                log_number = edit.number()
+            elif tag in _NUMBERS:
+                self._numbers[tag] = max(self._numbers[tag], edit.number())
+            elif tag in _BLOB_FILES:
+                raise UnsupportedFormatError(f"{self._where}: the store has blob files; write a canonical savepoint")
+            elif tag & _MAY_BE_IGNORED:
+                edit.bytes()
+            else:
+                raise UnsupportedFormatError(f"{self._where}: an edit with the unknown tag {tag}; write a canonical savepoint")
+        if dropped:
+            del self._families[number], self._files[number]
+            return
+        if name is not None:
+            self._families[number], self._files[number] = Family(name, b""), {}
+        if number not in self._families:
+            raise CorruptSnapshotError(f"{self._where}: an edit of the column family {number}, which there is not")
+        if comparator is not None:
+            self._families[number] = replace(self._families[number], comparator=comparator)
+        if log_number is not None:
+            self._families[number] = replace(self._families[number], log_number=log_number)
+        files = self._files[number]
+        for level, one in deleted:
+            if one not in files or files[one].level != level:
+                raise CorruptSnapshotError(f"{self._where}: the file {one} is deleted from level {level}, where it is not")
+            del files[one]
+        files.update((file.number, file) for file in added)
+
+
+def _new_file(edit: _Bytes, version: int) -> TableFile:
+    level, number = edit.number(), edit.number()
+    if version == 3:
+        edit.number()  # path
+    size, smallest, largest = edit.number(), edit.bytes(), edit.bytes()
+    sequences = (edit.number(), edit.number()) if version > 1 else (0, 0)
+    details: list[tuple[int, bytes]] = []
+    if version == 4:
+        while (tag := edit.number()) != _END_OF_DETAILS:
+            details.append((tag, edit.bytes()))
+    return TableFile(level, number, size, smallest, largest, sequences, tuple(details))
+
+
+def write_manifest(manifest: Manifest) -> bytes:
+    """Return a manifest as the bytes of its file."""
+    edits: list[bytes] = []
+    for number, family in sorted(manifest.families.items()):
+        which = _field(_FAMILY, number) if number else b""
+        added = which + _varint(_ADD_FAMILY) + _text(family.name.encode()) if number else b""
+        edits.append(added + _varint(_COMPARATOR) + _text(family.comparator))
+        edits.append(which + _field(_LOG_NUMBER, family.log_number) + b"".join(map(_file_bytes, family.files)))
+    counters = (
+        (_PREVIOUS_LOG, 0),
+        (_NEXT_FILE, manifest.next_file),
+        (_LAST_SEQUENCE, manifest.last_sequence),
+        (_LARGEST_FAMILY, manifest.largest_family),
+    )
+    edits.append(b"".join(_field(tag, value) for tag, value in counters))
+    log = bytearray()
+    for edit in edits:
+        _append(log, edit)
+    return bytes(log)
+
+
+def _file_bytes(file: TableFile) -> bytes:
+    numbers = b"".join(map(_varint, (_NEW_FILE, file.level, file.number, file.size)))
+    keys = _text(file.smallest) + _text(file.largest) + b"".join(map(_varint, file.sequences))
+    details = b"".join(_varint(tag) + _text(value) for tag, value in file.details)
+    return numbers + keys + details + _varint(_END_OF_DETAILS)
+
+
+# Logs (RocksDB: log_format.h)
+
+
+def _records(data: npt.NDArray[np.uint8], where: str) -> Iterator[bytes]:
+    """Yield the records of a log."""
+    parts: list[bytes] = []
+    position = 0
+    while position < len(data):
+        room = _BLOCK - position % _BLOCK
+        if room < _HEADER:
+            position += room
+            continue
+        head = bytes(data[position : position + _HEADER])
+        size, kind = int.from_bytes(head[4:6], "little"), head[6] if len(head) == _HEADER else 0
+        end = position + _HEADER + size
+        if not _FULL <= kind <= _LAST or _HEADER + size > room or end > len(data) or bool(parts) != (kind in (_MIDDLE, _LAST)):
+            raise CorruptSnapshotError(f"{where}: byte {position} of the manifest is not the beginning of a record")
+        if _masked(int(_crc32c(data, position + 6, end))) != int.from_bytes(head[:4], "little"):
+            raise CorruptSnapshotError(f"{where}: the checksum of the record at byte {position} of the manifest is wrong")
+        parts.append(bytes(data[position + _HEADER : end]))
+        if kind in (_FULL, _LAST):
+            yield b"".join(parts)
+            parts = []
+        position = end
+    if parts:
+        raise CorruptSnapshotError(f"{where}: the manifest ends in the middle of a record")
+
+
+def _append(log: bytearray, record: bytes) -> None:
+    """Append a record to a log."""
+    begin, is_first = 0, True
+    while True:
+        room = _BLOCK - len(log) % _BLOCK
+        if room < _HEADER:
+            log += bytes(room)
+            continue
+        part = record[begin : begin + room - _HEADER]
+        is_last = begin + len(part) == len(record)
+        kind = (_FULL if is_last else _FIRST) if is_first else (_LAST if is_last else _MIDDLE)
+        body = np.frombuffer(bytes([kind]) + part, dtype=np.uint8)
+        log += _masked(int(_crc32c(body, 0, len(body)))).to_bytes(4, "little") + len(part).to_bytes(2, "little") + bytes(body)
+        begin, is_first = begin + len(part), False
+        if is_last:
+            return
+
+
+def _masked(checksum: int) -> int:
+    return (((checksum >> 15) | (checksum << 17)) + _MASK) & 0xFFFFFFFF
+
+
+@kernel
+def _crc32c(data, begin, end):  # type: ignore[no-untyped-def]
+    value = np.uint32(0xFFFFFFFF)
+    for i in range(begin, end):
+        value ^= np.uint32(data[i])
+        for _ in range(8):
+            value = (value >> np.uint32(1)) ^ (np.uint32(0x82F63B78) * (value & np.uint32(1)))
+    return value ^ np.uint32(0xFFFFFFFF)
+
+
+class _Bytes:
+    """Position in an edit.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        From each method, if the edit ends before.
+    """
+
+    def __init__(self, data: bytes, where: str) -> None:
+        self._data = data
+        self._where = where
+        self._position = 0
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._position == len(self._data)
+
+    def number(self) -> int:
+        value = shift = 0
+        while self._position < len(self._data) and shift < 64:
+            byte = self._data[self._position]
+            self._position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+        raise self._damaged()
+
+    def bytes(self) -> bytes:
+        size = self.number()
+        begin, self._position = self._position, self._position + size
+        if self._position > len(self._data):
+            raise self._damaged()
+        return self._data[begin : self._position]
+
+    def text(self) -> str:
+        try:
+            return self.bytes().decode()
+        except UnicodeDecodeError:
+            raise self._damaged() from None
+
+    def _damaged(self) -> CorruptSnapshotError:
+        return CorruptSnapshotError(f"{self._where}: an edit of the manifest ends in the middle of a value")
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _field(tag: int, value: int) -> bytes:
+    return _varint(tag) + _varint(value)
+
+
+def _text(value: bytes) -> bytes:
+    return _varint(len(value)) + value

@@ -1,0 +1,75 @@
+"""Stores of the source savepoint whose column families stay as they are, or get changes on top."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+
+_COMPARATOR: Final = b"leveldb.BytewiseComparator"
+
+
+@dataclass(frozen=True)
+class BaseStore:
+    """A store of the source savepoint; it can be pickled.
+
+    Parameters
+    ----------
+    snapshot
+        The source savepoint.
+    handle
+        The files of the store.
+    kept
+        The column families that stay.
+    patched
+        Those of them that get changes on top.
+    shares_files
+        Whether the files that stay are referred to where they are, and not copied.
+    """
+
+    snapshot: Snapshot
+    handle: h.IncrementalRemoteKeyedStateHandle
+    kept: frozenset[str]
+    patched: frozenset[str] = frozenset()
+    shares_files: bool = False
+
+    def manifest(self, context: str) -> Manifest:
+        """Read the manifest, without the column families that do not stay. No other file of the store is read.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the manifest is damaged, or the snapshot has not the files that it lists.
+        UnsupportedFormatError
+            If keys of the store are not in the order of their bytes, or it has blob files.
+        """
+        streams = {file.local_name: file.stream for file in self.handle.files}
+        where = f"{context}, store {self.handle.backend_id}"
+        if "CURRENT" not in streams:
+            raise CorruptSnapshotError(f"{where}: the snapshot has no file CURRENT of it")
+        name = bytes(self.snapshot.open(streams["CURRENT"], where).read()).decode("ascii", "replace").strip()
+        if name not in streams:
+            raise CorruptSnapshotError(f"{where}: CURRENT names {name!r}, which the snapshot does not have")
+        stream = self.snapshot.open(streams[name], where)
+        manifest = read_manifest(stream.read(), f"{where}, {stream.describe()}")
+        found = {name: stream.state_size for name, stream in streams.items() if name.endswith(".sst")}
+        listed = {file.name: file.size for file in manifest.files}
+        if found != listed:
+            name = min(name for name in found.keys() | listed.keys() if found.get(name) != listed.get(name))
+            raise CorruptSnapshotError(
+                f"{where}: the manifest says that {name} has {listed.get(name, 'no')} bytes, the snapshot says "
+                f"{found.get(name, 'no')}; the manifest is cut off or belongs to another store"
+            )
+        others = [family.name for family in manifest.families.values() if family.comparator != _COMPARATOR]
+        if others:
+            raise UnsupportedFormatError(f"{where}: the keys of state {others[0]!r} are not in the order of their bytes")
+        return manifest.only(self.kept)
+
+    def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
+        """Return the tables of column families that stay, by local name."""
+        streams = {file.local_name: file.stream for file in self.handle.files}
+        return {file.name: streams[file.name] for file in manifest.files}
