@@ -19,12 +19,14 @@ pytestmark = pytest.mark.interop
 BOTH = ("1.20.5", "2.3.0")
 ALL = CASES["bootstrapped"].versions
 PATCHES = ("native updated", "incremental updated", "native with keys deleted", "native with four states")
+CHAINS = ("native patched in steps", "incremental patched in steps")
 OF_FORST = ("2.0.2", "2.3.0")
 ENTRIES: list[Case] = [
     *(("bootstrapped", version, "rocksdb") for version in ALL),
     *(("bootstrapped", version, "hashmap") for version in ALL),
     *(("bootstrapped", version, "forst") for version in OF_FORST),
-    *((name, version, "rocksdb") for name in PATCHES for version in BOTH),
+    *((name, version, "rocksdb") for name in (*PATCHES, *CHAINS) for version in BOTH),
+    *((name, "2.3.0", "forst") for name in CHAINS),
     *(("all kinds in 512 key groups", version, "rocksdb") for version in BOTH),
     ("heap timers in 512 key groups", "1.20.5", "hashmap"),
     ("orders in 32768 key groups", "1.20.5", "rocksdb"),

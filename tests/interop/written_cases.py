@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import expectations as e
 import flink
+from patch_chains import STEPS, chain
 
 import state_processor as sp
 
@@ -340,6 +341,19 @@ def patched(source: str, patch: Patch) -> Callable[[Workshop, Path], Written]:
     return write
 
 
+def patched_in_steps(source: str, steps: slice) -> Callable[[Workshop, Path], Written]:
+    """Native patches of a fixture on top of each other."""
+
+    def write(workshop: Workshop, target: Path) -> Written:
+        base, operators = workshop.fixture(source)
+        chosen = STEPS[steps]
+        targets = [target.with_name(f"{target.name}-{n}") for n in range(len(chosen) - 1)]
+        expected = chain(workshop.spark, base, operators, chosen, workshop.backend, [*targets, target])
+        return Written(target, expected)
+
+    return write
+
+
 def rescaled_checkpoint(source: str, max_parallelism: int) -> Callable[[Workshop, Path], Written]:
     """Other key groups, of a checkpoint that Flink made for this."""
 
@@ -425,6 +439,8 @@ CASES = {
     "changelog updated": Case(patched(CHANGELOG, _update)),
     "native with keys deleted": Case(patched("orders-rocksdb-native", _delete)),
     "native with a sixth state": Case(patched("orders-rocksdb-native", _add)),
+    "native patched in steps": Case(patched_in_steps("orders-rocksdb-native", slice(None, None, 2))),
+    "incremental patched in steps": Case(patched_in_steps("orders-rocksdb-incremental", slice(1, None, 2))),
     "native with four states": Case(patched("orders-rocksdb-native", _remove)),
     "heap timers": Case(patched(HEAP, _update)),
     "heap timers in 512 key groups": Case(rescaled_checkpoint(HEAP, 512)),
