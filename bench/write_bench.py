@@ -56,14 +56,14 @@ class Medians:
     mb: float
 
 
-def measure(write: Callable[[], None]) -> Medians:
+def measure(write: Callable[[], None], warm_ups: int = WARM_UPS, repeats: int = REPEATS) -> Medians:
     """Warm up, then take medians."""
     cpu, wall = [], []
-    for run in range(WARM_UPS + REPEATS):
+    for run in range(warm_ups + repeats):
         shutil.rmtree(TARGET, ignore_errors=True)
         before, start = usage(), time.perf_counter()
         write()
-        if run >= WARM_UPS:
+        if run >= warm_ups:
             wall.append(time.perf_counter() - start)
             cpu.append(usage().cpu_seconds - before.cpu_seconds)
     size = sum(p.stat().st_size for p in TARGET.rglob("*") if p.is_file())

@@ -99,7 +99,8 @@ class SavepointWriter(ConnectorStateWriter):
         """Start a savepoint as a copy of a savepoint or checkpoint (Flink: ``fromExistingSavepoint``).
 
         Unchanged state is copied byte for byte, coordinator state included; keyed state in other formats than the canonical one
-        is framed anew. The source savepoint is only read, and the new savepoint refers to none of its files.
+        is framed anew. The source savepoint is only read, and the new savepoint refers to none of its files, unless
+        :meth:`write` is told to share them.
 
         Parameters
         ----------
@@ -463,7 +464,10 @@ class SavepointWriter(ConnectorStateWriter):
             ``"canonical"``, which all state backends but ForSt restore, entry by entry; or ``"native"``, the files of one state
             backend, which restores them by copying: much faster for large state. Flink restores native savepoints since 1.15;
             with RocksDB and ForSt, timers are where the backend keeps them by default, in its files: a job with
-            the timer service ``HEAP`` would not find them.
+            the timer service ``HEAP`` would not find them. Of a source savepoint with such files, states keep them, and
+            what :meth:`update_keyed_state`, :meth:`delete_keys` and :meth:`delete_map_entries` change is written to files
+            above them. All entries are written anew of states with values that Kryo wrote in part, of timers that are deleted,
+            and where the parallelism, the max parallelism or the types change.
         backend
             For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
             ``"forst"`` (Flink 2.0 and later).

@@ -114,6 +114,24 @@ def test_files_of_states_that_nobody_changes_stay(name: str, spark: SparkSession
     assert {name for name in kept if old[name] != new[name]} == set()
 
 
+def test_files_that_are_shared(tmp_path: Path) -> None:
+    """Those of stores stay where they are, others are copied; the summary says what that means."""
+    base = STORES["orders-rocksdb-incremental"]
+    plan = SavepointPlan.from_existing(base)
+    plan.remove_state("orders", "session")
+    plan.choose_format("native", "rocksdb", share_files=True)
+    summary = plan.write_to(tmp_path / "new", LocalEngine())
+    assert f"It refers to files of {base}, which has to stay" in str(summary)
+    assert f"It refers to files of {base}" in summary._repr_html_()
+    shared = {h["path"] for h in sp.arrow.handles(tmp_path / "new").to_pylist() if h["path"] and "savepoint" in h["path"]}
+    assert len(shared) == 10
+    assert {Path(path.removeprefix("file:")).parent for path in shared} <= {base, base.parent / "shared"}
+    with pytest.raises(sp.errors.ForbiddenPathError, match="allow_paths"):
+        list(sp.arrow.read_state(tmp_path / "new", "orders", "total"))
+    batches = sp.arrow.read_state(tmp_path / "new", "orders", "total", allow_paths=[str(base.parent)])
+    assert sorted(str(row) for batch in batches for row in batch.to_pylist()) == tables(base)["total"]
+
+
 def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
     """A job that has its timers there would not look for them in the files of the backend."""
     plan = SavepointPlan.from_existing(STORES["keyed-all-rocksdb-heap-timers-incremental"])
@@ -131,6 +149,8 @@ def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
         ({"format": "native"}, "backend=None: name the backend that restores it: rocksdb, forst, hashmap"),
         ({"format": "native", "backend": "memory"}, "backend='memory': name the backend"),
         ({"backend": "rocksdb"}, "canonical savepoints have none; leave it out, or set format='native'"),
+        ({"share_files": True}, "share_files=True with format='canonical', backend=None: only files of RocksDB and ForSt"),
+        ({"share_files": True, "format": "native", "backend": "hashmap"}, "share_files=True with .* only files of RocksDB"),
         ({"format": "native", "backend": "hashmap"}, r"flink_version='1.14' can't restore native savepoints.* 1.15"),
     ],
 )

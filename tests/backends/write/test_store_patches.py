@@ -1,0 +1,217 @@
+"""Changes on top of a store: what is read then, by its own RocksDB. That Flink's read the same: tests/interop."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from state_processor.backends.files.changes import FileSink
+from state_processor.backends.formats.rocksdb_manifest import read_manifest, write_manifest
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import open_state
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.write import new_store
+from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
+from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.entry_encoder import KeyedStateEncoder
+from state_processor.backends.write.keyed_formats import StoreFormat
+from state_processor.backends.write.keyed_writer import KeyedStateWriter
+from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.tombstones import TombstoneEncoder
+from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
+from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
+from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+
+LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()
+TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, value=STRING)
+SLOTS = StateDescription.of("slots", "REDUCING", STRING, LONG, value=STRING)
+ITEMS = StateDescription.of("items", "MAP", STRING, VOID, STRING, STRING)
+OTHER = StateDescription.of("other", "VALUE", STRING, VOID, value=STRING)
+STATES = (TOTAL, SLOTS, ITEMS, OTHER)
+COLUMNS = {"total": ("key",), "slots": ("key", "namespace"), "items": ("key", "map_key"), "other": ("key",)}
+NAMES = tuple(state.name for state in STATES)
+Content = dict[tuple[str, tuple[Any, ...]], str]
+"""Values by state and by key, with the namespace or the key of a map's entry."""
+
+
+def batches(content: Content, encoder: type[KeyedStateEncoder] | type[TombstoneEncoder], depth: int = 2) -> list[dict[str, Any]]:
+    """The blobs of entries, or of markers that have so many of the columns of a key."""
+    found = []
+    for number, state in enumerate(STATES):
+        columns = COLUMNS[state.name][:depth]
+        rows = [(key[:depth], value) for (name, key), value in content.items() if name == state.name]
+        if not rows:
+            continue
+        table = {column: pa.array([key[i] for key, _ in rows]) for i, column in enumerate(columns)}
+        if encoder is KeyedStateEncoder:
+            table["map_value" if state is ITEMS else "value"] = pa.array([value for _, value in rows])
+        batch = pa.RecordBatch.from_pydict(table)
+        encode = encoder(state, number, batch.schema, max_parallelism=128, parallelism=1).encode(batch)
+        found += [row for blobs in encode for row in blobs.to_pylist()]
+    return found
+
+
+@contextmanager
+def writing(staging: Staging, base: BaseStore | None) -> Iterator[KeyedStateWriter]:
+    names = iter(range(1000))
+
+    @contextmanager
+    def open_sink(what: str) -> Iterator[FileSink]:
+        with staging.open(staging.file_name("ab" * 16, what, 0, next(names))) as sink:
+            yield sink
+
+    header = keyed_header(STRING, [register(s) for s in STATES])
+    with StoreFormat().open_writer(open_sink, header, h.KeyGroupRange(0, 127), 128, "operator 'o'", base) as writer:
+        yield writer
+
+
+def write(path: Path, base: BaseStore | None, markers: list[dict[str, Any]], entries: list[dict[str, Any]]) -> Snapshot:
+    """A savepoint of one operator."""
+    staging = Staging(str(path), "token1")
+    staging.prepare()
+    blobs = [(blob, 0) for blob in markers] + [(blob, 1) for blob in entries]
+    with writing(staging, base) as writer:
+        for blob, phase in sorted(blobs, key=lambda b: (b[0]["key_group"], b[0]["state"], b[1])):
+            place = (blob["key_group"], blob["state"])
+            if phase:
+                writer.add(*place, blob["blob"])
+            else:
+                assert writer.delete(*place, np.frombuffer(blob["blob"], dtype=np.uint8))
+        handle = writer.close()
+    commit_savepoint(staging, [NewOperator.of_uid("o", 1, 128, {0: SubtaskHandles(handle)})], version=4, format="NATIVE")
+    return open_snapshot(path)
+
+
+def store(snapshot: Snapshot, **options: Any) -> BaseStore:
+    handle = snapshot.metadata.operators[0].subtasks[0].managed_keyed
+    assert isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
+    return BaseStore(snapshot, handle, frozenset(NAMES), **{"patched": frozenset(NAMES[:3])} | options)
+
+
+def content(snapshot: Snapshot) -> Content:
+    found: Content = {}
+    for state in NAMES:
+        reader = open_state(snapshot, snapshot.metadata.operators[0], state, options=ReadOptions())
+        for row in (row for split in reader.splits() for b in reader.read(split) for row in b.to_pylist()):
+            found[state, tuple(row[column] for column in COLUMNS[state])] = row["map_value" if state == "items" else "value"]
+    return found
+
+
+def random_key(state: str, random: random.Random) -> tuple[str, tuple[Any, ...]]:
+    """Keys that begin others, and have bytes of all kinds."""
+    key = random.choice(["", "a", "aa", "\x7f", "ÿ", "key", "key "]) * random.randrange(3) + str(random.randrange(30))
+    return state, ((key,), (key, random.randrange(-2, 3)), (key, f"item {random.randrange(4)}"), (key,))[NAMES.index(state)]
+
+
+@pytest.mark.parametrize(("seed", "buffer"), [(1, None), (2, None), (3, 1 << 16)])
+def test_patches_on_top_of_each_other(seed: int, buffer: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random ones: entries put, entries deleted, and all of a key; a small buffer makes many files of one patch."""
+    if buffer is not None:
+        monkeypatch.setattr(new_store, "_CHANGES_BYTES", buffer)
+    rng = random.Random(seed)
+    size = 3000 if buffer else 10
+
+    def some(count: int, names: tuple[str, ...] = NAMES[:3]) -> Content:
+        return {random_key(rng.choice(names), rng): rng.randbytes(size).hex() for _ in range(count)}
+
+    expected = some(200, NAMES)
+    snapshot = write(tmp_path / "0", None, [], batches(expected, KeyedStateEncoder))
+    assert content(snapshot) == expected
+    tables: set[str] = set()
+    for number in range(1, 6):
+        base = store(snapshot)
+        new, gone, keys = some(60), some(40), some(20)
+        markers = batches(gone, TombstoneEncoder) + batches(keys, TombstoneEncoder, depth=1)
+        covered = {(state, key[0]) for state, key in keys}
+        expected = {p: v for p, v in expected.items() if p not in gone and (p[0], p[1][0]) not in covered} | new
+        snapshot = write(tmp_path / str(number), base, markers, batches(new, KeyedStateEncoder))
+        assert content(snapshot) == expected, number
+        names = {file.local_name for file in store(snapshot).handle.files if file.local_name.endswith(".sst")}
+        assert tables < names
+        assert len(names - tables) >= (3 if buffer is None else 6)
+        tables = names
+
+
+def test_files_are_not_read(tmp_path: Path) -> None:
+    """What is in the tables does not matter: here it is nothing that RocksDB knows, and some file elsewhere is shared."""
+    entries = {("total", (f"key {n}",)): random.Random(n).randbytes(100).hex() for n in range(1000)}
+    snapshot = write(tmp_path / "base", None, [], batches(entries, KeyedStateEncoder))
+    (file,) = (file for file in store(snapshot).handle.files if file.local_name.endswith(".sst"))
+    assert isinstance(file.stream, h.RelativeFileStateHandle)
+    table = tmp_path / "base" / file.stream.path
+    table.write_bytes(bytes(table.stat().st_size))
+    markers = batches({("total", ("key 1",)): ""}, TombstoneEncoder)
+    copied = store(write(tmp_path / "copied", store(snapshot), markers, []))
+    shared = store(write(tmp_path / "shared", store(snapshot, shares_files=True), markers, []))
+    streams = [{file.local_name: file.stream for file in base.handle.files} for base in (store(snapshot), copied, shared)]
+    name = file.local_name
+    assert bytes(copied.snapshot.open(streams[1][name]).read()) == table.read_bytes()
+    assert streams[2][name] == h.FileStateHandle(table.stat().st_size, f"file:{table}")
+    assert isinstance(streams[1][name], h.RelativeFileStateHandle)
+    assert all(len(found) == len(streams[0]) + 1 for found in streams[1:])
+
+
+def test_dropped_column_families(tmp_path: Path) -> None:
+    """Their files are left out, and no other family gets their ids."""
+    entries = {(state, ("key", 1) if len(COLUMNS[state]) == 2 else ("key",)): "x" for state in ("total", "slots", "other")}
+    snapshot = write(tmp_path / "base", None, [], batches(entries, KeyedStateEncoder))
+    base = replace(store(snapshot), kept=frozenset({"slots"}), patched=frozenset())
+    new = {("total", ("another",)): "y"}
+    patched = write(tmp_path / "patched", base, [], batches(new, KeyedStateEncoder))
+    assert content(patched) == {("slots", ("key", 1)): "x"} | new
+    before, after = (manifest(store(s)) for s in (snapshot, patched))
+    assert sorted(after.values()) == ["default", "items", "other", "slots", "total"]
+    assert {number for number, name in after.items() if name != "default"} & before.keys() == {
+        number for number, name in before.items() if name == "slots"
+    }
+
+
+def manifest(base: BaseStore) -> dict[int, str]:
+    """Names of column families by their ids."""
+    (stream,) = (file.stream for file in base.handle.files if file.local_name.startswith("MANIFEST"))
+    found = read_manifest(base.snapshot.open(stream).read(), "here")
+    return {number: family.name for number, family in found.families.items()}
+
+
+def without(name: str) -> Callable[[h.LocalFile], h.LocalFile | None]:
+    return lambda file: None if file.local_name.startswith(name) or file.local_name.endswith(name) else file
+
+
+def comparing_otherwise(file: h.LocalFile) -> h.LocalFile:
+    if not file.local_name.startswith("MANIFEST"):
+        return file
+    assert isinstance(file.stream, h.ByteStreamStateHandle)
+    found = read_manifest(file.stream.data, "here")
+    families = {n: replace(family, comparator=b"rocksdb.ReverseBytewiseComparator") for n, family in found.families.items()}
+    data = write_manifest(replace(found, families=families))
+    return h.LocalFile(file.local_name, h.ByteStreamStateHandle(file.stream.name, data))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (without("CURRENT"), CorruptSnapshotError, "the snapshot has no file CURRENT of it"),
+        (without("MANIFEST"), CorruptSnapshotError, "CURRENT names 'MANIFEST-"),
+        (without(".sst"), CorruptSnapshotError, r"the manifest says that \d+.sst has \d+ bytes, the snapshot says no"),
+        (comparing_otherwise, UnsupportedFormatError, "the keys of state 'default' are not in the order of their bytes"),
+    ],
+)
+def test_stores_that_can_not_be_patched(
+    change: Callable[[h.LocalFile], h.LocalFile | None], kind: type[Exception], message: str, tmp_path: Path
+) -> None:
+    snapshot = write(tmp_path / "base", None, [], batches({("total", ("key",)): "x"}, KeyedStateEncoder))
+    base = store(snapshot)
+    files = tuple(changed for file in base.handle.private if (changed := change(file)) is not None)
+    with pytest.raises(kind, match=f"^operator 'o', store .*: {message}"):
+        write(tmp_path / "patched", replace(base, handle=replace(base.handle, private=files)), [], [])
