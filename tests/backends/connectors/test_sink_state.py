@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
 from state_processor.backends.connectors.connector import Versioned
 from state_processor.backends.connectors.file_sink import FILE_SINK
+from state_processor.backends.connectors.kafka import KAFKA as KAFKA_SOURCE
 from state_processor.backends.connectors.kafka_sink import KAFKA_SINK
 from state_processor.backends.connectors.sink_state import (
     COMMITTER_STATE,
@@ -457,6 +458,23 @@ def test_specimens_of_the_connector() -> None:
             values = KAFKA_SINK.committables.read(written, "here")
             assert (values["transactional_id"], values["producer_id"], values["epoch"]) == ("präfix-1-7", 123456789, 3)
             assert KAFKA_SINK.committables.write(values) == written
+
+
+@pytest.mark.corpus(instead="tests/backends/connectors/test_source_splits.py::test_kafka_is_recognized_by_its_bytes")
+def test_specimens_of_the_source() -> None:
+    if not SPECIMENS.is_file():
+        pytest.skip("the external corpus is not here")
+    lines = [line.split() for line in SPECIMENS.read_text("utf-8").splitlines()]
+    found = [(kind, Versioned(int(version), bytes.fromhex(data))) for kind, version, data in lines]
+    splits = [KAFKA_SOURCE.splits.read(written, "here") for kind, written in found if kind == "split"]
+    shown = [(s["topic"], s["partition"], s["starting_offset"], s["stopping_offset"]) for s in splits]
+    assert shown == [("tøpic", 3, 42, None), ("b", 0, -2, 100)]
+    ((_, enumerator),) = [pair for pair in found if pair[0] == "enum"]
+    state = KAFKA_SOURCE.enumerator.read(enumerator, "here")
+    assert [(s.values["topic"], s.assignment) for s in state.splits] == [("tøpic", "ASSIGNED"), ("b", "UNASSIGNED")]
+    assert KAFKA_SOURCE.enumerator.write(state, enumerator.version) == enumerator
+    for values, written in zip(splits, (written for kind, written in found if kind == "split"), strict=True):
+        assert KAFKA_SOURCE.splits.write(values, written.version) == written
 
 
 @pytest.mark.corpus(instead="tests/backends/connectors/test_sink_state.py::test_files_in_progress")
