@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,9 +19,39 @@ if TYPE_CHECKING:
 # Spark's JVMs, those of processes that tests start as well: most of their time they would compile what runs a few times only.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+TESTS = Path(__file__).parent
+PYTHON_OF_WORKERS = """#!/bin/sh
+if [ "$2" = pyspark.daemon ]; then shift 2; exec {0} -m tests.worker_daemon "$@"; fi
+exec {0} "$@"
+"""
+"""Only a part of Spark's Python workers come from what ``spark.python.daemon.module`` names."""
+
+QUICK = (TESTS / "serializers", TESTS / "backends")
+"""Tests of many modules, none of which takes long."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what the tests of the fuzzer ask for."""
     parser.addoption("--fuzz-minutes", type=float, default=0.2, help="time for fresh inputs of all classes (%(default)s)")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Give all tests two processes; some of them are done before others would have started."""
+    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep tests together that share what takes long to make: those of a module, and all with Spark's session.
+
+    Processes are given modules in this order: what takes long first, so that they end at the same time.
+    """
+    if config.getoption("dist", "no") == "no" and not hasattr(config, "workerinput"):
+        return
+    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
+    items.sort(key=lambda item: (item.path not in with_spark, any(map(item.path.is_relative_to, QUICK))))
 
 
 @pytest.fixture
@@ -31,10 +62,14 @@ def own_registrations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
+
+    python = tmp_path_factory.mktemp("python") / "python"
+    python.write_text(PYTHON_OF_WORKERS.format(sys.executable))
+    python.chmod(0o755)
+    os.environ["PYSPARK_PYTHON"] = str(python)
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -49,6 +84,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.session.timeZone", "UTC")
         .getOrCreate()
     )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     yield session
     session.stop()
 

@@ -11,10 +11,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,20 @@ class Case:
         return json.loads((self.directory / "expected.json").read_text())
 
     @property
+    def facts(self) -> Mapping[str, Any]:
+        """The expected content without that of operators: format, backend, where the snapshot is."""
+        return _facts(self.directory)
+
+    @property
     def snapshot(self) -> str:
-        return str(self.directory / self.expected["snapshot_dir"])
+        return str(self.directory / self.facts["snapshot_dir"])
+
+
+@cache
+def _facts(directory: Path) -> Mapping[str, Any]:
+    """Read them once: contents are large, and each test asks for a few of these."""
+    expected = Case(directory).expected
+    return {name: value for name, value in expected.items() if name not in ("operators", "inputs")}
 
 
 def cases(root: Path, pattern: str = "*") -> list[Case]:

@@ -88,7 +88,7 @@ def test_every_serializer_has_a_case() -> None:
 
 def test_every_kind_of_state_has_a_case_in_every_backend_and_format() -> None:
     found = {
-        (case.expected["backend"], case.expected["format"], state["kind"])
+        (case.facts["backend"], case.facts["format"], state["kind"])
         for case in corpus.own_cases()
         for _, state in corpus.states_of(case)
     }
@@ -114,7 +114,7 @@ def test_every_way_to_take_a_snapshot_has_a_case() -> None:
 def test_every_backend_is_told_apart() -> None:
     found = set()
     for case in corpus.own_cases():
-        if "snapshot_dir" in case.expected:
+        if "snapshot_dir" in case.facts:
             snapshot = open_snapshot(case.snapshot)
             found |= {s.backend for o in snapshot.metadata.operators for s in operator_states(snapshot, o).values()}
     assert {"canonical", "heap", "rocksdb", "forst", "changelog", "operator"} <= found

@@ -13,7 +13,7 @@ from tests.faults.writes import Write
 NOTHING = "no savepoint"
 COMPLETE = "complete"
 REPLACED = "the one before"
-_ATTEMPTS = 4
+_ATTEMPTS = 50
 
 
 def names(target: str) -> set[str]:

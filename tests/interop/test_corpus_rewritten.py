@@ -73,7 +73,7 @@ RESTORED_BY = {"1": "1.20.5", "2": "2.3.0"}
 PARALLELISM = 3
 OPPOSITE = {"hashmap": "rocksdb", "rocksdb": "hashmap", "forst": "hashmap"}
 
-ALL = [case for case in corpus.packed_cases() + corpus.corpus_cases() if "snapshot_dir" in case.expected]
+ALL = [case for case in corpus.packed_cases() + corpus.corpus_cases() if "snapshot_dir" in case.facts]
 
 
 def named(case: corpus.Case, prefixes: tuple[str, ...]) -> bool:
@@ -150,7 +150,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 except Exception as problem:
                     found[case.id] = {"error": repr(problem)}
                     continue
-                backend, size = OPPOSITE[case.expected["backend"]], case.expected["max_parallelism"]
+                backend, size = OPPOSITE[case.facts["backend"]], case.facts["max_parallelism"]
                 requests[case.id] = flink.request(expected_operators(case), target, backend=backend, max_parallelism=size)
             running.append((requests, jvms.submit(flink.restore, version, list(requests.values()), instead)))
         for requests, future in running:

@@ -86,7 +86,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                 except Exception as problem:
                     found[case.id] = {"error": repr(problem)}
                     continue
-                backend, size = rewritten.OPPOSITE[case.expected["backend"]], case.expected["max_parallelism"]
+                backend, size = rewritten.OPPOSITE[case.facts["backend"]], case.facts["max_parallelism"]
                 operators = rewritten.expected_operators(case)
                 requests[case.id] = flink.request(operators, target, backend=backend, max_parallelism=size)
             running.append((requests, jvms.submit(flink.restore, VERSION, list(requests.values()), instead)))

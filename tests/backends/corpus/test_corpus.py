@@ -20,7 +20,7 @@ _KEYED_FORMATS = ("canonical", "native", "checkpoint")
 
 
 def readable(case: corpus.Case) -> bool:
-    return not case.directory.name.startswith(_WITHOUT_STATE_CONTENT) and case.expected.get("format") in _KEYED_FORMATS
+    return not case.directory.name.startswith(_WITHOUT_STATE_CONTENT) and case.facts.get("format") in _KEYED_FORMATS
 
 
 CASES = [c for c in corpus.all_cases() if readable(c)]

@@ -74,7 +74,7 @@ def test_all_formats_of_a_case_give_the_same_tables(one: corpus.Case, other: cor
     assert [name for name in expected if found[name] != expected[name]] == []
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if "snapshot_dir" in c.expected], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in CASES if "snapshot_dir" in c.facts], ids=lambda c: c.id)
 def test_every_expected_state_is_listed_with_kind_and_backend(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)
     for operator in case.expected["operators"]:

@@ -117,7 +117,7 @@ def test_windows(case: corpus.Case) -> None:
     assert found == expected
     timers = {(row["key"]["f0"], row["namespace"], row["timestamp"]) for row in rows_of(case, f"{TIMERS}window-timers")}
     assert timers == {(key, end, end - 1) for key, end in expected}
-    assert {row["value"] for row in rows_of(case, "watermark")} == {case.expected["watermark"]}
+    assert {row["value"] for row in rows_of(case, "watermark")} == {case.facts["watermark"]}
 
 
 @of_case("sql-group-agg")
@@ -216,7 +216,7 @@ def test_file_sink(case: corpus.Case) -> None:
     written = [file_in_progress(row["value"]) for row in rows_of(case, "writer_raw_states", "file-sink")]
     lines = [entry["value"] for entry in entries(case)]
     assert sum(position for _, position in written) == sum(len(line) + 1 for line in lines)
-    assert len({path for path, _ in written}) == len(written) == case.expected["parallelism"]
+    assert len({path for path, _ in written}) == len(written) == case.facts["parallelism"]
     committables = [Versioned.read(DataInput(row["value"])) for row in rows_of(case, "streaming_committer_raw_states")]
     assert {(c.version, c.data[:4]) for c in committables} == {(2, bytes.fromhex("b91f252c"))}
 

@@ -60,7 +60,7 @@ def registered(snapshot: Snapshot, operator: OperatorState) -> Iterator[str]:
             yield from (s.name for s in (*header.lists, *header.broadcasts))
 
 
-OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in packed_cases("*-canonical") if "snapshot_dir" in c.expected]
+OWN = [pytest.param(Path(c.snapshot), id=c.id) for c in packed_cases("*-canonical") if "snapshot_dir" in c.facts]
 
 
 @pytest.mark.parametrize("directory", OWN + snapshots())

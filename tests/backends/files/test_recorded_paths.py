@@ -252,7 +252,7 @@ def test_storage_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatc
         Storage().read_all("gs://b/x", "operator x")
     with pytest.raises(MissingFileError, match="not answered"):
         Storage().is_file("gs://b/x")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 @pytest.mark.usefixtures("credentials")

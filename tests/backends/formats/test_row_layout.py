@@ -207,8 +207,8 @@ def test_long_values_are_shortened_in_messages() -> None:
 CASES = [
     pytest.param(c, id=c.id)
     for c in corpus.all_cases()
-    if c.expected.get("format") in ("canonical", "checkpoint", "native")
-    and (c.expected.get("format") == "canonical" or c.expected.get("backend") == "hashmap")
+    if c.facts.get("format") in ("canonical", "checkpoint", "native")
+    and (c.facts.get("format") == "canonical" or c.facts.get("backend") == "hashmap")
     and c.directory.name.startswith(("keyed-all", "windows", "sql-", "cep-", "keyed-avro"))
     and "changelog" not in c.directory.name
 ]

@@ -27,10 +27,10 @@ NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native" / "savepoint"
 
 
 def refused(raw: bytes) -> str:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(sp.CorruptSnapshotError) as failure:
         decode_properties(raw, "file", 7)
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
     return str(failure.value)
 
 

@@ -76,7 +76,7 @@ def test_null_key() -> None:
         hash_codes(STRING, pa.array(["a", None]))
 
 
-@pytest.mark.parametrize("case", [c for c in corpus.all_cases("*-canonical") if "snapshot_dir" in c.expected], ids=lambda c: c.id)
+@pytest.mark.parametrize("case", [c for c in corpus.all_cases("*-canonical") if "snapshot_dir" in c.facts], ids=lambda c: c.id)
 def test_every_key_lies_where_its_hash_says(case: corpus.Case) -> None:
     snapshot = open_snapshot(case.snapshot)
     options = ReadOptions(metadata=True, nanos="string", row_kind=True)

@@ -69,7 +69,7 @@ def check(batch: pa.RecordBatch) -> int:
 def seed_cases(pattern: str = "*") -> list[Case]:
     """Return the snapshots of the repository and, if STATE_PROCESSOR_CORPUS names it, of the external corpus."""
     found = own_cases(pattern) + (corpus_cases(pattern) if external() else [])
-    return [case for case in found if "snapshot_dir" in case.expected]
+    return [case for case in found if "snapshot_dir" in case.facts]
 
 
 def external() -> bool:

@@ -11,20 +11,26 @@ import org.apache.flink.util.CloseableIterator;
 /**
  * Restores a sequence of numbers with the uid "sequence" and prints which numbers it still gives, and how often.
  *
- * <p>Arguments: the savepoint, as a URI, and the parallelism.
+ * <p>Arguments: savepoints, as URIs, each followed by a parallelism; a line is printed for each.
  */
 public final class RestoreSequence {
 
     private RestoreSequence() {}
 
     public static void main(String[] arguments) throws Exception {
+        for (int i = 0; i < arguments.length; i += 2) {
+            System.out.println(restored(arguments[i], Integer.parseInt(arguments[i + 1])));
+        }
+    }
+
+    private static Map<Long, Integer> restored(String savepoint, int parallelism) throws Exception {
         Configuration configuration = new Configuration();
         // The option's name in Flink 1, and in Flink 2
-        configuration.setString("execution.savepoint.path", arguments[0]);
-        configuration.setString("execution.state-recovery.path", arguments[0]);
+        configuration.setString("execution.savepoint.path", savepoint);
+        configuration.setString("execution.state-recovery.path", savepoint);
         configuration.setString("rest.bind-port", "0");
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
-        environment.setParallelism(Integer.parseInt(arguments[1]));
+        environment.setParallelism(parallelism);
         Map<Long, Integer> given = new TreeMap<>();
         try (CloseableIterator<Long> numbers =
                 environment
@@ -33,6 +39,6 @@ public final class RestoreSequence {
                         .executeAndCollect()) {
             numbers.forEachRemaining(number -> given.merge(number, 1, Integer::sum));
         }
-        System.out.println(given);
+        return given;
     }
 }
