@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from state_processor.backends.formats.field_selection import Columns
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout, size_of
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription, MapDescription, TimerDescription
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
@@ -17,7 +18,7 @@ MAP_KEY: Final = "map_key"
 MAP_VALUE: Final = "map_value"
 TIMESTAMP: Final = "timestamp"
 
-LayoutOf = Callable[[KeyedDescription, frozenset[str]], RowLayout]
+LayoutOf = Callable[[KeyedDescription, Columns], RowLayout]
 """Builds the layout of a state's entries in one format, with the columns to decode."""
 
 _FIRES_AT: Final = SignFlippedLongSerializer()
@@ -26,7 +27,7 @@ KEY_SLOT: Final = 0
 VALUE_SLOT: Final = 1
 
 
-def framed_layout(state: KeyedDescription, columns: frozenset[str]) -> RowLayout:
+def framed_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
     """Build the layout of an entry with lengths around key and value: canonical files and RocksDB, after the key group prefix.
 
     Values that no column is asked of are passed by, whatever they are.
@@ -51,7 +52,7 @@ def framed_layout(state: KeyedDescription, columns: frozenset[str]) -> RowLayout
     return RowLayout((key_part, Part(VALUE_SLOT, (value_field,))), columns)
 
 
-def heap_layout(state: KeyedDescription, columns: frozenset[str]) -> RowLayout:
+def heap_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
     """Build the layout of an entry without any length: namespace, key, value (Flink: ``CopyOnWriteStateMapSnapshot``)."""
     if isinstance(state, TimerDescription):
         return RowLayout((Part(None, _timer_fields(state), (1, 2)),), columns)

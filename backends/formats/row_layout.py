@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from state_processor.backends.formats.field_selection import Columns, fields_in
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.serializers.base import VARIABLE, TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
@@ -97,10 +98,15 @@ class RowLayout:
     """All parts of one kind of entry, in the order of their bytes, and the columns to decode."""
 
     parts: tuple[Part, ...]
-    columns: frozenset[str]
+    columns: Columns
 
     def schema(self, options: DecodeOptions) -> pa.Schema:
         """Return the columns that decoding gives, in the order of the bytes, then the key group and the key's bytes."""
+        whole = self._whole_schema(options)
+        return pa.schema([f.with_type(fields_in(self.columns, f.name).applied(f.type)) for f in whole])
+
+    def _whole_schema(self, options: DecodeOptions) -> pa.Schema:
+        """Return the columns with all their fields."""
         fields = [
             pa.field(f.name, f.serializer.arrow_type(options))
             for part in self.parts
@@ -112,7 +118,7 @@ class RowLayout:
 
     def decoder(self, options: DecodeOptions) -> RowDecoder:
         """Return the kernel, or its reference where a serializer's values can be decoded in Python only."""
-        builder = DecodeBuilder(self.schema(options), options)
+        builder = self._builder(options)
         try:
             return ColumnDecoder(self._compile(builder), memory_limit=options.batch_memory)
         except NotCompilableError as type_:
@@ -132,7 +138,10 @@ class RowLayout:
         NotCompilableError
             If a serializer has no kernel form.
         """
-        return self._compile(DecodeBuilder(self.schema(options), options))
+        return self._compile(self._builder(options))
+
+    def _builder(self, options: DecodeOptions) -> DecodeBuilder:
+        return DecodeBuilder(self.schema(options), options, self._whole_schema(options))
 
     def _compile(self, builder: DecodeBuilder) -> DecodeProgram:
         framed = False

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_runs import EntryRun
+from state_processor.backends.formats.field_selection import Columns
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -28,7 +29,7 @@ class ScanRequest:
     name
         The state.
     columns
-        The columns to decode.
+        The columns to decode; a mapping of names to fields decodes these fields only.
     options
         How values are represented.
     key_groups
@@ -40,7 +41,7 @@ class ScanRequest:
     """
 
     name: str
-    columns: frozenset[str]
+    columns: Columns
     options: DecodeOptions
     key_groups: h.KeyGroupRange
     keys: SerializedKeys | None = None

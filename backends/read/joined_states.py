@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.field_selection import Selection, applied
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
@@ -23,6 +24,7 @@ from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.selectable import Selectable
 from state_processor.backends.read.state_listing import naming_state, operator_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import TypeByPath, evolved
@@ -32,7 +34,7 @@ from state_processor.serializers.errors import NotFoundError, OptionError
 _CHUNK_BYTES: Final = 8 << 20
 
 
-class JoinedStatesReader:
+class JoinedStatesReader(Selectable):
     """Reads all keyed states of an operator side by side: one row per key, one column per state.
 
     States in a namespace and timers have no place there; read them by name.
@@ -85,7 +87,16 @@ class JoinedStatesReader:
         fields += [pa.field(self._columns[n], r.schema.field(layouts.VALUE).type) for n, r in self._readers.items()]
         if self._metadata:
             fields += shapes.METADATA
-        return pa.schema(fields)
+        return applied(self._selection, pa.schema(fields))
+
+
+    def _selection_of(self, state: str) -> Selection | None:
+        """Return the selection in the rows of one state."""
+        if self._selection is None:
+            return None
+        chosen = {n: f for n, f in self._selection.items() if n in (layouts.KEY, KEY_GROUP_COLUMN)}
+        column = self._columns[state]
+        return chosen | ({layouts.VALUE: self._selection[column]} if column in self._selection else {})
 
     def splits(self, split_bytes: int = SPLIT_BYTES) -> list[KeyedSplit]:
         """Plan splits, each of which a task can read."""
@@ -115,7 +126,7 @@ class JoinedStatesReader:
             options = replace(self._options, metadata=self._metadata, types=self._types[name])
             state = evolved(registered, options.column_types)
             with naming_state(name, self._operator):
-                batches = list(read_state(source, state, options, key_groups, keys, key_bytes=True))
+                batches = list(read_state(source, state, options, key_groups, keys, self._selection_of(name), key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
         if not tables:
@@ -123,16 +134,21 @@ class JoinedStatesReader:
         all_keys = pa.chunked_array([t.column(KEY_BYTES_COLUMN).combine_chunks() for t in tables.values()]).combine_chunks()
         unique = pc.unique(all_keys)
         first = pa.array(_first_positions(all_keys, unique))
-        arrays = {layouts.KEY: _taken(tables, layouts.KEY, first, self.schema.field(layouts.KEY).type)}
+        names, arrays = self.schema.names, {}
+        if layouts.KEY in names:
+            arrays[layouts.KEY] = _taken(tables, layouts.KEY, first, self.schema.field(layouts.KEY).type)
         for name, column in self._columns.items():
+            if column not in names:
+                continue
             wanted = self.schema.field(column).type
             if name in tables:
                 at = pc.index_in(unique, value_set=tables[name].column(KEY_BYTES_COLUMN).combine_chunks())
                 arrays[column] = shapes.conform(tables[name].column(layouts.VALUE).combine_chunks().take(at), wanted)
             else:
                 arrays[column] = pa.nulls(len(unique), wanted)
-        if self._metadata:
+        if KEY_GROUP_COLUMN in names:
             arrays[KEY_GROUP_COLUMN] = _taken(tables, KEY_GROUP_COLUMN, first, pa.int32())
+        if self._metadata:
             arrays[shapes.SUBTASK] = shapes.constant(subtask, len(unique))
             arrays[shapes.LAST_ACCESS] = pa.nulls(len(unique), shapes.TIMESTAMP)
         yield pa.RecordBatch.from_arrays([arrays[f.name] for f in self.schema], schema=self.schema)

@@ -11,15 +11,18 @@ import pyarrow as pa
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.field_selection import applied
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
 from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.selectable import Selectable
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import evolved
@@ -33,14 +36,12 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 
-WINDOW: Final = "window"
-FIRES_AT: Final = "fires_at"
 DOMAIN: Final = "domain"
 SERVICE: Final = "service"
 _DOMAINS: Final = {"EVENT_TIMER": "event_time", "PROCESSING_TIMER": "processing_time"}
 
 
-class KeyedStateReader:
+class KeyedStateReader(Selectable):
     """Reads one keyed state of an operator.
 
     Parameters
@@ -78,7 +79,8 @@ class KeyedStateReader:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives."""
-        return with_text_namespace(self.known_types)
+        return applied(self._selection, with_text_namespace(self.known_types))
+
 
     @property
     def known_types(self) -> pa.Schema:
@@ -106,7 +108,7 @@ class KeyedStateReader:
         if state is None:
             return
         state = evolved(state, self._options.column_types)
-        for batch in read_state(source, state, self._options, key_groups, keys):
+        for batch in read_state(source, state, self._options, key_groups, keys, self._selection):
             yield self._finished(batch, subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:

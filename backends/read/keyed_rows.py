@@ -11,9 +11,11 @@ import pyarrow.compute as pc
 
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
-from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN
+from state_processor.backends.formats.field_selection import EVERYTHING, Selection
+from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN
 from state_processor.backends.formats.source import KeyedStateSource, ScanRequest
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.read.decoded_columns import decoded_columns
 from state_processor.backends.read.key_lookup import Keys
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
@@ -25,26 +27,23 @@ def read_state(
     options: ReadOptions,
     key_groups: h.KeyGroupRange,
     keys: Keys | None = None,
+    selection: Selection | None = None,
     *,
     key_bytes: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Return entries of one state of one source, of all keys or of some, in the shape that ``options`` ask for.
 
-    With ``key_bytes`` each row also has its serialized key, by which rows of several states can be matched.
+    A selection leaves out columns, and fields in them, which are not decoded then; never rows. With ``key_bytes`` each row also
+    has its serialized key, by which rows of several states can be matched.
     """
     if options.expired == "only" and not state.has_ttl:
         return iter(())
-    nested = state.kind in (LIST, MAP) and not options.flatten
-    columns = {layouts.KEY, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE, layouts.TIMESTAMP}
-    if not state.in_void_namespace:
-        columns.add(layouts.NAMESPACE)
-    if options.metadata:
-        columns.add(KEY_GROUP_COLUMN)
-    if key_bytes or (nested and state.kind == MAP):
-        columns.add(KEY_BYTES_COLUMN)
+    columns = decoded_columns(state, options, selection)
+    if key_bytes:
+        columns[KEY_BYTES_COLUMN] = EVERYTHING
     wanted = None if keys is None else keys.serialized(state)
     decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
-    request = ScanRequest(state.name, frozenset(columns), decode, key_groups, wanted, options.column_types)
+    request = ScanRequest(state.name, columns, decode, key_groups, wanted, options.column_types)
     batches = source.scan(request)
     if state.kind == LIST:
         batches = (_shape_list(b, state, options) for b in batches)

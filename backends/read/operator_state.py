@@ -13,13 +13,16 @@ import pyarrow as pa
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.entry_layouts import KEY, VALUE
 from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed, view
+from state_processor.backends.formats.field_selection import NOTHING, Columns, applied
 from state_processor.backends.formats.framing import ENTRY_FIELDS
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.selectable import Selectable
 from state_processor.backends.read.state_listing import naming_state, operator_header, subtask_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state import meta_info as mi
@@ -68,7 +71,7 @@ def _fields(state: OperatorDescription) -> tuple[Field, ...]:
     return tuple(Field(name, serializer) for name, serializer in _columns(state))
 
 
-class OperatorStateReader:
+class OperatorStateReader(Selectable):
     """Reads one operator state of an operator, from all subtasks.
 
     Parameters
@@ -104,7 +107,8 @@ class OperatorStateReader:
         """The columns that :meth:`read` gives: ``value``, or ``key`` and ``value`` of broadcast state."""
         options = self._options.decode
         merged = shapes.wider_schema([pa.schema([(n, s.arrow_type(options)) for n, s in _columns(v)]) for v in self._variants])
-        return pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged
+        return applied(self._selection, pa.schema([*merged, *shapes.METADATA]) if self._options.metadata else merged)
+
 
     def splits(self, split_bytes: int = 0) -> list[OperatorSplit]:
         """Plan a split per subtask, or one subtask alone for broadcast state, of which each has a copy.
@@ -138,9 +142,15 @@ class OperatorStateReader:
 
     def _named(self, split: OperatorSplit) -> Iterator[pa.RecordBatch]:
         with naming_state(self._name, self._operator):
-            yield from self._read(split, frozenset(self.schema.names))
+            yield from self._read(split, self._decoded())
 
-    def _read(self, split: OperatorSplit, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
+    def _decoded(self) -> Columns:
+        """Return the columns that are read or, since rows count, as little of the value as there is."""
+        if self._selection is None:
+            return frozenset({KEY, VALUE})
+        return {n: f for n, f in self._selection.items() if n in (KEY, VALUE)} or {VALUE: NOTHING}
+
+    def _read(self, split: OperatorSplit, columns: Columns) -> Iterator[pa.RecordBatch]:
         name = self._name
         header = operator_header(self._snapshot, split.handle, split.context)
         meta = header.state(name)
@@ -152,16 +162,16 @@ class OperatorStateReader:
         if state.kind == BROADCAST:
             yield from self._read_broadcast(split, header, state, columns, context)
             return
-        layout = RowLayout((Part(0, _fields(state)),), columns - {KEY_GROUP_COLUMN})
+        layout = RowLayout((Part(0, _fields(state)),), columns)
         found = self.locate(self._snapshot, split.handle, header, name, context)
         entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = found.starts, found.ends
         yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
 
     def _read_broadcast(
-        self, split: OperatorSplit, header: mi.OperatorHeader, state: OperatorDescription, columns: frozenset[str], context: str
+        self, split: OperatorSplit, header: mi.OperatorHeader, state: OperatorDescription, columns: Columns, context: str
     ) -> Iterator[pa.RecordBatch]:
-        layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns - {KEY_GROUP_COLUMN})
+        layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns)
         decoder = layout.decoder(self._options.decode)
         found = self.locate(self._snapshot, split.handle, header, state.name, context)
         for start, end in zip(found.starts, found.ends, strict=True):

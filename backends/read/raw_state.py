@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from state_processor.backends.formats.field_selection import applied
 from state_processor.backends.formats.opening import open_raw_timers
 from state_processor.backends.formats.raw_timers import raw_blocks
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.selectable import Selectable
 from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError
@@ -87,7 +89,7 @@ class RawSplit:
     size: int
 
 
-class RawStateReader:
+class RawStateReader(Selectable):
     """Reads what an operator wrote itself, as rows of ``subtask``, ``key_group`` or ``partition``, and ``value`` (the bytes).
 
     Parameters
@@ -117,7 +119,9 @@ class RawStateReader:
     @property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives."""
-        return pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
+        whole = pa.schema([("subtask", pa.int32()), (_INDEX[self._kind], pa.int32()), ("value", pa.binary())])
+        return applied(self._selection, whole)
+
 
     def splits(self, split_bytes: int = 0) -> list[RawSplit]:
         """Plan a split per subtask."""
@@ -147,8 +151,9 @@ class RawStateReader:
             yield self._batch(pieces)
 
     def _batch(self, pieces: list[RawPiece]) -> pa.RecordBatch:
-        columns = ([p.subtask for p in pieces], [p.index for p in pieces], [p.data for p in pieces])
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)]
+        values = {"subtask": [p.subtask for p in pieces], "value": [p.data for p in pieces]}
+        values[_INDEX[self._kind]] = [p.index for p in pieces]
+        arrays = [pa.array(values[field.name], field.type) for field in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 

@@ -27,6 +27,8 @@ class ReadOptions:
         and maps in one row per key.
     metadata
         Adds ``_key_group``, ``_subtask`` and ``_last_access``.
+    columns
+        Only these columns and fields in them, as ``value.id``; all by default.
     keys
         Only these keys, as Python values or as a table; only their key groups are read.
     nanos, row_kind
@@ -48,6 +50,7 @@ class ReadOptions:
 
     flatten: bool = True
     metadata: bool = False
+    columns: tuple[str, ...] | None = None
     keys: tuple[Any, ...] | pa.Table | None = None
     nanos: Nanos = "error"
     row_kind: bool = False

@@ -9,7 +9,9 @@ from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
+from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats import row_shapes as shapes
+from state_processor.backends.formats.field_selection import EVERYTHING, Selection, applied, selected
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.joined_states import JoinedStatesReader
@@ -62,6 +64,13 @@ class StateReader(Protocol):
         """Read the rows of one part."""
 
 
+class WholeStateReader(StateReader, Protocol):
+    """Reads all columns of a state."""
+
+    def select(self, selection: Selection) -> StateReader:
+        """Return a reader of some columns, and of some fields in them."""
+
+
 def open_state(
     snapshot: Snapshot,
     operator: OperatorState,
@@ -91,11 +100,24 @@ def open_state(
     NotFoundError
         If the operator has no such state, or it is of another kind.
     OptionError
-        If an option does not apply to raw state.
+        If an option does not apply to raw state, or there is no such column or field.
     UnsupportedFormatError
         If it can't be read; other states of the operator do not matter.
     """
     options = options or ReadOptions()
+    reader = _open_whole(snapshot, operator, state, kind, options, surveyed)
+    return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
+
+
+def _open_whole(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    state: str | None,
+    kind: str | None,
+    options: ReadOptions,
+    surveyed: Survey | None,
+) -> WholeStateReader:
+    """Open the reader of a state with all its columns."""
     if kind is not None and kind in RAW_KINDS:
         if state is not None:
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
@@ -194,6 +216,14 @@ class UnionReader:
     def schema(self) -> pa.Schema:
         """The columns of all readers, in the order in which they come."""
         return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
+
+    def select(self, selection: Selection) -> UnionReader:
+        """See :meth:`WholeStateReader.select`."""
+        known = self.schema
+        counted = {**selection, layouts.TIMESTAMP: EVERYTHING}  # batches without columns would have no rows
+        reader = UnionReader([r.select(counted) for r in self._readers])
+        reader.schema = applied(selection, known)
+        return reader
 
     def splits(self, split_bytes: int = 0) -> list[UnionSplit]:
         """Plan splits, each of which a task can read."""

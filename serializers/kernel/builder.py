@@ -61,13 +61,15 @@ class ProgramBuilder:
         The columns of a row.
     registers
         Number of registers that are taken already.
+    whole
+        The columns with all fields that serializers know, if ``schema`` lacks some.
     """
 
     direction: ClassVar[str]
     """``decode`` or ``encode``: which operands instructions have."""
 
-    def __init__(self, schema: pa.Schema, registers: int = 0) -> None:
-        self.columns = ColumnTree(schema)
+    def __init__(self, schema: pa.Schema, registers: int = 0, whole: pa.Schema | None = None) -> None:
+        self.columns = ColumnTree(schema, whole)
         self._rows: list[list[Cell]] = []
         self._aux: list[tuple[Cell, ...]] = []
         self._constants = bytearray()

@@ -20,7 +20,8 @@ class Column:
     """One column of a kernel run.
 
     ``index`` is its row in the column table, -1 for :data:`DISCARD`. ``element_of`` is the list or map column whose
-    elements this column's slots are; ``None`` at the row's own level.
+    elements this column's slots are; ``None`` at the row's own level. ``names`` are those of all fields of a struct, which has
+    as many ``children``: those that nobody asks for are :data:`DISCARD`, and not in its ``type``.
     """
 
     index: int
@@ -28,6 +29,7 @@ class Column:
     type: pa.DataType
     children: list[Column] = field(default_factory=list)
     element_of: Column | None = None
+    names: tuple[str, ...] = ()
 
     def child(self, position: int) -> Column:
         """Return the child at ``position``: a struct's field, a list's element, a map's key (0) or value (1)."""
@@ -37,8 +39,7 @@ class Column:
         """Return a struct's field by name; the discarding column has every field."""
         if self.index < 0:
             return self
-        index: int = self.type.get_field_index(name)
-        return self.children[index]
+        return self.children[self.names.index(name)]
 
     def find(self, name: str) -> Column | None:
         """Return a struct's field by name; ``None`` if it has no such field."""
@@ -72,24 +73,44 @@ def _kind(type_: pa.DataType) -> int:
 
 
 class ColumnTree:
-    """All columns of one kind of row, numbered in pre-order so that a parent comes before its children."""
+    """All columns of one kind of row, numbered in pre-order so that a parent comes before its children.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    Parameters
+    ----------
+    schema
+        The columns.
+    whole
+        The same columns with all fields that serializers know, of which ``schema`` may lack some.
+    """
+
+    def __init__(self, schema: pa.Schema, whole: pa.Schema | None = None) -> None:
         self.schema = schema
         self.all: list[Column] = []
-        self.roots = [self._add(f.name, f.type, None) for f in schema]
+        self.roots = [self._add(f.name, f.type, w.type, None) for f, w in zip(schema, whole or schema, strict=True)]
         self.kinds = np.array([_kind(c.type) for c in self.all], dtype=np.int64)
 
-    def _add(self, name: str, type_: pa.DataType, element_of: Column | None) -> Column:
+    def _add(self, name: str, type_: pa.DataType, whole: pa.DataType, element_of: Column | None) -> Column:
         column = Column(len(self.all), name, type_, element_of=element_of)
         self.all.append(column)
         if pa.types.is_struct(type_):
-            column.children = [self._add(f.name, f.type, element_of) for f in type_]
+            column.names = tuple(f.name for f in whole)
+            column.children = list(self._fields(type_, whole, element_of))
         elif pa.types.is_map(type_):
-            column.children = [self._add("key", type_.key_type, column), self._add("value", type_.item_type, column)]
+            key = self._add("key", type_.key_type, whole.key_type, column)
+            column.children = [key, self._add("value", type_.item_type, whole.item_type, column)]
         elif pa.types.is_list(type_):
-            column.children = [self._add("element", type_.value_type, column)]
+            column.children = [self._add("element", type_.value_type, whole.value_type, column)]
         return column
+
+    def _fields(self, type_: pa.StructType, whole: pa.StructType, element_of: Column | None) -> Iterator[Column]:
+        wanted = iter(type_)
+        field = next(wanted, None)
+        for each in whole:
+            if field is None or field.name != each.name:
+                yield DISCARD
+            else:
+                yield self._add(field.name, field.type, each.type, element_of)
+                field = next(wanted, None)
 
     def root(self, name: str) -> Column:
         """Return the column of a field of the schema."""

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from state_processor.commands.arguments import UID_HELP
-from state_processor.commands.rows import add_where, state_batches
+from state_processor.commands.rows import add_columns, add_where, state_batches
 from state_processor.display import json_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import add_flags
@@ -29,6 +29,7 @@ def add_commands(commands: Any) -> None:
     export.add_argument("--state", help="name of the state; without it all keyed states, a row per key")
     export.add_argument("-o", "--output", required=True, metavar="FILE", help="the file, which must not exist")
     export.add_argument("--format", choices=tuple(_WRITERS), default="parquet", help="(default: %(default)s)")
+    add_columns(export)
     export.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
 
 

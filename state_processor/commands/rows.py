@@ -19,6 +19,12 @@ def add_where(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", metavar="EXPRESSION", help=text)
 
 
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of columns."""
+    text = "only these columns, and fields in them, with commas between them: key,value.id; of these --where may speak"
+    parser.add_argument("--columns", type=lambda given: [name.strip() for name in given.split(",")], help=text)
+
+
 def state_batches(
     options: argparse.Namespace, operator: OperatorIdentifier, state: str | None, **more: Any
 ) -> Iterator[pa.RecordBatch]:
@@ -33,7 +39,7 @@ def state_batches(
     **more
         More options of reading.
     """
-    values = {"nanos": "string", **more, **flag_values(options)}
+    values = {"nanos": "string", "columns": getattr(options, "columns", None), **more, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
     from state_processor.spark.filtered import filtered_batches  # starts a JVM, which other commands do without

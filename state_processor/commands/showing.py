@@ -21,7 +21,7 @@ from state_processor.commands.printing import (
     with_operator,
     with_sizes,
 )
-from state_processor.commands.rows import add_where, state_batches
+from state_processor.commands.rows import add_columns, add_where, state_batches
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
@@ -58,6 +58,7 @@ def add_commands(commands: Any) -> None:
     show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
     show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
     show.add_argument("--schema", action="store_true", help="the columns and their types in place of rows")
+    add_columns(show)
     add_where(show)
     get = command("get", _get, "states and timers of one key", reading=True)
     add_operator(get)

@@ -22,6 +22,7 @@ from state_processor.options.values import (
     INSTANT,
     KEYS,
     MODULES,
+    NAMES,
     PATH,
     PATH_MAPPING,
     PATHS,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 class TimerOptions(TypedDict, total=False):
     """Options of reading timers."""
 
+    columns: Sequence[str] | None
     metadata: bool
     keys: Keys | None
 
@@ -60,6 +62,7 @@ class TimerOptions(TypedDict, total=False):
 class OperatorStateOptions(TypedDict, total=False):
     """Options of reading list, union and broadcast state."""
 
+    columns: Sequence[str] | None
     metadata: bool
     nanos: Nanos
     row_kind: bool
@@ -180,6 +183,12 @@ class Option:
 READ_OPTIONS: Final = (
     Option("flatten", BOOLEAN, "Lists and maps have a row per element; if false, one row per key with an array or map.", True),
     Option("metadata", BOOLEAN, "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).", False),
+    Option(
+        "columns",
+        NAMES,
+        "Reads only these columns, and of structs only the fields that are named: `value.id`, with `element` for lists and "
+        "`value` for maps. All others are skipped, not decoded.",
+    ),
     Option(
         "keys",
         KEYS,

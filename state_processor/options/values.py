@@ -167,6 +167,20 @@ def _json_of_key(value: Any) -> Any:
     raise OptionError(f"keys: {value!r} has no form in JSON; expected numbers, text, booleans, dates, times or decimals")
 
 
+def _check_names(names: Any) -> tuple[str, ...]:
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"found a {type(names).__name__}")
+    found = tuple(dict.fromkeys(_check_text(name) for name in names))
+    if not found:
+        raise ValueError("there is none")
+    return found
+
+
+def _decode_names(text: str) -> Any:
+    """Return a JSON list, or names with commas between them."""
+    return parse_json(text) if text.lstrip().startswith("[") else [name.strip() for name in text.split(",")]
+
+
 def _check_strings(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise TypeError
@@ -253,6 +267,7 @@ SIZE: Final = ValueKind("a size such as 64m or 67108864", _check_size)
 DURATION: Final = ValueKind("a duration such as PT1H", duration_ms, encode=duration_text)
 INSTANT: Final = ValueKind("a point in time such as 2024-01-31T12:00:00Z, or epoch milliseconds", instant_ms)
 KEYS: Final = ValueKind('a list of keys such as ["a", "b"], or a table of keys', _check_keys, parse_json, _encode_keys)
+NAMES: Final = ValueKind('names such as ["key", "value.id"]', _check_names, _decode_names, json.dumps)
 PATH_MAPPING: Final = ValueKind(
     'a mapping of recorded to present prefixes such as {"s3://old/prefix": "/new/prefix"}', _check_strings, parse_json, json.dumps
 )

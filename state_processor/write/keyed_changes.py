@@ -8,7 +8,8 @@ from dataclasses import replace
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.read.keyed_reader import DOMAIN, FIRES_AT, SERVICE, WINDOW
+from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
+from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule

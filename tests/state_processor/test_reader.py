@@ -118,6 +118,17 @@ def test_keys_that_are_no_list(orders: SavepointReader, keys: Any) -> None:
             read("orders", keys=keys)
 
 
+def test_columns(orders: SavepointReader, spark: SparkSession) -> None:
+    read = orders.read_keyed_state("orders", columns=["profile.address.zip", "key", "profile.tier"])
+    assert read.schema.simpleString() == "struct<profile:struct<address:struct<zip:int>,tier:string>,key:string>"
+    whole = orders.read_keyed_state("orders").selectExpr("key", "profile.address.zip", "profile.tier").collect()
+    assert sorted(read.selectExpr("key", "profile.address.zip", "profile.tier").collect()) == sorted(whole)
+    source = spark.read.format("flink-savepoint").option("uid", "orders").option("columns", "key,profile.tier").load(ORDERS_PATH)
+    assert sorted(source.selectExpr("key", "profile.tier").collect()) == sorted((row.key, row.tier) for row in whole)
+    with pytest.raises(sp.OptionError, match=r"columns: 'profile\.teir': .* did you mean 'profile\.tier'"):
+        orders.read_keyed_state("orders", columns=["profile.teir"])
+
+
 def test_keys_of_a_data_frame(orders: SavepointReader, spark: SparkSession) -> None:
     keys = spark.createDataFrame([("amelia",), ("nobody",), ("anders",)], "key string")
     assert sorted(orders.read_keyed_state("orders", "total", keys=keys).collect()) == [("amelia", 3950), ("anders", 14430)]

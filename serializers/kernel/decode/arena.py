@@ -108,7 +108,7 @@ class Arena:
             start = int(entry[k.VALIDITY])
             validity = pa.py_buffer(np.packbits(self.memory[start : start + n], bitorder="little"))
         if pa.types.is_struct(column.type):
-            children = [self._array(c, whole) for c in column.children]
+            children = [self._array(c, whole) for c in column.children if c.index >= 0]
             return pa.Array.from_buffers(column.type, n, [validity], children=children)
         if kind > 0:
             if pa.types.is_boolean(column.type):

@@ -36,12 +36,14 @@ class DecodeBuilder(ProgramBuilder):
         The columns that a row fills. With an empty schema the program only steps over its input.
     options
         How values are represented.
+    whole
+        The columns with all fields that serializers know, if ``schema`` lacks some; these are stepped over.
     """
 
     direction = "decode"
 
-    def __init__(self, schema: pa.Schema, options: DecodeOptions) -> None:
-        super().__init__(schema, registers=CONTEXT + 1)
+    def __init__(self, schema: pa.Schema, options: DecodeOptions, whole: pa.Schema | None = None) -> None:
+        super().__init__(schema, registers=CONTEXT + 1, whole=whole)
         self.options = options
         self._nulls: list[int] = []
 

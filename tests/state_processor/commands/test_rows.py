@@ -91,3 +91,15 @@ def test_completion(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "shtab", absent["shtab"])
     assert cli.main(["completion", "bash"]) == cli.BAD_INPUT
     assert "pip install 'state-processor[completion]'" in capsys.readouterr().err
+
+
+def test_columns(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shown = run(capsys, "show", ORDERS_PATH, "--uid", "orders", "--columns", "key, profile.tier", "--json")
+    rows = [json.loads(line) for line in shown.splitlines()]
+    assert rows
+    assert all(row.keys() == {"key", "profile"} and row["profile"].keys() == {"tier"} for row in rows)
+    file = str(tmp_path / "rows.parquet")
+    run(capsys, "export", ORDERS_PATH, "--uid", "orders", "--columns", "profile.tier", "-o", file)
+    assert pyarrow.parquet.read_table(file).schema.names == ["profile"]
+    assert cli.main(["show", *TOTAL, "--columns", "key,valeu"]) == cli.BAD_INPUT
+    assert "columns: 'valeu': there is no column 'valeu'; did you mean 'value'?" in capsys.readouterr().err

@@ -129,7 +129,7 @@ def test_options_that_spark_adds(given: dict[str, str]) -> None:
     assert SourceOptions.parse(PATH | given) == SourceOptions.parse(wanted)
 
 
-@pytest.mark.parametrize("name", ["limit", "columns", "foo", "header", "mergeSchema", "a.b"])
+@pytest.mark.parametrize("name", ["limit", "foo", "header", "mergeSchema", "a.b"])
 def test_options_that_nobody_knows(name: str) -> None:
     with pytest.raises(OptionError, match=f"reading flink-savepoint: there is no option '{name.lower()}'; there are allowPaths"):
         SourceOptions.parse(PATH | {name: "1"})

@@ -17,6 +17,8 @@ from state_processor.types import Types
 SAME: list[tuple[str, Any, str]] = [
     ("flatten", False, "False"),
     ("metadata", np.True_, "true"),
+    ("columns", ["key", "value.id"], "key, value.id"),
+    ("columns", ("a,b",), '["a,b"]'),
     ("keys", ["a", 1], '["a", 1]'),
     ("nanos", "Truncate", "truncate"),
     ("row_kind", True, "TRUE"),
@@ -42,6 +44,8 @@ SAME: list[tuple[str, Any, str]] = [
 REFUSED: list[tuple[str, Any, str]] = [
     ("flatten", "yes", "yes"),
     ("metadata", 1, "1"),
+    ("columns", [], ""),
+    ("columns", [1], "[1]"),
     ("keys", "a", '"a"'),
     ("nanos", "round", "round"),
     ("row_kind", [], "[]"),

@@ -1,0 +1,151 @@
+"""Selection of columns and of fields in them: what is decoded, of all that an entry has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kernel.columns import LAST_ACCESS_FIELD
+
+ELEMENT: Final = "element"
+MAP_KEY: Final = "key"
+MAP_VALUE: Final = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Fields of a column's values.
+
+    Parameters
+    ----------
+    inside
+        The fields of a struct, the ``element`` of lists, the ``value`` of maps; ``None`` selects everything.
+    """
+
+    inside: Mapping[str, Fields] | None = None
+
+    def of(self, name: str) -> Fields:
+        """Return the fields inside of a part; nothing if it is not selected."""
+        return EVERYTHING if self.inside is None else self.inside.get(name, NOTHING)
+
+    def applied(self, type_: pa.DataType) -> pa.DataType:
+        """Return a type with the fields that are selected. Lists and maps keep their elements, and maps their keys."""
+        if self.inside is None:
+            return type_
+        if pa.types.is_struct(type_):
+            return pa.struct([f.with_type(self.of(f.name).applied(f.type)) for f in type_ if f.name in self.inside])
+        if pa.types.is_list(type_):
+            return pa.list_(self.of(ELEMENT).applied(type_.value_type))
+        if pa.types.is_map(type_):
+            return pa.map_(type_.key_type, self.of(MAP_VALUE).applied(type_.item_type))
+        return type_
+
+    def timed(self) -> Fields:
+        """Return the selection in values that stand beside the time of their last access."""
+        return self if self.inside is None else Fields({LAST_ACCESS_FIELD: EVERYTHING, "value": self})
+
+
+EVERYTHING: Final = Fields()
+NOTHING: Final = Fields({})
+
+
+def inside(part: str, fields: Fields) -> Fields:
+    """Return the selection of fields in the elements of lists, or in the values of maps."""
+    return fields if fields.inside is None else Fields({part: fields})
+
+
+Columns: TypeAlias = Collection[str]
+"""Names of columns, or a mapping of names to the :class:`Fields` in them."""
+Selection: TypeAlias = Mapping[str, Fields]
+"""The columns to read, in their order."""
+
+
+def fields_in(columns: Columns, name: str) -> Fields:
+    """Return the fields that are selected in a column."""
+    return columns[name] if isinstance(columns, Mapping) else EVERYTHING
+
+
+def selected(paths: Sequence[str], schema: pa.Schema) -> Selection:
+    """Return the selection that paths name: columns, or fields in them such as ``value.id``.
+
+    A path continues with names of fields of structs, ``element`` of lists, ``key`` and ``value`` of maps.
+
+    Raises
+    ------
+    OptionError
+        If there is no such column or field, or a path names several.
+    """
+    tree: dict[str, _Node] = {}
+    for path in paths:
+        node = tree
+        steps = list(_steps(path, schema))
+        for step in steps[:-1]:
+            node = node.setdefault(step, _Node()).inside
+        node.setdefault(steps[-1], _Node()).whole = True
+    return {name: node.fields() for name, node in tree.items()}
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.whole = False
+        self.inside: dict[str, _Node] = {}
+
+    def fields(self) -> Fields:
+        return EVERYTHING if self.whole else Fields({name: node.fields() for name, node in self.inside.items()})
+
+
+def applied(selection: Selection | None, schema: pa.Schema) -> pa.Schema:
+    """Return the columns of a selection, as far as a schema has them; all of the schema if there is no selection."""
+    if selection is None:
+        return schema
+    known = {f.name: f for f in schema}
+    return pa.schema([known[name].with_type(f.applied(known[name].type)) for name, f in selection.items() if name in known])
+
+
+def _steps(path: str, schema: pa.Schema) -> Iterator[str]:
+    """Yield the names along a path. Names may have dots: one has to be whole, or be followed by another."""
+    known = {f.name: f.type for f in schema}
+    rest, where = path, ""
+    while True:
+        fitting = _begins(rest, known)
+        if len(fitting) > 1:  # those only that have what follows
+            fitting = [n for n in fitting if n == rest or _begins(rest[len(n) + 1 :], _parts(known[n]))]
+        if len(fitting) > 1:
+            either = " or in ".join(repr(where + name) for name in fitting)
+            raise OptionError(f"columns: {path!r} may be in {either}; name the whole column")
+        if not fitting:
+            raise _unknown(path, where, rest, list(known))
+        (name,) = fitting
+        yield name
+        if rest == name:
+            return
+        rest, where, known = rest[len(name) + 1 :], f"{where}{name}.", _parts(known[name])
+
+
+def _begins(rest: str, known: Collection[str]) -> list[str]:
+    """Return the names that the rest of a path may begin with."""
+    return [name for name in known if rest == name or rest.startswith(f"{name}.")]
+
+
+def _parts(type_: pa.DataType) -> dict[str, pa.DataType]:
+    if pa.types.is_struct(type_):
+        return {f.name: f.type for f in type_}
+    if pa.types.is_list(type_):
+        return {ELEMENT: type_.value_type}
+    if pa.types.is_map(type_):
+        return {MAP_KEY: type_.key_type, MAP_VALUE: type_.item_type}
+    return {}
+
+
+def _unknown(path: str, where: str, rest: str, known: list[str]) -> OptionError:
+    place = f"{where[:-1]!r} has no field {rest!r}" if where else f"there is no column {path!r}"
+    if not known:
+        return OptionError(f"columns: {path!r}: {where[:-1]!r} has no fields; leave out what is behind it")
+    near = get_close_matches(rest, known, n=1, cutoff=0.5) or get_close_matches(rest.split(".")[0], known, n=1, cutoff=0.5)
+    hint = f"did you mean {where + near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
+    return OptionError(f"columns: {path!r}: {place}; {hint}")
