@@ -23,7 +23,11 @@ from state_processor.spark.planned_read import planned_read
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.task_errors import our_errors
 
-_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+_SETTINGS: Final[dict[str, bool | float | int | str | None]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": sys.stderr.isatty(),
+    "spark.log.level": "ERROR",
+}
 
 
 def filtered_batches(
