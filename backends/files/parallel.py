@@ -13,14 +13,14 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-    """Return the results of a function that waits for storage, in the order of its arguments.
+def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = _THREADS) -> list[_Result]:
+    """Return the results of a function that waits for storage, in the order of its arguments; ``most`` of them run at a time.
 
     Threads have the context of the caller. If several calls fail, the error of the first argument among them is raised.
     """
     if len(items) < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(_THREADS, len(items))) as threads:
+    with ThreadPoolExecutor(min(most, len(items))) as threads:
         running = [threads.submit(copy_context().run, function, item) for item in items]
         try:
             return [future.result() for future in running]

@@ -9,7 +9,9 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 
-_COPIED_AT_ONCE: Final = 8 << 20
+COPIES: Final = 8
+"""So many files are copied at a time."""
+_COPIED_AT_ONCE: Final = 4 << 20
 
 
 def copy_stream(stream: StateStream, sink: FileSink) -> h.RelativeFileStateHandle:

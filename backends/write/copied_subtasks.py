@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from state_processor.backends.files.changes import FileSink
+from state_processor.backends.files.parallel import at_once
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
-from state_processor.backends.write.carried_files import copy_stream, shared_file
+from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
 from state_processor.backends.write.store_writer import native_handle
 from state_processor.serializers.errors import UnsupportedFormatError
 
@@ -69,7 +70,8 @@ def copy_subtask(
     def copied_keyed(handle: h.KeyedStateHandle | None) -> h.KeyedStateHandle | None:
         if not isinstance(handle, h.IncrementalRemoteKeyedStateHandle):
             return copied(_single(handle, context), "keyed")
-        files = tuple(h.LocalFile(file.local_name, copied_file(file.stream)) for file in handle.files)
+        streams = at_once(copied_file, [file.stream for file in handle.files], COPIES)
+        files = tuple(h.LocalFile(file.local_name, stream) for file, stream in zip(handle.files, streams, strict=True))
         return native_handle(handle.checkpoint_id, handle.backend_id, handle.key_groups, copied_file(handle.meta), files)
 
     return replace(

@@ -6,7 +6,7 @@ each queue (``RocksDBPriorityQueueSetFactory``), with empty values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, Protocol
@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.files.changes import FileSink
+from state_processor.backends.files.parallel import at_once
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.write.base_store import BaseStore
-from state_processor.backends.write.carried_files import copy_stream, shared_file
+from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
@@ -125,12 +126,14 @@ class KeyedStateStoreWriter(KeyedStateWriter):
             self._store.add(self._place[1], sorted_entries(self._run, self.prefix))
             self._run, self._held = [], 0
 
-    def _kept_files(self) -> Iterator[h.LocalFile]:
+    def _kept_files(self) -> list[h.LocalFile]:
         """Take over the files that stay from the source savepoint."""
-        if self._base is None or self._manifest is None:
-            return
-        for name, stream in self._base.kept_files(self._manifest).items():
-            yield h.LocalFile(name, self._kept_file(self._base, stream))
+        base = self._base
+        if base is None or self._manifest is None:
+            return []
+        kept = base.kept_files(self._manifest)
+        streams = at_once(lambda stream: self._kept_file(base, stream), list(kept.values()), COPIES)
+        return [h.LocalFile(name, stream) for name, stream in zip(kept, streams, strict=True)]
 
     def _kept_file(self, base: BaseStore, stream: h.StreamStateHandle) -> h.StreamStateHandle:
         if isinstance(stream, h.ByteStreamStateHandle):

@@ -51,6 +51,7 @@ class WrittenOperator:
 def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Staging) -> dict[tuple[str, int], Any]:
     """Copy the files of unchanged state, of all operators in one job; returns :data:`Copies`."""
     parts: list[CopyPart] = []
+    left: dict[tuple[str, int], Any] = {}
     snapshot = None
     shares_files = False
     for draft in drafts:
@@ -58,11 +59,14 @@ def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Sta
             continue
         snapshot, shares_files = draft.source.snapshot, draft.format.shares_files
         old = draft.source.operator
-        parts += [CopyPart(old.operator_id, draft.label, _unchanged(draft, s)) for s in old.subtasks]
-    if snapshot is None:
-        return {}
+        for subtask in (_unchanged(draft, s) for s in old.subtasks):
+            left[old.operator_id, subtask.index] = subtask
+            if subtask != OperatorSubtaskState(subtask.index):
+                parts.append(CopyPart(old.operator_id, draft.label, subtask))
+    if snapshot is None or not parts:
+        return left
     copied = engine.run_parts(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging, shares_files))
-    return {(part.operator_id, state.index): state for part, state in zip(parts, copied, strict=True)}
+    return left | {(part.operator_id, state.index): state for part, state in zip(parts, copied, strict=True)}
 
 
 def _unchanged(draft: OperatorDraft, subtask: OperatorSubtaskState) -> OperatorSubtaskState:
