@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from figures import Figure
-from specimens import SPECIMENS
+from specimens import SPECIMENS, wide_pojo
 
+from state_processor.backends.formats.field_selection import applied, selected
 from state_processor.serializers import DecodeOptions, TypeSerializer
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
@@ -19,12 +20,13 @@ ROWS, DISTINCT, REPEATS = 1_000_000, 1_000, 5
 OPTIONS = DecodeOptions()
 
 
-def decode_seconds(serializer: TypeSerializer, values: list[Any]) -> float:
-    """Return the CPU seconds that decoding :data:`ROWS` values takes, the least of several runs."""
+def decode_seconds(serializer: TypeSerializer, values: list[Any], columns: tuple[str, ...] = ("value",)) -> float:
+    """Return the CPU seconds that decoding some columns of :data:`ROWS` values takes, the least of several runs."""
     payload = b"".join(serializer.serialize(serializer.accept(v)) for v in values) * (ROWS // len(values))
     buffer = np.frombuffer(payload, dtype=np.uint8)
     buffer.flags.writeable = False
-    builder = DecodeBuilder(pa.schema([("value", serializer.arrow_type(OPTIONS))]), OPTIONS)
+    whole = pa.schema([("value", serializer.arrow_type(OPTIONS))])
+    builder = DecodeBuilder(applied(selected(columns, whole), whole), OPTIONS, whole)
     serializer.emit(builder, builder.column("value"))
     builder.op(Op.ROW_END)
     program = builder.build()
@@ -48,7 +50,16 @@ def main() -> list[Figure]:
         seconds = decode_seconds(serializer, [value(i) for i in range(DISTINCT)])
         print(f"{name:34}{ROWS / seconds:12,.0f}", flush=True)
         figures.append(Figure(f"decode {name}", ROWS / seconds, "rows/s"))
-    return figures
+    return [*figures, one_field()]
+
+
+def one_field() -> Figure:
+    """Compare decoding one field of a wide POJO with decoding all."""
+    serializer, value = wide_pojo()
+    values = [value(i) for i in range(DISTINCT)]
+    every, one = decode_seconds(serializer, values), decode_seconds(serializer, values, ("value.f01",))
+    print(f"{'POJO of 30 fields, one of them':34}{ROWS / one:12,.0f}  {one:.2f} CPU s; all fields {every:.2f}", flush=True)
+    return Figure("decode one field of a POJO of 30", one, "CPU s", (every, "all fields"))
 
 
 if __name__ == "__main__":

@@ -39,6 +39,14 @@ def pojo() -> Specimen:
     }
 
 
+def wide_pojo() -> Specimen:
+    """Return a POJO of 30 fields: strings, longs and doubles."""
+    kinds = (Types.STRING(), Types.LONG(), Types.DOUBLE())
+    names = [f"f{i:02}" for i in range(30)]
+    serializer = Types.POJO("bench.Wide", {name: kinds[n % 3] for n, name in enumerate(names)})
+    return serializer, lambda i: {name: (f"some text {i}", i, i / 7)[n % 3] for n, name in enumerate(names)}
+
+
 def avro() -> Specimen:
     """Return an Avro record with a nullable string, an array and a map."""
     return AvroSerializer(json.dumps(TRIP)), lambda i: {
