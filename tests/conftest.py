@@ -42,16 +42,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep tests together that share what takes long to make: those of a module, and all with Spark's session.
-
-    Processes are given modules in this order: what takes long first, so that they end at the same time.
-    """
-    if config.getoption("dist", "no") == "no" and not hasattr(config, "workerinput"):
-        return
-    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("spark" if item.path in with_spark else str(item.path)))
-    items.sort(key=lambda item: (item.path not in with_spark, any(map(item.path.is_relative_to, QUICK))))
+    """Put first the modules that take long, where processes are given one after the other: they end at the same time then."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: any(map(item.path.is_relative_to, QUICK)))
 
 
 @pytest.fixture
