@@ -41,6 +41,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let output be as wide in processes of xdist, which sets a width for itself, as it is in one."""
+    if hasattr(config, "workerinput"):
+        for name in ("COLUMNS", "LINES"):
+            os.environ.pop(name, None)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put first the modules that take long, where processes are given one after the other: they end at the same time then."""
     if hasattr(config, "workerinput"):
