@@ -333,7 +333,8 @@ class SavepointWriter(ConnectorStateWriter):
             As for :meth:`with_keyed_state`.
         df
             Columns ``key``, ``timestamp`` (bigint, epoch milliseconds; the name ``timestamp_ms`` does as well), and optionally
-            ``fires_at`` (timestamp: the same point in time, or null; alone it is enough), ``domain`` (``event_time`` or
+            ``fires_at`` (timestamp: the same point in time, or null; alone it is enough, and as long as it is the column of
+            :meth:`SavepointReader.read_timers` it does not count beside the others), ``domain`` (``event_time`` or
             ``processing_time``, default ``event_time``), ``service`` (default ``user-timers``, those of process functions), and
             ``window`` or ``namespace``.
         namespace

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.read.decoded_columns import FIRES_AT
+from state_processor.backends.read.decoded_columns import DERIVED_FROM, FIRES_AT
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import TIMESTAMP
 from state_processor.serializers.errors import InvalidRowError
@@ -48,7 +48,7 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
     schema = arrow_schema_of(frame.schema)
     for name in (n for n in _DEFAULTS if n in schema.names and not pa.types.is_string(schema.field(n).type)):
         raise InvalidRowError(f"timers: column {name!r} is of type {schema.field(name).type}, expected text")
-    times = _times(schema, key)
+    times = _times(frame, schema, key)
     first, *others = times.values()
     defaults = (f.lit(value).alias(name) for name, value in _DEFAULTS.items() if name not in schema.names)
     tagged = frame.select("*", *defaults)
@@ -74,10 +74,14 @@ def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tu
     }
 
 
-def _times(schema: pa.Schema, key: str) -> dict[str, Column]:
-    """Return the columns that say when timers fire, with their milliseconds; a single number is checked when it is encoded."""
+def _times(frame: DataFrame, schema: pa.Schema, key: str) -> dict[str, Column]:
+    """Return the columns that say when timers fire, with their milliseconds; a single number is checked when it is encoded.
+
+    A column that a read has derived from another one, and that is still the same, says nothing about changes of the other.
+    """
     times = {}
-    given = [n for n in _TIMES if n in schema.names and n != key]
+    named = [n for n in _TIMES if n in schema.names and n != key]
+    given = [n for n in named if DERIVED_FROM not in frame.schema[n].metadata] or named
     for name in given:
         kind = schema.field(name).type
         is_instant = name == FIRES_AT

@@ -35,8 +35,8 @@ def test_a_ttl_needs_a_point_in_time() -> None:
         ReadOptions(ttl_ms=1)
 
 
-def test_nanos_has_three_values() -> None:
-    with pytest.raises(OptionError, match="'error', 'string', 'truncate'"):
+def test_values_of_nanos() -> None:
+    with pytest.raises(OptionError, match="'error', 'check', 'string', 'truncate'"):
         _ = ReadOptions(nanos="round").decode  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import functions as f
 from samples import ORDERS_PATH, TYPES_PATH, WINDOWS_PATH
 
 import state_processor as sp
@@ -137,6 +138,21 @@ def test_times_of_timers_under_each_name(spark: SparkSession, tmp_path: Path) ->
     times = {uid: {r["key"]: (r["timestamp"], r["fires_at"]) for r in rows} for uid, rows in found.items()}
     at = {i: (1000 + i, datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=1000 + i)) for i in (1, 2)}
     assert times == {"ms": at | {0: (2**63 - 1, None)}, "all": at | {0: (2**63 - 1, None)}, "instant": at}
+
+
+def test_timers_that_are_read_moved_and_written(spark: SparkSession, tmp_path: Path) -> None:
+    read = spark.sql("SELECT id AS key, 1000 + id AS timestamp FROM range(3)")
+    first = sp.SavepointWriter.new(spark).with_timers("clock", read).write(tmp_path / "first").path
+    timers = sp.SavepointReader.read(spark, first).read_timers("clock")
+    later = timers.withColumn("timestamp", f.col("timestamp") + 5000)
+    other = timers.withColumn("fires_at", f.col("fires_at") + f.expr("INTERVAL 5 SECONDS"))
+    writer = sp.SavepointWriter.new(spark).with_timers("later", later).with_timers("alone", other.drop("timestamp"))
+    path = writer.with_timers("same", timers.drop("timestamp")).write(tmp_path / "moved").path
+    expected = {"later": [6000, 6001, 6002], "alone": [6000, 6001, 6002], "same": [1000, 1001, 1002]}
+    found = {uid: [r["timestamp"] for b in sp.arrow.read_timers(path, uid) for r in b.to_pylist()] for uid in expected}
+    assert {uid: sorted(times) for uid, times in found.items()} == expected
+    with pytest.raises(sp.InvalidRowError, match="the columns say different times"):
+        sp.SavepointWriter.new(spark).with_timers("clock", other)
 
 
 @pytest.mark.parametrize(
