@@ -20,9 +20,11 @@ ROWS, DISTINCT, REPEATS = 1_000_000, 1_000, 5
 OPTIONS = DecodeOptions()
 
 
-def decode_seconds(serializer: TypeSerializer, values: list[Any], columns: tuple[str, ...] = ("value",)) -> float:
-    """Return the CPU seconds that decoding some columns of :data:`ROWS` values takes, the least of several runs."""
-    payload = b"".join(serializer.serialize(serializer.accept(v)) for v in values) * (ROWS // len(values))
+def decode_seconds(
+    serializer: TypeSerializer, values: list[Any], columns: tuple[str, ...] = ("value",), rows: int = ROWS
+) -> float:
+    """Return the CPU seconds that decoding some columns of so many values takes, the least of several runs."""
+    payload = b"".join(serializer.serialize(serializer.accept(v)) for v in values) * (rows // len(values))
     buffer = np.frombuffer(payload, dtype=np.uint8)
     buffer.flags.writeable = False
     whole = pa.schema([("value", serializer.arrow_type(OPTIONS))])
@@ -34,10 +36,10 @@ def decode_seconds(serializer: TypeSerializer, values: list[Any], columns: tuple
     for _ in range(REPEATS):
         decoder = ColumnDecoder(program)
         start = time.process_time()
-        found = sum(b.num_rows for b in (*decoder.rows(buffer, 0, ROWS, lambda *at: f"{at}"), *decoder.finish()))
+        found = sum(b.num_rows for b in (*decoder.rows(buffer, 0, rows, lambda *at: f"{at}"), *decoder.finish()))
         runs.append(time.process_time() - start)
-        if found != ROWS:
-            raise AssertionError(f"{ROWS} rows expected, {found} decoded")
+        if found != rows:
+            raise AssertionError(f"{rows} rows expected, {found} decoded")
     return min(runs)
 
 

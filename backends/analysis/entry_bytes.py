@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba.core.types import int64, uint8, uint64
 
 from state_processor.backends.formats.entry_framing import entry_table, fingerprint
 from state_processor.backends.formats.entry_runs import Buffer, Entries, EntryRun, FramedRun, view
@@ -18,12 +19,12 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.pass_through import KeyedPassThrough
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import entry_point, read, written
 
 _FINGERPRINTS: Final = 4
 
 
-@kernel
+@entry_point(read(uint8), read(int64, 2), written(uint64, 2))
 def _print(data, table, prints):  # type: ignore[no-untyped-def]
     for entry in range(len(table)):
         prints[entry, 0], prints[entry, 1] = fingerprint(data, table[entry, 0], table[entry, 1])

@@ -6,9 +6,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from numba.core.types import int32, int64, uint8, uint64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
-from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
 from state_processor.serializers.kernel.encode.loop import BEGIN, END, ROW
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32, store_i64
 
@@ -72,7 +73,7 @@ def insert(seen, one, two):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@entry_point(read(uint64, 2), written(uint64, 2))
 def rehash(old, new):  # type: ignore[no-untyped-def]
     """Move all fingerprints into a larger table."""
     for i in range(len(old)):
@@ -80,7 +81,7 @@ def rehash(old, new):  # type: ignore[no-untyped-def]
             insert(new, old[i, 0], old[i, 1])
 
 
-@kernel
+@entry_point(read(uint8), int64, int64, written(uint64, 2), written(int64))
 def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-untyped-def]
     """Step through framed entries from ``result[POSITION]`` on, up to the end or to the first that is wrong.
 
@@ -128,7 +129,7 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     result[SEEN] = used
 
 
-@allocating_kernel
+@entry_point(read(uint8), allocates=True)
 def entry_spans(data):  # type: ignore[no-untyped-def]
     """Return a line for each framed entry: begin and end of its key, with the key group, and of its value."""
     count = 0
@@ -162,7 +163,7 @@ def entry_table(
     return table
 
 
-@kernel
+@entry_point(read(uint8), read(int64, 2), read(int32), written(int64, 2), written(uint8))
 def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped-def]
     """Copy framed entries into ``out``, those of each key group together and in the order they came in.
 
@@ -191,7 +192,7 @@ def group_entries(data, entries, groups, spans, out):  # type: ignore[no-untyped
         store_i64(out, target + size - 8, load_i64(data, source + size - 8))
 
 
-@allocating_kernel
+@entry_point(read(uint8), read(int64, 2), read(int64), read(int32), int64, written(uint8), allocates=True)
 def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no-untyped-def]
     """Frame raw entries (lines of key begin, key end, value begin, value end) into ``out``, which has room for all.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numba.core.types import int64, uint8
 
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import entry_point, read, written
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
 
 ENTRY_FIELDS: Final = 5
@@ -39,7 +40,7 @@ BAD_KEY_GROUP: Final = 5
 BAD_END: Final = 6
 
 
-@kernel
+@entry_point(read(uint8), int64, int64, read(int64, 2), int64, int64, int64, written(int64), written(int64, 2))
 def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, table):  # type: ignore[no-untyped-def]
     """Index the entries of one state in a window of a canonical file.
 

@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from numba.core.types import int32, int64, uint8
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
 from state_processor.serializers.kernel.memory import load_i64
 
 UNKNOWN: Final = -1
@@ -46,7 +47,7 @@ def _code(data, begin, size):  # type: ignore[no-untyped-def]
     return np.int64(code)
 
 
-@kernel
+@entry_point(read(uint8), read(int64, 2), written(int32), written(uint8))
 def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
     """Fill a hash table of keys: each slot has the number of a key plus one, or 0.
 
@@ -85,7 +86,10 @@ def _is_key(data, begin, size, keys, spans, slots, bits):  # type: ignore[no-unt
     return False
 
 
-@kernel
+@entry_point(
+    *(read(uint8), written(int64, 2), int64, int64, int64),
+    *(read(uint8), read(int64, 2), read(int32), read(uint8), read(int64)),
+)
 def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes):  # type: ignore[no-untyped-def]
     """Move the entries with a wanted key to the front of the table. Return how many they are.
 

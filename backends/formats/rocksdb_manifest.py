@@ -13,9 +13,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+from numba.core.types import int64, uint8
 
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import entry_point, read
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has, whose id is 0."""
@@ -330,7 +331,7 @@ def _masked(checksum: int) -> int:
     return (((checksum >> 15) | (checksum << 17)) + _MASK) & 0xFFFFFFFF
 
 
-@kernel
+@entry_point(read(uint8), int64, int64)
 def _crc32c(data, begin, end):  # type: ignore[no-untyped-def]
     value = np.uint32(0xFFFFFFFF)
     for i in range(begin, end):

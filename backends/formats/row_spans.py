@@ -8,13 +8,14 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba.core.types import int64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.row_layout import RowLayout, placing_errors, row_input, size_of
 from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import entry_point, written
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
@@ -25,7 +26,7 @@ KEY_BEGIN: Final = 2
 KEY_END: Final = 3
 
 
-@kernel
+@entry_point(written(int64, 2), int64, int64, int64, int64, int64)
 def _fill(entries, position, row, before, key, key_group):  # type: ignore[no-untyped-def]
     """Fill in the entries of rows of one size."""
     for i in range(len(entries)):

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba.core.types import int64, uint8
 
 from state_processor.backends.formats.entry_framing import entry_spans
-from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.compiler import entry_point, read, written
 
 _CHUNK: Final = 1 << 14
 """Entries that are objects of Python at a time."""
@@ -73,7 +74,7 @@ def order_of_keys(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], pre
     return order
 
 
-@kernel
+@entry_point(read(uint8), read(int64, 2), int64, written(uint8))
 def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
     """Copy the bytes between two columns of spans, one after the other."""
     pos = 0
@@ -83,7 +84,7 @@ def _gather(data, spans, column, out):  # type: ignore[no-untyped-def]
             pos += 1
 
 
-@allocating_kernel
+@entry_point(read(uint8), read(int64, 2), int64, allocates=True)
 def _first_words(data, spans, prefix):  # type: ignore[no-untyped-def]
     words = np.empty(len(spans), np.uint64)
     for i in range(len(spans)):

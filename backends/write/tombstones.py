@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba.core.types import boolean, int64, uint8, uint64
 
 from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, rehash
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
@@ -22,7 +23,7 @@ from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
 from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
@@ -131,7 +132,7 @@ class Tombstones:
         return kept[: _sift(entries, self._skips[state_id], lengths, self._seen, marked, kept)]
 
 
-@kernel
+@entry_point(read(uint8), read(int64, 2), written(uint64, 2))
 def _mark(data, keys, seen):  # type: ignore[no-untyped-def]
     """Put keys into the set; returns how many are new."""
     added = 0
@@ -153,7 +154,7 @@ def _contains(seen, one, two):  # type: ignore[no-untyped-def]
     return False
 
 
-@kernel
+@entry_point(read(uint8), int64, read(int64), read(uint64, 2), boolean, written(uint8))
 def _sift(data, skip, lengths, seen, marked, kept):  # type: ignore[no-untyped-def]
     """Copy the entries whose key does, or does not, begin with a marked key, ``skip`` bytes from its start; return their size."""
     size = 0

@@ -1,13 +1,16 @@
-"""The cache of compiled kernels: keyed by the content of all that is compiled into them, in a folder that may be shared.
+"""The cache of compiled kernels: keyed by the content of all that is compiled into them, in folders that may be shared.
 
 Numba by itself stores compiled code beside the module, and compiles anew when that module changes, but not when a function
-that it calls from another module does; and it refuses to compile where neither that folder nor a home can be written.
+that it calls from another module does; and it refuses to compile where neither that folder nor a home can be written. Its
+index of a function's variants is written as a whole, so that processes that write at the same time lose each other's. Here each
+variant is a file, whose name tells what it holds.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,35 +19,62 @@ from functools import cache
 from logging import getLogger
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
+from uuid import uuid4
 
 import numba
 import numpy as np
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache, _CacheLocator
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
-_FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
+from state_processor.serializers.kernel.cache_lock import one_process
+
+FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
 _PACKAGE: Final = "state_processor"
 _LOG: Final = getLogger(_PACKAGE)
 _VERSIONS: Final = f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{numba.__version__}-numpy{np.__version__}"
 
 
-@cache
-def cache_folder() -> Path | None:
-    """Return the folder of compiled kernels; ``None`` where no folder can be written, so that each process compiles its kernels.
+_DIGEST: Final = hashlib.sha256().digest_size
 
-    It is ``STATE_PROCESSOR_CACHE``, which may be shared and read-only, or ``state-processor`` in the user's cache, or, where
-    that can't be written, a folder that only the user can access below the system's directory for temporary files.
+
+@cache
+def cache_folders() -> tuple[Path, ...]:
+    """Return the folders where compiled kernels are looked for; new ones go into the last, if it can be written.
+
+    The first is ``STATE_PROCESSOR_CACHE``, if it is set. If that can't be written, or is not set, there is ``state-processor`` in
+    the user's cache or, where that can't be written, a folder that only the user can access below the system's directory for
+    temporary files.
     """
-    given = os.environ.get(_FOLDER_SETTING)
-    if given:
-        return Path(given) / _VERSIONS
+    given = os.environ.get(FOLDER_SETTING)
+    first = (Path(given) / _VERSIONS,) if given else ()
+    if first and _is_writable(first[0]):
+        return first
+    own = _own_folder()
+    return first if own is None else (*first, own)
+
+
+def writable_folder() -> Path | None:
+    """Return the folder where new compiled kernels are kept; ``None`` if there is none that can be written."""
+    folders = cache_folders()
+    return folders[-1] if folders and os.access(folders[-1], os.W_OK) else None
+
+
+def _is_writable(folder: Path) -> bool:
+    """Make a folder, and check if files can be written there."""
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        return os.access(folder, os.W_OK)
+    return False
+
+
+def _own_folder() -> Path | None:
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     if os.path.isabs(home):
         folder = Path(home, "state-processor", "kernels", _VERSIONS)
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return folder
+        if _is_writable(folder):
+            return folder
     return _temporary_folder()
 
 
@@ -55,16 +85,17 @@ def _temporary_folder() -> Path | None:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
         if folder.is_dir() and not folder.is_symlink() and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-            return folder / _VERSIONS
+            return folder / _VERSIONS if _is_writable(folder / _VERSIONS) else None
     return None
 
 
-def content_stamp(function: Callable[..., Any]) -> str:
+def content_stamp(function: Callable[..., Any], options: str = "") -> str:
     """Return a digest of all that is compiled into a function: its module, the functions it calls, the constants it reads.
 
-    Names of modules count as well as their content: stored code finds the functions that it calls by them.
+    Names of modules count as well as their content: stored code finds the functions that it calls by them. ``options`` are those
+    of the compiler.
     """
-    digest = hashlib.sha256(_module_stamp(function.__module__))
+    digest = hashlib.sha256(_module_stamp(function.__module__) + options.encode())
     for name in sorted(set(_names(function.__code__))):
         value: Any = function.__globals__.get(name)
         if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE):
@@ -94,70 +125,71 @@ def _module_stamp(name: str) -> bytes:
     return name.encode() + hashlib.sha256(module.__loader__.get_data(module.__file__)).digest()
 
 
-class _ContentLocator(_CacheLocator):  # type: ignore[misc]
-    """The location of a compiled function in the cache folder, under the function's place and the digest of its content."""
+class KernelCache(NullCache):  # type: ignore[misc]
+    """The compiled variants of one function, in the form of Numba's caches.
 
-    def __init__(self, folder: Path, function: Callable[..., Any]) -> None:
-        self._folder = folder
-        self._stamp = content_stamp(function)
+    Parameters
+    ----------
+    function
+        The function.
+    stamp
+        The digest of its content.
+    """
 
-    def get_cache_path(self) -> str:
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        return self._stamp
-
-    def get_disambiguator(self) -> str:
-        return self._stamp[:16]
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _ContentLocator | None:
-        folder = cache_folder()
-        return None if folder is None else cls(folder, py_func)
-
-
-class _ContentCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes: ClassVar[Any] = [_ContentLocator]  # type: ignore[misc]
-
-
-class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Numba's cache of one function, in :func:`cache_folder`; a folder that can't be written is only read."""
-
-    _impl_class = _ContentCacheImpl
+    def __init__(self, function: Callable[..., Any], stamp: str) -> None:
+        self._name = f"{function.__module__.removeprefix(f'{_PACKAGE}.')}.{function.__qualname__}"
+        self._stamp = stamp
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return stored compiled code, or ``None``; a folder that can't be read counts as empty."""
-        found = None
-        with suppress(OSError):
-            found = super().load_overload(sig, target_context)
-        if found is None:
+        """Return stored compiled code, or ``None`` if this process has to compile; waits for another one that does."""
+        target_context.refresh()
+        name = self._file_name(sig, target_context.codegen())
+        data = self._stored(name)
+        folder = writable_folder()
+        if data is None and folder is not None and one_process.acquire(folder):
+            data = self._stored(name)
+        if data is None:
             log_compilation()
-        return found
+            return None
+        return CompileResult._rebuild(target_context, *data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store compiled code if the folder can be written."""
-        with suppress(OSError):
-            super().save_overload(sig, data)
+        """Store compiled code if a folder can be written."""
+        folder = writable_folder()
+        if folder is None:
+            return
+        content = dumps(data._reduce())
+        new = folder / f"{uuid4().hex[:16]}.new"
+        try:
+            new.write_bytes(hashlib.sha256(content).digest() + content)
+            new.replace(folder / self._file_name(sig, data.codegen))
+        except OSError:  # the disk is full, perhaps
+            with suppress(OSError):
+                new.unlink()
 
+    def _file_name(self, sig: Any, codegen: Any) -> str:
+        """Return a name for the function, its content, the types of arguments and the CPU."""
+        variant = "\n".join([self._stamp, *map(str, sig), *map(str, codegen.magic_tuple())])
+        return f"{self._name}-{hashlib.sha256(variant.encode()).hexdigest()[:32]}.kernel"
 
-class NoKernelCache(NullCache):  # type: ignore[misc]
-    """The cache of a process that has no folder: it finds nothing."""
-
-    def load_overload(self, sig: Any, target_context: Any) -> None:
-        """Return ``None``."""
-        log_compilation()
+    @staticmethod
+    def _stored(name: str) -> Any:
+        """Return the content of a file in one of the folders; ``None`` if there is none that can be read as a whole."""
+        for folder in cache_folders():
+            with suppress(OSError):
+                found = (folder / name).read_bytes()
+                if hashlib.sha256(found[_DIGEST:]).digest() == found[:_DIGEST]:
+                    return pickle.loads(found[_DIGEST:])
+        return None
 
 
 @cache
 def log_compilation() -> None:
-    """Log that kernels are compiled, once per process: the first read takes much longer than others for it."""
-    folder = cache_folder()
-    with suppress(OSError):
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-    if folder is not None and os.access(folder, os.W_OK):
-        _LOG.warning("compiling kernels, which takes up to a minute; they are kept in %s", folder)
+    """Log that kernels are compiled, once per process: the first read takes longer than others for it."""
+    folder = writable_folder()
+    if folder is not None:
+        _LOG.warning("compiling kernels, which takes some seconds; they are kept in %s", folder)
     else:
-        reason = "there is no writable directory for them" if folder is None else f"{folder} can't be written"
-        advice = f"set {_FOLDER_SETTING} to one that can be"
-        _LOG.warning("compiling kernels, which takes up to a minute in every process, as %s; %s", reason, advice)
+        reason = f"{cache_folders()[0]} can't be written" if cache_folders() else "there is no writable directory for them"
+        advice = f"set {FOLDER_SETTING} to one that can be"
+        _LOG.warning("compiling kernels, which takes some seconds in every process, as %s; %s", reason, advice)

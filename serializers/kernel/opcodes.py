@@ -22,12 +22,21 @@ E: Final = 6
 F: Final = 7
 WIDTH: Final = 8
 
-# Properties of opcodes that the kernels dispatch by: bits above their numbers
-TIME: Final = 0x100
-"""Dates and times, of the modules ``times``."""
-TABLE: Final = 0x200
+# Properties of opcodes that the kernels dispatch by: bits above their numbers. The first are a family, a number: its instructions
+# are run by a function that is compiled when a program first has one of them.
+FAMILY_SHIFT: Final = 8
+FAMILIES: Final = 8
+FAMILY: Final = 0x700
+"""The bits of the family."""
+TEXT: Final = 0x100
+"""UTF-8, which has to be checked; the encode kernel's loop has it."""
+TIME: Final = 0x200
+"""Dates and times."""
+NUMBER: Final = 0x300
+"""Decimals and numbers of any size."""
+TABLE: Final = 0x400
 """Binary rows, arrays and maps of Flink SQL: ``binary`` runs as many of these in a row as there are."""
-SLOT: Final = 0x400
+SLOT: Final = 0x800
 """Values of :data:`TABLE` that the decode kernel reads from a slot of eight bytes."""
 
 # Values of operands: how a list's elements are delimited
@@ -187,7 +196,7 @@ class Op(IntEnum):
     # Text and bytes
     STRING = "Flink's string: a varint of length + 1, 0 for null, then UTF-16 units as varints", "", ""
     STRING_VALUE = "the same without null, and with the length itself", "", ""
-    UTF8 = "int size, UTF-8", "", ""
+    UTF8 = "int size, UTF-8", "", "", TEXT
     CHAR = "one UTF-16 unit", "", ""
     BYTES = "int size, bytes", "", ""
     FIXED_BYTES = "so many bytes", "a size", "a size"
@@ -198,12 +207,13 @@ class Op(IntEnum):
     ENUM = "an int: the index of a name in the auxiliary table", "a names, b count", "a names, b count"
 
     # Numbers of many digits
-    BIG_INTEGER = "int size + 4, two's complement; 0 for null, 1 to 3 for ZERO, ONE and TEN", "", ""
-    BIG_DECIMAL = "a BIG_INTEGER, then the scale as an int", "", ""
+    BIG_INTEGER = "int size + 4, two's complement; 0 for null, 1 to 3 for ZERO, ONE and TEN", "", "", NUMBER
+    BIG_DECIMAL = "a BIG_INTEGER, then the scale as an int", "", "", NUMBER
     DECIMAL = (
         "a long, or big-endian two's complement with its size before it or of a fixed size",
         "d compact, e:pair limit",
         "a form, b size, e:pair limit",
+        NUMBER,
     )
 
     # Dates and times. mode: 0 for microseconds or days, 1 for text, 2 for microseconds with smaller digits cut. zone: 1 for text
@@ -226,11 +236,13 @@ class Op(IntEnum):
         "int days, or units of a second since 1970 (meaning 1: an instant) or midnight (meaning 2), in 4 or 8 bytes; never null",
         "a mode, b meaning, c units, d size",
         "a units, b size, c form",
+        TIME,
     )
     TIMESTAMP = (
         "Flink SQL's timestamp: long milliseconds, unless compact int nanoseconds of the millisecond",
         "d compact, e mode, f zone",
         "a compact, b text",
+        TIME,
     )
 
     # Flink's binary rows, arrays and maps: little-endian, random access. A region is a row's, an array's or a map's bytes; its

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from numba.core.types import boolean, int32, int64, uint8
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -19,7 +20,7 @@ from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, Row
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long
-from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
+from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
@@ -173,11 +174,11 @@ def _strings(array: pa.Array) -> Hashes:
     offsets, text = array.buffers()[1:]
     if len(array) and text is not None:
         starts = np.frombuffer(offsets, dtype=np.int32)[array.offset : array.offset + len(array) + 1]
-        _hash_strings(np.frombuffer(text, dtype=np.uint8), starts, codes)
+        _hash_strings(np.frombuffer(text, dtype=np.uint8), starts.astype(np.int64), codes)
     return codes
 
 
-@allocating_kernel
+@entry_point(read(uint8), read(int64), written(int32))
 def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
     """Return ``String.hashCode`` of UTF-8 texts: over UTF-16 units."""
     for row in range(len(codes)):
@@ -207,7 +208,7 @@ def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
     def found(present: pa.Array) -> Hashes:
         encoded = encode_column(serializer, present, as_keys=True)
         codes = np.zeros(len(present), dtype=np.int32)
-        _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END], True, codes)
+        _hash_words(encoded.data, encoded.entries[:, BEGIN] + _SIZE, encoded.entries[:, END].copy(), True, codes)
         return codes
 
     return _of_present(array, found)
@@ -245,7 +246,7 @@ def _mixed(code, word):  # type: ignore[no-untyped-def]
     return (code * 5 + 0xE6546B64) & 0xFFFFFFFF
 
 
-@allocating_kernel
+@entry_point(read(uint8), read(int64), read(int64), boolean, written(int32))
 def _hash_words(data, begins, ends, rest, codes):  # type: ignore[no-untyped-def]
     """Apply Flink's ``MurmurHashUtils`` over words of four bytes and, with ``rest``, over each byte behind them."""
     for row in range(len(codes)):

@@ -19,7 +19,7 @@ import pyspark
 import pytest
 from environments import ROOT, SAVEPOINT
 
-from state_processor.serializers.kernel.cache import cache_folder
+from state_processor.serializers.kernel.cache import writable_folder
 
 FOLDER = Path(__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -133,7 +133,7 @@ def test_connect_with_client_and_server_in_different_folders(
 
 
 def test_read_only_installation_without_a_home(unpacked: Path, bare: Path, tmp_path: Path) -> None:
-    home, scratch, kernels = tmp_path / "home", tmp_path / "scratch", cache_folder()
+    home, scratch, kernels = tmp_path / "home", tmp_path / "scratch", writable_folder()
     home.mkdir(mode=0o555)
     assert kernels is not None
     private = scratch / f"state-processor-kernels-{os.getuid()}"

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -28,7 +28,9 @@ from state_processor.serializers.kernel.decode.sql_values import (
     put_text,
     put_timestamp,
 )
+from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.times import put_day
+from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import (
     load_be_i32,
     load_i16,
@@ -207,14 +209,15 @@ def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     return at, size, at + size, names, at + size + names, outcomes.OK
 
 
-@kernel
-def binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols):  # type: ignore[no-untyped-def]
+@on_demand(*ARGUMENTS)
+def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     """Run instructions as long as they are of ``TABLE``. Return the index after them, position, status, the column without room.
 
     Many at once, because the call costs more than most of them; the most frequent ones are part of the loop for the same reason.
     """
+    prog, nulls, consts, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
-    col = -1
+    col = np.int64(-1)
     while True:
         op = prog[pc, CODE]
         if not op & TABLE:

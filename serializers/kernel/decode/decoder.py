@@ -18,6 +18,7 @@ from state_processor.serializers.kernel.decode import loop as k
 from state_processor.serializers.kernel.decode.arena import Arena, estimate_bytes
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeProgram
 from state_processor.serializers.kernel.decode.slots import COUNT, VAR_SIZE
+from state_processor.serializers.kernel.families import addresses
 
 Locate = Callable[[int, int, int], str]
 """Words for an error message, from the position in the buffer, the index of the entry (-1 without) and the row's begin."""
@@ -67,6 +68,7 @@ class ColumnDecoder:
         self._batch_bytes = min(batch_bytes, memory_limit)
         self._memory_limit = memory_limit
         self.position = 0
+        self._families: npt.NDArray[np.int64] | None = None
         self._registers = np.zeros(program.registers, dtype=np.int64)
         self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         self._arena: Arena | None = None
@@ -87,6 +89,7 @@ class ColumnDecoder:
         ``entries`` has one line per row: begin and end of its first part, begin and end of its second, and a number
         that the program may put in a column.
         """
+        entries = np.ascontiguousarray(entries)
         at = 0
         while at < len(entries):
             arena = self._open()
@@ -142,9 +145,11 @@ class ColumnDecoder:
         arena: Arena,
     ) -> None:
         p = self._program
+        if self._families is None:
+            self._families = addresses(k.FAMILIES, p.instructions)
         k.run(
             p.instructions,
-            0,
+            self._families,
             p.nulls,
             p.aux,
             p.constants,

@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numba.core.types import int64
 
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import OnDemand, entry_point, read, written
 from state_processor.serializers.kernel.decode.binary import binary
+from state_processor.serializers.kernel.decode.numbers import number
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -28,12 +30,20 @@ from state_processor.serializers.kernel.decode.slots import (
     put_offset,
     room,
 )
-from state_processor.serializers.kernel.decode.sql_values import sized_value
-from state_processor.serializers.kernel.decode.text import (
-    put_code_point,
+from state_processor.serializers.kernel.decode.sql_values import utf8
+from state_processor.serializers.kernel.decode.tables import (
+    ARENA,
+    BYTES,
+    COLUMNS,
+    NUMBERS,
+    PROGRAM,
+    REGISTERS,
+    run_family,
+    store_tables,
 )
-from state_processor.serializers.kernel.decode.times import epoch, temporal
-from state_processor.serializers.kernel.decode.values import big_number, java_string, pojo_target, varint
+from state_processor.serializers.kernel.decode.text import put_code_point
+from state_processor.serializers.kernel.decode.times import temporal
+from state_processor.serializers.kernel.decode.values import java_string, pojo_target, varint
 from state_processor.serializers.kernel.memory import (
     load_be_i16,
     load_be_i32,
@@ -42,7 +52,23 @@ from state_processor.serializers.kernel.memory import (
     store_i32,
     store_i64,
 )
-from state_processor.serializers.kernel.opcodes import CODE, COL, TABLE, TIME, A, B, C, D, E, F, Op
+from state_processor.serializers.kernel.opcodes import (
+    CODE,
+    COL,
+    FAMILY,
+    FAMILY_SHIFT,
+    NUMBER,
+    TABLE,
+    TEXT,
+    TIME,
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+    Op,
+)
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -56,15 +82,36 @@ RESULT_FIELDS: Final = 6
 _MIN_I64: Final = -(2**63)
 
 
-@kernel
-def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, regs, arena, cols, result):  # type: ignore[no-untyped-def]
+FAMILIES: Final[dict[int, OnDemand]] = {TEXT: utf8, TIME: temporal, NUMBER: number, TABLE: binary}
+"""The instructions that are not part of the loop."""
+
+
+@entry_point(
+    PROGRAM,
+    NUMBERS,
+    NUMBERS,
+    read(int64, 2),
+    BYTES,
+    BYTES,
+    read(int64, 2),
+    int64,
+    int64,
+    int64,
+    int64,
+    REGISTERS,
+    ARENA,
+    COLUMNS,
+    written(int64),
+)
+def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end, regs, arena, cols, result):  # type: ignore[no-untyped-def]
     """Decode up to ``rows`` rows and describe in ``result`` how it ended.
 
-    ``prog``, ``nulls``, ``aux`` and ``consts`` are a program's tables and ``start`` its first instruction. With framed
-    input, row i takes the parts of ``entries[entry + i]``; without, rows lie back to back from ``pos`` on.
+    ``prog``, ``nulls``, ``aux`` and ``consts`` are a program's tables and ``families`` the addresses of :data:`FAMILIES`. With
+    framed input, row i takes the parts of ``entries[entry + i]``; without, rows lie back to back from ``pos`` on.
     """
+    tables = store_tables((prog, nulls, consts, buf, regs, arena, cols))
     done = 0
-    pc = start
+    pc = np.int64(0)
     row_start = pos
     part = pos
     status = outcomes.OK
@@ -96,7 +143,7 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             done += 1
             entry += 1
             row_start = pos
-            pc = start
+            pc = np.int64(0)
             continue
         elif op == Op.STRING:
             pos, status = java_string(True, buf, pos, end, arena, cols, col)
@@ -366,27 +413,6 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
             pos, status = java_string(False, buf, pos, end, arena, cols, col)
             if status != outcomes.OK:
                 break
-        elif op == Op.BIG_DECIMAL or op == Op.BIG_INTEGER:
-            pos, status = big_number(op, buf, pos, end, arena, cols, col)
-            if status != outcomes.OK:
-                break
-        elif op & TIME:
-            pos, status = temporal(op, prog[pc, A], prog[pc, B], buf, pos, end, arena, cols, col)
-            if status != outcomes.OK:
-                break
-        elif op == Op.UTF8 or op == Op.DECIMAL or op == Op.TIMESTAMP:
-            pos, status = sized_value(op, prog, pc, buf, pos, end, arena, cols, col)
-            if status != outcomes.OK:
-                break
-        elif op == Op.EPOCH:
-            pos, status = epoch(prog, pc, buf, pos, end, arena, cols, col)
-            if status != outcomes.OK:
-                break
-        elif op & TABLE:
-            pc, pos, status, col = binary(prog, pc, nulls, consts, buf, pos, end, regs, arena, cols)
-            if status != outcomes.OK:
-                break
-            continue
         elif op == Op.JUMP:
             pc = prog[pc, A]
             continue
@@ -418,8 +444,14 @@ def run(prog, start, nulls, aux, consts, buf, entries, entry, rows, pos, end, re
                 status = outcomes.TRUNCATED
                 break
         else:
-            status = outcomes.UNKNOWN_INSTRUCTION
-            break
+            family = families[(op & FAMILY) >> FAMILY_SHIFT]
+            if family == 0:
+                status = outcomes.UNKNOWN_INSTRUCTION
+                break
+            pc, pos, status, col = run_family(family, tables, pc, pos, end)
+            if status != outcomes.OK:
+                break
+            continue
         pc += 1
     result[STATUS] = status
     result[ROWS] = done

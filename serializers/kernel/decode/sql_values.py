@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -20,9 +20,11 @@ from state_processor.serializers.kernel.decode.slots import (
     put_micros,
     room,
 )
+from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, TIME_SIZE, civil_from_days, put_date, put_time
+from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64, load_i64, store_i64
-from state_processor.serializers.kernel.opcodes import D, E, F, Op
+from state_processor.serializers.kernel.opcodes import CODE, COL, D, E, F, Op
 
 _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
@@ -175,19 +177,43 @@ def put_clock(arena, cols, col, ms):  # type: ignore[no-untyped-def]
     return outcomes.OK
 
 
+@on_demand(*ARGUMENTS)
+def utf8(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+    """Read a text with its size. Return the index of the next instruction, the position, the status, the column."""
+    prog, _, _, buf, _, arena, cols = load_tables(tables)
+    col = prog[pc, COL]
+    if prog[pc, CODE] != Op.UTF8:
+        return pc, pos, outcomes.UNKNOWN_INSTRUCTION, col
+    if pos + 4 > end:
+        return pc, pos, outcomes.TRUNCATED, col
+    size = load_be_i32(buf, pos)
+    if size < 0 or size > end - pos - 4:
+        return pc, pos, outcomes.BAD_COUNT, col
+    after = pos + 4 + size
+    if col >= 0:
+        status = put_text(buf, pos + 4, size, arena, cols, col)
+        if status != outcomes.OK:
+            return pc, after, status, col
+    return pc + 1, after, outcomes.OK, col
+
+
 @kernel
-def sized_value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Read a value outside of binary rows. Return the new position and 0, or the status that stops the run."""
-    fixed = prog[pc, D] != 0
-    if op == Op.TIMESTAMP:
-        size = np.int64(8 if fixed else 12)
-        if size > end - pos:
-            return pos, outcomes.TRUNCATED
-        if col < 0:
-            return pos + size, outcomes.OK
-        nano = np.int64(0) if fixed else load_be_i32(buf, pos + 8)
-        return pos + size, put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, E], prog[pc, F])
-    if op == Op.DECIMAL and fixed:
+def timestamp(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Read a timestamp outside of binary rows. Return the new position and 0, or the status that stops the run."""
+    compact = prog[pc, D] != 0
+    size = np.int64(8 if compact else 12)
+    if size > end - pos:
+        return pos, outcomes.TRUNCATED
+    if col < 0:
+        return pos + size, outcomes.OK
+    nano = np.int64(0) if compact else load_be_i32(buf, pos + 8)
+    return pos + size, put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, E], prog[pc, F])
+
+
+@kernel
+def decimal(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+    """Read a decimal outside of binary rows. Return the new position and 0, or the status that stops the run."""
+    if prog[pc, D]:
         if pos + 8 > end:
             return pos, outcomes.TRUNCATED
         if col < 0:
@@ -202,6 +228,4 @@ def sized_value(op, prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[
     after = pos + 4 + size
     if col < 0:
         return after, outcomes.OK
-    if op == Op.UTF8:
-        return after, put_text(buf, pos + 4, size, arena, cols, col)
     return after, put_decimal_bytes(buf, pos + 4, size, arena, cols, col, prog[pc, E], prog[pc, F])

@@ -194,15 +194,13 @@ def put_unspelled(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped
 
 @kernel
 def decimal_text_size(size, scale):  # type: ignore[no-untyped-def]
-    """Return the most bytes that :func:`put_decimal` writes: plain digits occur only where the scale adds six zeros or less."""
+    """Return the most bytes of digits after :func:`put_point`: plain digits occur only where the scale adds six zeros or less."""
     return decimal_size(size) + 24
 
 
 @kernel
-def put_decimal(buf, pos, size, scale, arena, out):  # type: ignore[no-untyped-def]
-    """Put unscaled number and scale as ``BigDecimal.toString`` prints them, scientific notation included."""
-    start = out
-    out = put_integer(buf, pos, size, arena, out)
+def put_point(arena, start, out, scale):  # type: ignore[no-untyped-def]
+    """Put a point and an exponent into digits as ``BigDecimal.toString`` prints a number of this scale."""
     if scale == 0:
         return out
     if arena[start] == 45:

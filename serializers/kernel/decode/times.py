@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import (
     VAR,
     VAR_SIZE,
@@ -22,6 +22,8 @@ from state_processor.serializers.kernel.decode.slots import (
     put_time_of,
     room,
 )
+from state_processor.serializers.kernel.decode.sql_values import timestamp
+from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import (
     INSTANT_SIZE,
     TIME_SIZE,
@@ -30,8 +32,9 @@ from state_processor.serializers.kernel.decode.text import (
     put_date,
     put_time,
 )
+from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_i64
-from state_processor.serializers.kernel.opcodes import A, B, C, D, Op
+from state_processor.serializers.kernel.opcodes import CODE, COL, A, B, C, D, Op
 
 _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _MIN_I64: Final = -(2**63)
@@ -161,22 +164,7 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
 
 
 @kernel
-def temporal(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Read one date or time. Return the new position and 0, or the status that stops the run.
-
-    ``zone`` is an operand of ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as that of the others does.
-    """
-    if op == Op.LOCAL_DATE or op == Op.LOCAL_TIME or op == Op.LOCAL_DATE_TIME:
-        return _local(op, mode, buf, pos, end, arena, cols, col)
-    if op == Op.SQL_TIMESTAMP or op == Op.INSTANT:
-        return _with_nanos(op, mode, buf, pos, end, arena, cols, col)
-    if op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME or op == Op.MILLIS:
-        return _millis(op, mode, zone != 0 or op != Op.MILLIS, buf, pos, end, arena, cols, col)
-    return pos, outcomes.UNKNOWN_INSTRUCTION
-
-
-@kernel
-def epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+def _epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Read a count of days or of parts of a second, never null (Avro). Return the new position and 0, or the status."""
     mode, meaning, units, size = prog[pc, A], prog[pc, B], prog[pc, C], prog[pc, D]
     if pos + size > end:
@@ -200,3 +188,27 @@ def epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
     if mode == _TEXT:
         return pos, put_instant_text(arena, cols, col, seconds, nano, meaning == 1)
     return pos, put_micros(arena, cols, col, seconds, nano, mode)
+
+
+@on_demand(*ARGUMENTS)
+def temporal(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+    """Read one date or time. Return the index of the next instruction, the position, the status, the column.
+
+    ``zone`` is an operand of ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as that of the others does.
+    """
+    prog, _, _, buf, _, arena, cols = load_tables(tables)
+    op = prog[pc, CODE]
+    col = prog[pc, COL]
+    mode = prog[pc, A]
+    status = outcomes.UNKNOWN_INSTRUCTION
+    if op == Op.LOCAL_DATE or op == Op.LOCAL_TIME or op == Op.LOCAL_DATE_TIME:
+        pos, status = _local(op, mode, buf, pos, end, arena, cols, col)
+    elif op == Op.SQL_TIMESTAMP or op == Op.INSTANT:
+        pos, status = _with_nanos(op, mode, buf, pos, end, arena, cols, col)
+    elif op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME or op == Op.MILLIS:
+        pos, status = _millis(op, mode, prog[pc, B] != 0 or op != Op.MILLIS, buf, pos, end, arena, cols, col)
+    elif op == Op.EPOCH:
+        pos, status = _epoch(prog, pc, buf, pos, end, arena, cols, col)
+    elif op == Op.TIMESTAMP:
+        pos, status = timestamp(prog, pc, buf, pos, end, arena, cols, col)
+    return pc + 1 if status == outcomes.OK else pc, pos, status, col

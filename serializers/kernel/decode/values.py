@@ -1,69 +1,14 @@
-"""Strings, numbers of any size and tags of subclasses in the decode kernel."""
+"""Strings and tags of subclasses in the decode kernel."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import allocating_kernel, kernel
-from state_processor.serializers.kernel.decode.slots import UNSPELLED, VAR, VAR_SIZE, end_text, put_null, room
-from state_processor.serializers.kernel.decode.text import (
-    LARGE_NUMBER,
-    decimal_text_size,
-    put_decimal,
-    put_integer,
-    put_units,
-    put_unspelled,
-)
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16
-from state_processor.serializers.kernel.opcodes import Op
-
-
-@allocating_kernel
-def big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Read a ``BigInteger`` or ``BigDecimal``. Return the new position and 0, or the status that stops the run.
-
-    The int before the bytes is 0 for null, 1, 2 and 3 for the constants ZERO, ONE and TEN, else the size plus 4.
-    """
-    if pos + 4 > end:
-        return pos, outcomes.TRUNCATED
-    head = load_be_i32(buf, pos)
-    pos += 4
-    if head < 0:
-        return pos - 4, outcomes.BAD_COUNT
-    if head == 0:
-        if col >= 0 and not put_null(arena, cols, col):
-            return pos, outcomes.FULL
-        return pos, outcomes.OK
-    size = head - 4 if head >= 4 else 0
-    if pos + size > end or head == 4:
-        return pos - 4, outcomes.BAD_COUNT
-    start = pos
-    pos += size
-    scale = np.int64(0)
-    if op == Op.BIG_DECIMAL:
-        if pos + 4 > end:
-            return pos, outcomes.TRUNCATED
-        scale = load_be_i32(buf, pos)
-        pos += 4
-    if col < 0:
-        return pos, outcomes.OK
-    if not room(cols, col, decimal_text_size(size, scale)):
-        return pos, outcomes.FULL
-    out = cols[col, VAR] + cols[col, VAR_SIZE]
-    if size == 0:
-        constant = np.zeros(1, np.uint8)
-        constant[0] = 10 if head == 3 else head - 1
-        out = put_decimal(constant, 0, 1, scale, arena, out)
-    elif size > LARGE_NUMBER:
-        out = put_unspelled(buf, start, size, scale, arena, out)
-        cols[col, UNSPELLED] = 1
-    elif op == Op.BIG_DECIMAL:
-        out = put_decimal(buf, start, size, scale, arena, out)
-    else:
-        out = put_integer(buf, start, size, arena, out)
-    end_text(arena, cols, col, out)
-    return pos, outcomes.OK
+from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_null, room
+from state_processor.serializers.kernel.decode.text import put_units
+from state_processor.serializers.kernel.memory import load_be_u16
 
 
 @kernel

@@ -12,11 +12,13 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import kernel, on_demand
 from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.numbers import below, put_halves, size_of
+from state_processor.serializers.kernel.encode.tables import load_tables
 from state_processor.serializers.kernel.encode.times import millis_of, parse_clock, parse_date
+from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import (
     load_i16,
     load_i32,
@@ -182,13 +184,13 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
     return count, pos + size
 
 
-@kernel
-def binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos):  # type: ignore[no-untyped-def]
+@on_demand(*ARGUMENTS)
+def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
     """Run instructions as long as they are of ``TABLE``. Return the index after them, the position, and the status.
 
     Many at once, because the call costs more than most of them.
     """
-    limit = len(out)
+    prog, consts, arena, cols, idx, stop, regs, out = load_tables(tables)
     status = outcomes.OK
     while True:
         op = prog[pc, CODE]

@@ -18,6 +18,7 @@ from state_processor.serializers.kernel.encode.conversion import bind, lower
 from state_processor.serializers.kernel.encode.distinct_keys import check_map_keys
 from state_processor.serializers.kernel.encode.input_arena import InputArena
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
+from state_processor.serializers.kernel.families import addresses
 from state_processor.serializers.kernel.opcodes import Op
 
 _FIRST_BYTES: Final = 64
@@ -59,6 +60,7 @@ class ColumnEncoder:
         self._context = context
         self._bytes_per_row = float(_FIRST_BYTES)
         self._entries_per_row = 1.0
+        self._families: npt.NDArray[np.int64] | None = None
 
     def encode(
         self,
@@ -80,6 +82,8 @@ class ColumnEncoder:
             If a row can't be written; the message names it, its key, and the column.
         """
         p = self._program
+        if self._families is None:
+            self._families = addresses(k.FAMILIES, p.instructions)
         if key_groups is None:
             key_groups = np.zeros(batch.num_rows, dtype=np.int32)
         try:
@@ -101,6 +105,7 @@ class ColumnEncoder:
             at, position, found = (int(result[f]) for f in (k.ROWS, k.POSITION, k.ENTRIES))
             k.run(
                 p.instructions,
+                self._families,
                 p.aux,
                 p.constants,
                 arena.memory,

@@ -9,15 +9,26 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from numba.core.types import int32, int64
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel, read, written
 from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.binary import binary
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VAR
-from state_processor.serializers.kernel.encode.numbers import put_decimal, put_number
+from state_processor.serializers.kernel.encode.numbers import put_number
+from state_processor.serializers.kernel.encode.tables import (
+    BYTES,
+    COLUMNS,
+    LARGEST_FIXED,
+    OUTPUT,
+    PROGRAM,
+    REGISTERS,
+    run_family,
+    store_tables,
+)
 from state_processor.serializers.kernel.encode.text import code_point, put_string, put_varint, utf8_size
-from state_processor.serializers.kernel.encode.times import put_epoch, put_temporal, put_timestamp
+from state_processor.serializers.kernel.encode.times import put_temporal
 from state_processor.serializers.kernel.memory import (
     load_i16,
     load_i32,
@@ -26,7 +37,25 @@ from state_processor.serializers.kernel.memory import (
     store_be_i32,
     store_be_i64,
 )
-from state_processor.serializers.kernel.opcodes import BLOCKS, CODE, COL, COUNTED, JOINED, TABLE, TIME, A, B, C, D, E, F, Op
+from state_processor.serializers.kernel.opcodes import (
+    BLOCKS,
+    CODE,
+    COL,
+    COUNTED,
+    FAMILY,
+    FAMILY_SHIFT,
+    JOINED,
+    NUMBER,
+    TABLE,
+    TIME,
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+    Op,
+)
 
 # Fields of the result of a run
 STATUS: Final = 0
@@ -49,7 +78,6 @@ _INFINITY_64: Final = 0x7FF0000000000000
 _INFINITY_32: Final = np.int32(0x7F800000)
 _NAN_64: Final = 0x7FF8000000000000  # the one that Java's doubleToLongBits makes of all
 _NAN_32: Final = np.int32(0x7FC00000)
-_LARGEST_FIXED: Final = 16
 
 
 @kernel
@@ -126,19 +154,45 @@ def _null_bits(arena, cols, col, slot, elements, out, pos):  # type: ignore[no-u
     return pos + size
 
 
-@kernel
-def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop, regs, out, entries, result):  # type: ignore[no-untyped-def]
+FAMILIES: Final[dict[int, OnDemand]] = {TIME: put_temporal, NUMBER: put_number, TABLE: binary}
+"""The instructions that are not part of the loop."""
+
+
+@entry_point(
+    PROGRAM,
+    read(int64),
+    read(int64, 2),
+    BYTES,
+    BYTES,
+    COLUMNS,
+    int64,
+    read(int32),
+    int64,
+    int64,
+    int64,
+    REGISTERS,
+    REGISTERS,
+    REGISTERS,
+    OUTPUT,
+    written(int64, 2),
+    written(int64),
+)
+def run(  # type: ignore[no-untyped-def]
+    prog, families, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop, regs, out, entries, result
+):
     """Write the rows from ``at`` to ``rows`` and describe in ``result`` how it ended.
 
-    ``prog``, ``aux`` and ``consts`` are a program's tables, ``arena`` and ``cols`` a batch's. ``groups`` has the key group of
-    each row of the batch. Writing goes on at ``pos`` of ``out`` and at line ``found`` of ``entries``.
+    ``prog``, ``aux`` and ``consts`` are a program's tables, ``arena`` and ``cols`` a batch's, and ``families`` the addresses of
+    :data:`FAMILIES`. ``groups`` has the key group of each row of the batch. Writing goes on at ``pos`` of ``out`` and at line
+    ``found`` of ``entries``.
     """
+    tables = store_tables((prog, consts, arena, cols, idx, stop, regs, out))
     done = at
     row_pos = pos
     row_found = found
     begin = pos
     status = outcomes.OK
-    pc = np.int64(0)  # a plain zero would have everything that is called with it compiled twice
+    pc = np.int64(0)
     limit = len(out)
     while done < rows:
         if pc == 0:
@@ -147,8 +201,12 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
             row_found = found
             begin = pos
         op = prog[pc, CODE]
-        if op & TABLE:
-            pc, pos, status = binary(prog, pc, consts, arena, cols, idx, stop, regs, out, pos)
+        if op >= TIME:
+            family = families[(op & FAMILY) >> FAMILY_SHIFT]
+            if family == 0:
+                status = outcomes.UNKNOWN_INSTRUCTION
+                break
+            pc, pos, status = run_family(family, tables, pc, pos, limit)
             if status != outcomes.OK:
                 break
             continue
@@ -158,17 +216,10 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
         if col >= 0:
             slot = idx[cols[col, LEVEL]]
             null = is_null(arena, cols, col, slot)
-        if pos + _LARGEST_FIXED > limit:
+        if pos + LARGEST_FIXED > limit:
             status = outcomes.FULL
             break
-        if (
-            op == Op.INT64
-            or op == Op.FLOAT64
-            or op == Op.INT32
-            or op == Op.FLOAT32
-            or op == Op.INT16
-            or op == Op.INT8
-        ):
+        if op == Op.INT64 or op == Op.FLOAT64 or op == Op.INT32 or op == Op.FLOAT32 or op == Op.INT16 or op == Op.INT8:
             if null:
                 status = outcomes.NULL_VALUE
                 break
@@ -392,26 +443,11 @@ def run(prog, aux, consts, arena, cols, rows, groups, at, pos, found, idx, stop,
                     break
                 store_be_i16(out, pos, code_point(arena, first, last - first))
                 pos += 2
-        elif op & TIME:
-            pos, status = put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos)
-            if status != outcomes.OK:
-                break
-        elif op == Op.BIG_INTEGER or op == Op.BIG_DECIMAL:
-            pos, status = put_number(op, arena, cols, col, slot, null, out, pos)
-            if status != outcomes.OK:
-                break
-        elif op == Op.DECIMAL or op == Op.EPOCH or op == Op.TIMESTAMP or op == Op.FIXED_BYTES:
+        elif op == Op.FIXED_BYTES:
             if null:
                 status = outcomes.NULL_VALUE
                 break
-            if op == Op.DECIMAL:
-                pos, status = put_decimal(prog, pc, arena, cols, col, slot, out, pos)
-            elif op == Op.EPOCH:
-                pos, status = put_epoch(prog, pc, arena, cols, col, slot, out, pos)
-            elif op == Op.TIMESTAMP:
-                pos, status = put_timestamp(prog, pc, arena, cols, col, slot, out, pos)
-            else:
-                pos, status = _put_fixed(prog[pc, A], arena, cols, col, slot, out, pos)
+            pos, status = _put_fixed(prog[pc, A], arena, cols, col, slot, out, pos)
             if status != outcomes.OK:
                 break
         elif op == Op.UNION:

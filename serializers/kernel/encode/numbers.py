@@ -7,12 +7,14 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.encode.access import copy, text_at
-from state_processor.serializers.kernel.encode.input_arena import DATA
+from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.long_numbers import LONG_MARK
+from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
+from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import load_i64, store_be_i32, store_be_i64
-from state_processor.serializers.kernel.opcodes import IN_LONG, SIZED, A, B, E, F, Op
+from state_processor.serializers.kernel.opcodes import CODE, COL, IN_LONG, SIZED, A, B, E, F, Op
 from state_processor.serializers.text_grammar import MOST_ZEROS
 
 _EXPONENT_DIGITS: Final = 10
@@ -58,7 +60,7 @@ def put_halves(high, low, size, out, pos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+def _put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a decimal outside of binary rows. Return the offset after it and 0, or the status that stops the run."""
     form, length = prog[pc, A], prog[pc, B]
     low = load_i64(arena, cols[col, DATA] + 16 * slot)
@@ -204,7 +206,7 @@ def _end_sized(size, out, pos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def put_number(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
+def _put_digits_of(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
     """Write a big integer or big decimal from its digits. Return the offset after it and 0, or the status that stops the run."""
     if null:
         store_be_i32(out, pos, 0)
@@ -275,3 +277,24 @@ def _behind(text, first, last, count):  # type: ignore[no-untyped-def]
             count -= 1
         at += 1
     return at
+
+
+@on_demand(*ARGUMENTS)
+def put_number(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+    """Write one number. Return the index of the next instruction, the position, and the status."""
+    prog, _, arena, cols, idx, _, _, out = load_tables(tables)
+    op = prog[pc, CODE]
+    col = prog[pc, COL]
+    if pos + LARGEST_FIXED > limit:
+        return pc, pos, outcomes.FULL
+    status = outcomes.UNKNOWN_INSTRUCTION
+    if op == Op.BIG_INTEGER or op == Op.BIG_DECIMAL or op == Op.DECIMAL:
+        slot = idx[cols[col, LEVEL]]
+        null = is_null(arena, cols, col, slot)
+        if op != Op.DECIMAL:
+            pos, status = _put_digits_of(op, arena, cols, col, slot, null, out, pos)
+        elif null:
+            status = outcomes.NULL_VALUE
+        else:
+            pos, status = _put_decimal(prog, pc, arena, cols, col, slot, out, pos)
+    return pc + 1 if status == outcomes.OK else pc, pos, status

@@ -10,12 +10,14 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import kernel, on_demand
 from state_processor.serializers.kernel.decode.text import civil_from_days, days_from_civil
-from state_processor.serializers.kernel.encode.access import copy, text_at
-from state_processor.serializers.kernel.encode.input_arena import DATA
+from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
+from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
+from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
+from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import load_i32, load_i64, store_be_i16, store_be_i32, store_be_i64
-from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, CODE, COUNTS, INSTANT_TEXT, LOCAL_TEXT, A, B, C, Op
+from state_processor.serializers.kernel.opcodes import CLOCK_TEXT, CODE, COL, COUNTS, INSTANT_TEXT, LOCAL_TEXT, A, B, C, Op
 
 _MIN_I64: Final = -(2**63)
 _MIN_I32: Final = -(2**31)
@@ -251,7 +253,7 @@ def _from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
+def _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
     """Write a date or time from days, microseconds or text. Return the offset after it and 0, or the status."""
     op = prog[pc, CODE]
     if null:
@@ -277,7 +279,7 @@ def put_temporal(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # t
 
 
 @kernel
-def put_timestamp(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+def _put_timestamp(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a timestamp of Flink SQL outside of binary rows. Return the offset after it and 0, or the status."""
     millis, nano, status = millis_of(arena, cols, col, slot, prog[pc, B] != 0)
     if status != outcomes.OK:
@@ -306,7 +308,7 @@ def millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
+def _put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a count of days or of parts of a second (Avro). Return the offset after it and 0, or the status."""
     units, size, form = prog[pc, A], prog[pc, B], prog[pc, C]
     seconds = np.int64(0)
@@ -351,3 +353,27 @@ def put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-un
             return pos, outcomes.OUT_OF_RANGE
         store_be_i32(out, pos, value)
     return pos + size, outcomes.OK
+
+
+@on_demand(*ARGUMENTS)
+def put_temporal(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
+    """Write one date or time. Return the index of the next instruction, the position, and the status."""
+    prog, consts, arena, cols, idx, _, _, out = load_tables(tables)
+    op = prog[pc, CODE]
+    col = prog[pc, COL]
+    if pos + LARGEST_FIXED > limit:
+        return pc, pos, outcomes.FULL
+    slot = np.int64(0)
+    null = False
+    if col >= 0:
+        slot = idx[cols[col, LEVEL]]
+        null = is_null(arena, cols, col, slot)
+    if op != Op.EPOCH and op != Op.TIMESTAMP:
+        pos, status = _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos)
+    elif null:
+        status = outcomes.NULL_VALUE
+    elif op == Op.EPOCH:
+        pos, status = _put_epoch(prog, pc, arena, cols, col, slot, out, pos)
+    else:
+        pos, status = _put_timestamp(prog, pc, arena, cols, col, slot, out, pos)
+    return pc + 1 if status == outcomes.OK else pc, pos, status

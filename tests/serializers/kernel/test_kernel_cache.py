@@ -8,15 +8,19 @@ import sys
 from pathlib import Path
 from zipfile import ZipFile
 
+import pytest
+
 from state_processor.serializers.kernel.cache import content_stamp
 from state_processor.serializers.kernel.decode import text
 
+NOWHERE = Path("/nowhere")
 MODULE = """
-from state_processor.serializers.kernel.compiler import kernel
+from numba.core.types import int64
+from state_processor.serializers.kernel.compiler import entry_point
 from {helper} import helper
 LIMIT = {limit}
 
-@kernel
+@entry_point(int64)
 def run(x):
     return helper(x) + LIMIT
 """
@@ -28,7 +32,9 @@ def helper(x):
     return x + {offset}
 """
 PROGRAM = """
-import sys
+import os, sys
+allowed = os.access
+os.access = lambda path, mode: allowed(path, mode) and (mode != os.W_OK or not str(path).startswith({read_only!r}))
 sys.path.insert(0, {folder!r})
 import main
 result = main.run(1)
@@ -36,19 +42,26 @@ print(result, sum(main.run.stats.cache_hits.values()), sum(main.run.stats.cache_
 """
 
 
-def run(folder: Path, cache: Path, limit: int = 10, offset: int = 100, **settings: str) -> tuple[int, int, int]:
+def program_of(folder: Path, *, read_only: Path = NOWHERE) -> list[str]:
+    """The command of a process that runs the modules in a folder, and can't write where ``read_only`` is."""
+    return [sys.executable, "-c", PROGRAM.format(folder=str(folder), read_only=str(read_only))]
+
+
+def run(
+    folder: Path, cache: Path, limit: int = 10, offset: int = 100, *, read_only: Path = NOWHERE, **settings: str
+) -> tuple[int, int, int]:
     """The result, and how often code was found and not found in the cache, in a new process."""
-    return run_and_log(folder, cache, limit, offset, **settings)[0]
+    return run_and_log(folder, cache, limit, offset, read_only=read_only, **settings)[0]
 
 
 def run_and_log(
-    folder: Path, cache: Path, limit: int = 10, offset: int = 100, **settings: str
+    folder: Path, cache: Path, limit: int = 10, offset: int = 100, *, read_only: Path = NOWHERE, **settings: str
 ) -> tuple[tuple[int, int, int], list[str]]:
     """The same, and the lines of the log."""
     (folder / "main.py").write_text(MODULE.format(helper="helping", limit=limit))
     (folder / "helping.py").write_text(HELPER.format(offset=offset))
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(cache), "PYTHONDONTWRITEBYTECODE": "1"} | settings
-    command = [sys.executable, "-c", PROGRAM.format(folder=str(folder))]
+    command = program_of(folder, read_only=read_only)
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert not done.returncode, done.stderr
     result, hits, misses = map(int, done.stdout.split())
@@ -67,15 +80,33 @@ def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
 def test_the_first_compilation_is_logged_in_one_line(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (line,) = run_and_log(tmp_path, cache)[1]
-    assert line.startswith(f"compiling kernels, which takes up to a minute; they are kept in {cache}")
+    assert line.startswith(f"compiling kernels, which takes some seconds; they are kept in {cache}")
     assert run_and_log(tmp_path, cache)[1] == []
 
 
 def test_what_can_not_be_kept_is_logged_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    (line,) = run_and_log(tmp_path, tmp_path / "file" / "cache")[1]
+    places = {name: str(tmp_path / name) for name in ("XDG_CACHE_HOME", "TMPDIR")}
+    (line,) = run_and_log(tmp_path, tmp_path / "cache", read_only=Path("/"), **places)[1]
     assert "in every process, as" in line
     assert "can't be written; set STATE_PROCESSOR_CACHE" in line
+
+
+def test_code_that_is_damaged_is_compiled_again(tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    run(tmp_path, cache)
+    (file,) = cache.rglob("main.run-*.kernel")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert run(tmp_path, cache) == (111, 0, 1)
+    assert run(tmp_path, cache) == (111, 1, 0)
+
+
+def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
+    run(tmp_path, tmp_path / "other")  # writes the modules
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
+    command = program_of(tmp_path)
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) for _ in range(3)]
+    found = sorted(process.communicate()[0].split() for process in started)
+    assert found == [["111", "0", "1"], ["111", "1", "0"], ["111", "1", "0"]]
 
 
 def test_kernels_of_an_archive_are_kept_too(tmp_path: Path) -> None:
@@ -83,16 +114,22 @@ def test_kernels_of_an_archive_are_kept_too(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "modules.zip", "w") as archive:
         for module in ("main.py", "helping.py"):
             archive.write(tmp_path / module, module)
-    command = [sys.executable, "-c", PROGRAM.format(folder=str(tmp_path / "modules.zip"))]
+    command = program_of(tmp_path / "modules.zip")
     environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
     for found in ("1 0", "1 0"):  # the same sources, so the same code
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         assert done.stdout.strip() == f"111 {found}"
 
 
-def test_a_folder_that_can_not_be_made_is_no_hindrance(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    assert run(tmp_path, tmp_path / "file" / "cache") == (111, 0, 1)
+def test_a_folder_that_can_not_be_written_is_read_and_new_code_is_kept_for_the_user(tmp_path: Path) -> None:
+    shared, own = tmp_path / "shared", {"XDG_CACHE_HOME": str(tmp_path / "own")}
+    assert run(tmp_path, shared) == (111, 0, 1)
+    there = set(shared.rglob("*"))
+    assert run(tmp_path, shared, read_only=shared, **own) == (111, 1, 0)
+    assert run(tmp_path, shared, 20, read_only=shared, **own) == (121, 0, 1)
+    assert run(tmp_path, shared, 20, read_only=shared, **own) == (121, 1, 0)
+    assert set(shared.rglob("*")) == there
+    assert list((tmp_path / "own").rglob("main.run-*.kernel"))
 
 
 def test_without_a_home_code_goes_where_only_the_user_can_write(tmp_path: Path) -> None:
@@ -105,6 +142,13 @@ def test_without_a_home_code_goes_where_only_the_user_can_write(tmp_path: Path) 
     assert run(tmp_path, Path(), **settings | {"STATE_PROCESSOR_CACHE": ""}) == (111, 0, 1)  # not trusted
 
 
-def test_a_stamp_covers_what_a_function_calls() -> None:
-    assert content_stamp(text.put_integer.py_func) == text.put_integer.kernel_stamp
+def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() -> None:
+    options = repr(text.put_integer.targetoptions)
+    assert content_stamp(text.put_integer.py_func, options) == text.put_integer.kernel_stamp
+    assert content_stamp(text.put_integer.py_func, options) != content_stamp(text.put_integer.py_func)
     assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)
+
+
+def test_a_function_for_kernels_is_not_called_from_python() -> None:
+    with pytest.raises(TypeError, match="only kernels call decimal_size"):
+        text.decimal_size(1)

@@ -1,0 +1,23 @@
+"""The tables that the decode kernel's loop hands over to families of instructions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from numba.core.types import int64, uint8
+
+from state_processor.serializers.kernel.compiler import read, written
+from state_processor.serializers.kernel.families import caller, tables_in_memory
+
+PROGRAM: Final = read(int64, 2)
+NUMBERS: Final = read(int64)
+BYTES: Final = read(uint8)
+REGISTERS: Final = written(int64)
+ARENA: Final = written(uint8)
+COLUMNS: Final = written(int64, 2)
+
+store_tables, load_tables = tables_in_memory(PROGRAM, NUMBERS, BYTES, BYTES, REGISTERS, ARENA, COLUMNS)
+"""prog, nulls, consts, buf, regs, arena, cols"""
+
+run_family: Final = caller(4)
+"""Returns the index of the next instruction, the position after it, and the status with the column that has no room."""

@@ -1,0 +1,25 @@
+"""The tables that the encode kernel's loop hands over to families of instructions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from numba.core.types import int64, uint8
+
+from state_processor.serializers.kernel.compiler import read, written
+from state_processor.serializers.kernel.families import caller, tables_in_memory
+
+PROGRAM: Final = read(int64, 2)
+BYTES: Final = read(uint8)
+COLUMNS: Final = read(int64, 2)
+REGISTERS: Final = written(int64)
+OUTPUT: Final = written(uint8)
+
+LARGEST_FIXED: Final = 16
+"""Bytes that there is room for before an instruction, which those of a fixed size need not check."""
+
+store_tables, load_tables = tables_in_memory(PROGRAM, BYTES, BYTES, COLUMNS, REGISTERS, REGISTERS, REGISTERS, OUTPUT)
+"""prog, consts, arena, cols, idx, stop, regs, out"""
+
+run_family: Final = caller(3)
+"""Returns the index of the next instruction, the position after it, and the status. The end is that of the output."""

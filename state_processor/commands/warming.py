@@ -1,0 +1,55 @@
+"""The command ``warm-up``, which compiles all kernels: for images of containers, and for scripts that prepare a machine."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+from typing import Any, Final
+
+from state_processor.serializers.errors import OptionError
+
+MODULES: Final = (
+    "state_processor.serializers.kernel.decode.loop",
+    "state_processor.serializers.kernel.encode.loop",
+    "state_processor.serializers.keys.hash_codes",
+    "state_processor.backends.formats.framing",
+    "state_processor.backends.formats.entry_framing",
+    "state_processor.backends.formats.key_index",
+    "state_processor.backends.formats.row_spans",
+    "state_processor.backends.formats.rocksdb_manifest",
+    "state_processor.backends.write.sorted_entries",
+    "state_processor.backends.write.tombstones",
+    "state_processor.backends.analysis.entry_bytes",
+)
+"""The modules with kernels that Python calls, and with those that a program may need."""
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parsers of the command line."""
+    text = (
+        "Compile all kernels that are not compiled yet, for this version of the package, Python, Numba and this machine's CPU. "
+        "They are kept in the user's cache or in the directory that the environment variable STATE_PROCESSOR_CACHE names, where "
+        "reads and writes find them."
+    )
+    warm_up = commands.add_parser("warm-up", help="compile all kernels, for images and scripts", description=text)
+    warm_up.set_defaults(run=_warm_up)
+
+
+def _warm_up(options: argparse.Namespace) -> None:
+    # Imported here: they load Numba, which most commands do without.
+    cache = import_module("state_processor.serializers.kernel.cache")
+    compiler = import_module("state_processor.serializers.kernel.compiler")
+    values = [value for name in MODULES for value in vars(import_module(name)).values()]
+    kernels = {id(value): value for value in values if isinstance(value, compiler.DeclaredKernel)}.values()
+    compiled = 0
+    for kernel in kernels:
+        kernel.compile()
+        compiled += sum(kernel.stats.cache_misses.values())
+    folder = cache.writable_folder()
+    if compiled and folder is None:
+        raise OptionError(
+            "compiled kernels can't be kept: there is no directory that can be written; name one with the environment variable "
+            f"{cache.FOLDER_SETTING}"
+        )
+    where = folder or cache.cache_folders()[0]
+    print(f"{len(kernels)} kernels in {where}, {compiled} of them compiled now")
