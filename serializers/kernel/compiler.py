@@ -50,8 +50,8 @@ class _Compiled(CPUDispatcher):  # type: ignore[misc]
 class _ForKernels(_Compiled):
     """A function that Python can't call."""
 
-    def __init__(self, function: Function, allocates: bool) -> None:
-        super().__init__(function, allocates, no_cpython_wrapper=True)
+    def __init__(self, function: Function, allocates: bool, inlined: bool = False) -> None:
+        super().__init__(function, allocates, no_cpython_wrapper=True, forceinline=inlined)
 
     def add_overload(self, cres: Any) -> None:
         """Keep compiled code from the table of those that Python calls."""
@@ -64,6 +64,11 @@ class _ForKernels(_Compiled):
 def kernel(function: Function) -> Any:
     """Compile a function for other kernels that makes no arrays."""
     return _ForKernels(function, allocates=False)
+
+
+def inlined_kernel(function: Function) -> Any:
+    """Compile a function as a part of its caller: other calls pass seven or nine words for each array."""
+    return _ForKernels(function, allocates=False, inlined=True)
 
 
 def allocating_kernel(function: Function) -> Any:
@@ -83,7 +88,8 @@ class DeclaredKernel:
     """
 
     def __init__(self, arguments: tuple[Any, ...], compiled: _Compiled) -> None:
-        update_wrapper(self, compiled.py_func)
+        wrapper: Any = self
+        update_wrapper(wrapper, compiled.py_func)
         self._arguments = arguments
         self._compiled = compiled
 
@@ -119,7 +125,7 @@ class OnDemand(DeclaredKernel):
     def address(self) -> int:
         """Return the address of the function, compiled."""
         self.compile()
-        found = self._compiled.overloads[self._arguments]
+        found: Any = self._compiled.overloads[self._arguments]
         address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
         return address
 

@@ -65,7 +65,7 @@ def caller(results: int) -> Any:
 
 def _stamped(definition: Any, type_: Any) -> Any:
     """Return an intrinsic of Numba; its type is a part of the content of kernels that use it."""
-    found = intrinsic(definition)
+    found: Any = intrinsic(definition)
     found.kernel_stamp = f"{__name__} {type_}"
     return found
 

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import importlib
 import json
+import pkgutil
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from state_processor import cli
+from state_processor import backends, cli, serializers
 from state_processor.display import display_width
+from state_processor.serializers.kernel import cache
+from state_processor.serializers.kernel.compiler import DeclaredKernel, EntryPoint
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, TYPES, TYPES_PATH, WINDOWS_PATH, expected_state, expected_values
 
 
@@ -163,3 +168,25 @@ def test_spark_is_not_started_and_pipes_may_close() -> None:
     process.stdout.close()
     _, err = process.communicate(timeout=120)
     assert (err.strip(), process.returncode) == ("False", 0)
+
+
+def _kernels() -> set[DeclaredKernel]:
+    found = set()
+    for package in (serializers, backends):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            values = vars(importlib.import_module(module.name)).values()
+            found |= {value for value in values if isinstance(value, DeclaredKernel)}
+    return found
+
+
+def test_warm_up_compiles_every_kernel(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: set[DeclaredKernel] = set()
+    for kind in (DeclaredKernel, EntryPoint):
+        monkeypatch.setattr(kind, "compile", lambda kernel: compiled.add(kernel))
+    out = run(capsys, "warm-up")
+    assert compiled == _kernels()
+    assert out.startswith(f"{len(compiled)} kernels in ")
+    monkeypatch.setattr(DeclaredKernel, "stats", SimpleNamespace(cache_misses={"variant": 1}))
+    monkeypatch.setattr(cache, "writable_folder", lambda: None)
+    assert cli.main(["warm-up"]) == 2
+    assert "name one with the environment variable STATE_PROCESSOR_CACHE" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import UNSPELLED, VAR, VAR_SIZE, end_text, put_null, room
 from state_processor.serializers.kernel.decode.sql_values import decimal
 from state_processor.serializers.kernel.decode.tables import load_tables
@@ -22,7 +22,7 @@ from state_processor.serializers.kernel.memory import load_be_i32
 from state_processor.serializers.kernel.opcodes import CODE, COL, Op
 
 
-@kernel
+@inlined_kernel
 def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Read a ``BigInteger`` or ``BigDecimal``. Return the new position and 0, or the status that stops the run.
 

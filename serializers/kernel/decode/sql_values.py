@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -197,7 +197,7 @@ def utf8(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     return pc + 1, after, outcomes.OK, col
 
 
-@kernel
+@inlined_kernel
 def timestamp(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Read a timestamp outside of binary rows. Return the new position and 0, or the status that stops the run."""
     compact = prog[pc, D] != 0
@@ -210,7 +210,7 @@ def timestamp(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-unt
     return pos + size, put_timestamp(arena, cols, col, load_be_i64(buf, pos), nano, prog[pc, E], prog[pc, F])
 
 
-@kernel
+@inlined_kernel
 def decimal(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Read a decimal outside of binary rows. Return the new position and 0, or the status that stops the run."""
     if prog[pc, D]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import (
     VAR,
     VAR_SIZE,
@@ -70,7 +70,7 @@ def _is_date(year, month, day):  # type: ignore[no-untyped-def]
     return day <= (30 if month == 4 or month == 6 or month == 9 or month == 11 else 31)
 
 
-@kernel
+@inlined_kernel
 def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 8 > end:
         return pos, outcomes.TRUNCATED
@@ -96,7 +96,7 @@ def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no
     return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
 
 
-@kernel
+@inlined_kernel
 def _with_nanos(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 12 > end:
         return pos, outcomes.TRUNCATED
@@ -116,7 +116,7 @@ def _with_nanos(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-u
     return pos, put_time_of(arena, cols, col, whole, nano, mode)
 
 
-@kernel
+@inlined_kernel
 def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     size = 6 if op == Op.LOCAL_DATE else (7 if op == Op.LOCAL_TIME else 13)
     if pos + size > end:
@@ -163,7 +163,7 @@ def _local(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untype
     return at, outcomes.OK
 
 
-@kernel
+@inlined_kernel
 def _epoch(prog, pc, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Read a count of days or of parts of a second, never null (Avro). Return the new position and 0, or the status."""
     mode, meaning, units, size = prog[pc, A], prog[pc, B], prog[pc, C], prog[pc, D]

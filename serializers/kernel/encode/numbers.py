@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
 from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.long_numbers import LONG_MARK
@@ -59,7 +59,7 @@ def put_halves(high, low, size, out, pos):  # type: ignore[no-untyped-def]
     return pos + size
 
 
-@kernel
+@inlined_kernel
 def _put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a decimal outside of binary rows. Return the offset after it and 0, or the status that stops the run."""
     form, length = prog[pc, A], prog[pc, B]
@@ -205,7 +205,7 @@ def _end_sized(size, out, pos):  # type: ignore[no-untyped-def]
     return pos + head
 
 
-@kernel
+@inlined_kernel
 def _put_digits_of(op, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
     """Write a big integer or big decimal from its digits. Return the offset after it and 0, or the status that stops the run."""
     if null:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel
 from state_processor.serializers.kernel.memory import load_i64, store_i64
 
 
@@ -52,7 +52,7 @@ def count_units(text, begin, end):  # type: ignore[no-untyped-def]
     return units
 
 
-@kernel
+@inlined_kernel
 def put_string(text, begin, end, lengths_start_at, out, pos):  # type: ignore[no-untyped-def]
     """Write Flink's string: length and units as varints. Return the offset after it, or -1 without room."""
     size = end - begin

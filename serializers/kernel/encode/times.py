@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
 from state_processor.serializers.kernel.decode.text import civil_from_days, days_from_civil
 from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
@@ -252,7 +252,7 @@ def _from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
     return _put_moment(op, seconds, nano, out, pos)
 
 
-@kernel
+@inlined_kernel
 def _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type: ignore[no-untyped-def]
     """Write a date or time from days, microseconds or text. Return the offset after it and 0, or the status."""
     op = prog[pc, CODE]
@@ -278,7 +278,7 @@ def _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type
     return _put_moment(op, seconds, (micros - seconds * 1000000) * 1000, out, pos)
 
 
-@kernel
+@inlined_kernel
 def _put_timestamp(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a timestamp of Flink SQL outside of binary rows. Return the offset after it and 0, or the status."""
     millis, nano, status = millis_of(arena, cols, col, slot, prog[pc, B] != 0)
@@ -307,7 +307,7 @@ def millis_of(arena, cols, col, slot, textual):  # type: ignore[no-untyped-def]
     return seconds * 1000 + nano // 1000000, nano % 1000000, outcomes.OK
 
 
-@kernel
+@inlined_kernel
 def _put_epoch(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
     """Write a count of days or of parts of a second (Avro). Return the offset after it and 0, or the status."""
     units, size, form = prog[pc, A], prog[pc, B], prog[pc, C]
