@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +24,7 @@ Uid = str | OperatorIdentifier
 
 _BAR_INCHES: Final = 0.28
 _FEWEST_BARS: Final = 30
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = 24 * 60 * 60 * 1000
 
 
 class SnapshotPlots:
@@ -53,10 +52,10 @@ class SnapshotPlots:
         OptionError
             matplotlib is not installed.
         """
-        axes = _new_axes()
+        _pyplot()  # what is missing is said before a job runs
         rows = self.size_report(uid, "state", top).collect()
         names = [f"{row.operator_uid or row.operator_uid_hash}\n{row.state_name}" for row in rows]
-        axes.figure.set_figheight(1 + 2 * _BAR_INCHES * max(2, len(rows)))
+        axes = _new_axes(1 + 2 * _BAR_INCHES * max(2, len(rows)))
         bars = axes.barh(range(len(rows)), [row[SIZE] for row in rows])
         axes.bar_label(bars, [f" {size_text(row[SIZE])}, {row.entries} entries" for row in rows])
         axes.set_yticks(range(len(rows)), names)
@@ -113,12 +112,12 @@ class SnapshotPlots:
         counts = time_counts(self.read_timers(uid), DOMAIN, TIMESTAMP)
         for domain, times in sorted(counts.items()):
             bins = times.bins()
-            starts = [_EPOCH + timedelta(milliseconds=b.start) for b in bins]
-            width = timedelta(milliseconds=bins[0].end - bins[0].start) if bins else timedelta()
+            starts = [b.start / _DAY for b in bins]
+            width = (bins[0].end - bins[0].start) / _DAY if bins else 0.0
             named = f"{domain.replace('_', ' ')}: {times.total}" + (f", {times.outside} without a date" if times.outside else "")
             axes.bar(starts, [b.points for b in bins], width=width, align="edge", alpha=0.8, label=named)
-        axes.yaxis.get_major_locator().set_params(integer=True)
-        axes.xaxis.set_major_formatter(_date_formatter(axes))
+        _show_dates(axes)
+        _show_whole_numbers(axes)
         axes.set_ylabel("timers")
         axes.set_title(f"Timers of {uid} (UTC)")
         axes.margins(y=0.25)
@@ -151,23 +150,38 @@ class SnapshotPlots:
         if bins:
             width = (bins[0].end - bins[0].start) / unit
             axes.bar([(times.last - b.end) / unit for b in bins], [b.points for b in bins], width=width, align="edge")
-        axes.yaxis.get_major_locator().set_params(integer=True)
+        _show_whole_numbers(axes)
         axes.set_xlabel(f"{name}s since the last access")
         axes.set_ylabel("values")
         axes.set_title(f"Ages of {state} of {uid}")
         return axes
 
 
-def _date_formatter(axes: Axes) -> Any:
-    from matplotlib.dates import ConciseDateFormatter
+def _show_dates(axes: Axes) -> None:
+    """Label days since 1970 as dates."""
+    from matplotlib import dates
 
-    return ConciseDateFormatter(axes.xaxis.get_major_locator())
+    untyped: Any = dates
+    locator = untyped.AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
 
 
-def _new_axes() -> Axes:
+def _show_whole_numbers(axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _new_axes(height: float = 4) -> Axes:
+    _, axes = _pyplot().subplots(figsize=(9, height), layout="constrained")
+    new: Axes = axes
+    return new
+
+
+def _pyplot() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError:
         raise OptionError("plots need the package matplotlib: pip install 'state-processor[plots]'") from None
-    _, axes = pyplot.subplots(figsize=(9, 4), layout="constrained")
-    return axes
+    return pyplot
