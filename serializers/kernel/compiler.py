@@ -100,8 +100,9 @@ class DeclaredKernel:
 
     def compile(self) -> None:
         """Compile the function, unless this process or the cache has its code."""
-        if not self._compiled.overloads:
-            self._compiled.compile(self._arguments)
+        with global_compiler_lock:  # another thread may compile it
+            if not self._compiled.overloads:
+                self._compiled.compile(self._arguments)
 
 
 class EntryPoint(DeclaredKernel):
@@ -115,8 +116,9 @@ class EntryPoint(DeclaredKernel):
 
     def compile(self) -> None:
         """Compile the function, and no other variant of it."""
-        super().compile()
-        self._compiled.disable_compile()
+        with global_compiler_lock:
+            super().compile()
+            self._compiled.disable_compile()
 
 
 class OnDemand(DeclaredKernel):

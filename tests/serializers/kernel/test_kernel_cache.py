@@ -152,3 +152,13 @@ def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() 
 def test_a_function_for_kernels_is_not_called_from_python() -> None:
     with pytest.raises(TypeError, match="only kernels call decimal_size"):
         text.decimal_size(1)
+
+
+def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
+    run(tmp_path, tmp_path / "other")  # writes the modules
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
+    program = PROGRAM.replace("result = main.run(1)", "(result,) = set(ThreadPoolExecutor(4).map(main.run, [1] * 4))")
+    imported = "from concurrent.futures import ThreadPoolExecutor\n"
+    command = [sys.executable, "-c", imported + program.format(folder=str(tmp_path), read_only=str(NOWHERE))]
+    done = subprocess.run(command, capture_output=True, env=environment, text=True, check=True)
+    assert done.stdout.split() == ["111", "0", "1"]
