@@ -52,6 +52,7 @@ from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.sizes import size_report
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import our_errors
+from state_processor.spark.timer_rows import with_derived_times
 
 Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
@@ -197,7 +198,7 @@ class SavepointReader(SnapshotPlots):
         one of 1 to 9999: Flink fires timers of ``Long.MAX_VALUE`` when the input ends. ``domain`` is ``event_time`` or
         ``processing_time``. Parameters and errors are those of :meth:`read_keyed_state`.
         """
-        return self._read(uid, None, TIMER_KIND, schema, options)
+        return with_derived_times(self._read(uid, None, TIMER_KIND, schema, options))
 
     @takes_options
     def read_list_state(

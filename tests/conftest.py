@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Spark's JVMs, those of processes that tests start as well: most of their time they would compile what runs a few times only.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Their pages would want the same port.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.ui.enabled=false")
 
 TESTS = Path(__file__).parent
 PYTHON_OF_WORKERS = """#!/bin/sh

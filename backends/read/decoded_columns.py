@@ -13,8 +13,6 @@ from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescript
 
 WINDOW: Final = "window"
 FIRES_AT: Final = "fires_at"
-DERIVED_FROM: Final = "derived_from"
-"""Metadata of a field: the column that its values come from, as long as nobody replaces them."""
 _MADE_OF: Final = {WINDOW: layouts.NAMESPACE, FIRES_AT: layouts.TIMESTAMP}
 """Columns of rows that are made of a column of entries with another name."""
 

@@ -16,7 +16,7 @@ from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.decoded_columns import DERIVED_FROM, FIRES_AT, WINDOW
+from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
 from state_processor.backends.read.key_lookup import Keys, WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_rows import read_state
@@ -79,7 +79,7 @@ class KeyedStateReader(Selectable):
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns that :meth:`read` gives."""
-        return applied(self._selection, delivered_schema(self.known_types))
+        return applied(self._selection, with_text_namespace(self.known_types))
 
 
     @property
@@ -167,15 +167,12 @@ def _timer_columns(state: KeyedDescription) -> dict[str, str]:
     return {DOMAIN: _DOMAINS[state.kind], SERVICE: state.service} if isinstance(state, TimerDescription) else {}
 
 
-def delivered_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with a string for a namespace that is null throughout, and the source of times of timers."""
+def with_text_namespace(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with a string for a namespace that is null throughout."""
     at = schema.get_field_index(layouts.NAMESPACE)
-    if at >= 0 and pa.types.is_null(schema.field(at).type):
-        schema = schema.set(at, pa.field(layouts.NAMESPACE, pa.string()))
-    at = schema.get_field_index(FIRES_AT)
-    if at >= 0:
-        schema = schema.set(at, schema.field(at).with_metadata({DERIVED_FROM: layouts.TIMESTAMP}))
-    return schema
+    if at < 0 or not pa.types.is_null(schema.field(at).type):
+        return schema
+    return schema.set(at, pa.field(layouts.NAMESPACE, pa.string()))
 
 
 def namespace_column(state: KeyedDescription) -> str:

@@ -15,7 +15,7 @@ from state_processor.backends.formats.field_selection import EVERYTHING, Selecti
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.joined_states import JoinedStatesReader
-from state_processor.backends.read.keyed_reader import KeyedStateReader, delivered_schema
+from state_processor.backends.read.keyed_reader import KeyedStateReader, with_text_namespace
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
@@ -215,7 +215,7 @@ class UnionReader:
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of all readers, in the order in which they come."""
-        return delivered_schema(shapes.wider_schema([r.known_types for r in self._readers]))
+        return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
 
     def select(self, selection: Selection) -> UnionReader:
         """See :meth:`WholeStateReader.select`."""

@@ -33,7 +33,7 @@ class _Compiled(CPUDispatcher):  # type: ignore[misc]
 
     def __init__(self, function: Function, allocates: bool, **options: Any) -> None:
         options = {**_OPTIONS, "_nrt": allocates, **options}
-        super().__init__(function, None, options)
+        super().__init__(function, {}, options)
         self.kernel_stamp = content_stamp(function, repr(options))
         self._cache = KernelCache(function, self.kernel_stamp)
 

@@ -10,11 +10,8 @@ from state_processor.spark.versions import UTC
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Return Spark's schema for columns of Arrow, with their metadata; timestamps without a time zone are ``timestamp_ntz``."""
-    converted = from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    for field, source in zip(converted.fields, schema, strict=True):
-        field.metadata = {name.decode(): value.decode() for name, value in (source.metadata or {}).items()}
-    return converted
+    """Return Spark's schema for columns of Arrow; timestamps without a time zone are ``timestamp_ntz``."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def arrow_schema_of(schema: StructType) -> pa.Schema:

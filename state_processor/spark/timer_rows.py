@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
-from state_processor.backends.read.decoded_columns import DERIVED_FROM, FIRES_AT
+from state_processor.backends.read.decoded_columns import FIRES_AT
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.write.entry_encoder import TIMESTAMP
 from state_processor.serializers.errors import InvalidRowError
@@ -21,6 +21,13 @@ from state_processor.write.rows import TIMESTAMP_MS
 
 _DEFAULTS: Final = {DOMAIN: EVENT_TIME, SERVICE: USER_TIMERS}
 _TIMES: Final = (TIMESTAMP, TIMESTAMP_MS, FIRES_AT)
+_DERIVED_FROM: Final = "derived_from"
+"""Metadata of a column: the one that its values come from. Whoever replaces the column, drops it."""
+
+
+def with_derived_times(frame: DataFrame) -> DataFrame:
+    """Mark ``fires_at`` as derived from ``timestamp``, if it is among the columns."""
+    return frame.withMetadata(FIRES_AT, {_DERIVED_FROM: TIMESTAMP}) if FIRES_AT in frame.columns else frame
 
 
 def timer_queues(frame: DataFrame, key: str, *, has_namespaces: bool) -> dict[tuple[str, str], DataFrame]:
@@ -81,7 +88,7 @@ def _times(frame: DataFrame, schema: pa.Schema, key: str) -> dict[str, Column]:
     """
     times = {}
     named = [n for n in _TIMES if n in schema.names and n != key]
-    given = [n for n in named if DERIVED_FROM not in frame.schema[n].metadata] or named
+    given = [n for n in named if _DERIVED_FROM not in frame.schema[n].metadata] or named
     for name in given:
         kind = schema.field(name).type
         is_instant = name == FIRES_AT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 import test_corpus_rewritten as rewritten
 
 import state_processor as sp
+from state_processor import serializers
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.write.staging import Staging
@@ -41,9 +42,6 @@ TYPES = {
 }
 """What the values of the fixtures do not tell: whether a class is a POJO, and of what type lists are that are always empty."""
 
-register_kryo_class(LINE, {"product": "java.lang.String", "pieces": "int", "remarks": "java.util.List<java.lang.String>"})
-register_kryo_class("io.stateprocessor.interop.Tier", ["BRONZE", "SILVER", "GOLD"])
-
 OLD = [case for case in rewritten.ALL if case.name.startswith("1.")]
 RESTORED = [case for case in rewritten.RESTORED if case in OLD]
 LISTED = [
@@ -53,6 +51,15 @@ LISTED = [
     and not rewritten.named(case, rewritten.PYTHON_CASES)
     and (case.directory / "flink_states.json").exists()
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def described() -> Iterator[None]:
+    """The classes of the fixtures that Kryo wrote are known in this module only."""
+    with serializers.registrations():
+        register_kryo_class(LINE, {"product": "java.lang.String", "pieces": "int", "remarks": "java.util.List<java.lang.String>"})
+        register_kryo_class("io.stateprocessor.interop.Tier", ["BRONZE", "SILVER", "GOLD"])
+        yield
 
 
 def migrate(source: Path | str, target: Path, version: str = VERSION, types: Any = None) -> sp.WriteSummary:
