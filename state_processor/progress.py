@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeVar
+from warnings import catch_warnings
 
 T = TypeVar("T")
 
@@ -25,7 +26,8 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
         What is done, such as ``reading``.
     """
     try:
-        from tqdm.auto import tqdm
+        with catch_warnings(action="ignore"):  # in notebooks without ipywidgets, where bars are text
+            from tqdm.auto import tqdm
     except ImportError:
         yield from parts
         return

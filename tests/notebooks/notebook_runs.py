@@ -33,6 +33,8 @@ _USUAL = re.compile(
     r"|Setting default log level to .*"
     r"|To adjust logging level use .*"
     r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library .*"
+    # The first process that needs a kernel on this machine.
+    r"|compiling kernels, which takes some seconds; they are kept in .*"
     # Notebook 5 reads Avro values with another schema than they were written with, which no kernel does.
     r"|values of type AVRO_GENERIC<com\.teashop\.Visit> in column value are decoded one by one in Python, not by the kernel"
 )
