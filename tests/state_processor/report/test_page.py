@@ -17,6 +17,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.report.contents import SnapshotContents, contents
 from state_processor.report.page import page
 from state_processor.report.time_histogram import TimeHistogram
+from state_processor.serializers.user_registrations import Registrations, register
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, expected_state, expected_values
 
 HOSTILE = "<script>alert('&')</script>"
@@ -72,7 +73,9 @@ def test_a_quick_page_reads_no_values() -> None:
     assert "Skew" not in text
 
 
+@pytest.mark.usefixtures("own_registrations")
 def test_what_can_not_be_read_is_noted_and_a_migration_planned() -> None:
+    register(lambda _: Registrations())  # other tests describe the classes
     found = contents(FIXTURES / "migration" / "1.18.1" / "baskets-rocksdb-canonical" / "savepoint", SnapshotAccess())
     assert len(found.problems) == 1
     markup = Markup(page(found))
