@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.filesystems import connect
@@ -66,14 +67,14 @@ class _LocalFile(_OpenFile):
         self.size = os.fstat(descriptor).st_size
 
     def read(self, offset: int, length: int) -> memoryview:
-        data = bytearray(length)
+        data = np.empty(length, dtype=np.uint8).data  # without the zeros that a bytearray begins with
         filled = 0
         while filled < length:
-            got = os.preadv(self._file.fileno(), [memoryview(data)[filled:]], offset + filled)
+            got = os.preadv(self._file.fileno(), [data[filled:]], offset + filled)
             if not got:
                 break  # the file has shrunk since it was opened: the caller compares lengths
             filled += got
-        return memoryview(data)[:filled]
+        return data[:filled]
 
 
 class _RemoteFile(_OpenFile):

@@ -127,9 +127,14 @@ class UnframedRun:
         spans = RowSpans(self.layout(self.state, frozenset()))
         index = KeyIndex(keys, tail=0)
         for section in self.sections:
+            row, count = spans.fixed, section.count
+            if row is not None and section.position + count * row.size == section.end:
+                kept = index.keep_rows(section.buffer, section.position, count, row, section.key_group)
+                yield section.buffer, section.base, kept
+                continue
             locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
-            entries = spans.of(section.buffer, section.position, section.count, locator, section.key_group)
-            if section.count and entries[-1, 1] != section.end:
+            entries = spans.of(section.buffer, section.position, count, locator, section.key_group)
+            if count and entries[-1, 1] != section.end:
                 raise self._early_end(section, int(entries[-1, 1]))
             yield section.buffer, section.base, index.keep(section.buffer, entries, part=1)
 

@@ -10,11 +10,12 @@ from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
 from state_processor.backends.formats.key_group_file import KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.row_layout import RowDecoder, RowLayout
+from state_processor.backends.formats.row_layout import RowDecoder, RowLayout, size_of
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
+from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.core.opaque import reason_end_unknown
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, UnknownSerializerError, UnsupportedFormatError
@@ -31,7 +32,7 @@ class HeapSource(KeyGroupFile):
         super().__init__(stream, handle, header, context)
         self._sections_of: h.KeyGroupRange | None = None
         self._sections: dict[int, list[Section]] = {}
-        self._steppers: dict[int, tuple[RowLayout, RowDecoder]] = {}
+        self._steppers: dict[int, tuple[RowLayout, RowDecoder, int]] = {}
 
     @property
     def backend(self) -> str:
@@ -83,8 +84,12 @@ class HeapSource(KeyGroupFile):
     def _step_over(self, state_id: int, section: Section) -> int:
         if state_id not in self._steppers:
             layout = layouts.heap_layout(self._described(state_id), frozenset())
-            self._steppers[state_id] = layout, layout.decoder(DecodeOptions())
-        layout, decoder = self._steppers[state_id]
+            size = size_of(field for part in layout.parts for field in part.fields)
+            self._steppers[state_id] = layout, layout.decoder(DecodeOptions()), size
+        layout, decoder, size = self._steppers[state_id]
+        end = section.position + section.count * size
+        if size != VARIABLE and end <= section.end:
+            return end
         where = self.where(self.header.states[state_id].name)
         site = EntryLocator(where, layout, section.buffer, section.base)
         for _ in decoder.rows(section.buffer, section.position, section.count, site):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba.core.types import int32, int64, uint8
 
-from state_processor.backends.formats.framing import ENTRY_FIELDS
+from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
 from state_processor.serializers.kernel.memory import load_i64
 
@@ -64,13 +64,16 @@ def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_key(data, begin, size, keys, spans, slots, bits):  # type: ignore[no-untyped-def]
+def _may_be_key(data, begin, size, bits):  # type: ignore[no-untyped-def]
+    """Return 0 if the filter says that the bytes are no key, else 1."""
+    bit = (_code(data, begin, size) >> _FILTER_SHIFT) & (8 * len(bits) - 1)
+    return bits[bit >> 3] >> (bit & 7) & 1
+
+
+@kernel
+def _is_key(data, begin, size, keys, spans, slots):  # type: ignore[no-untyped-def]
     """Return True if the bytes are a key."""
-    code = _code(data, begin, size)
-    bit = (code >> _FILTER_SHIFT) & (8 * len(bits) - 1)
-    if not bits[bit >> 3] >> (bit & 7) & 1:
-        return False
-    slot = code & (len(slots) - 1)
+    slot = _code(data, begin, size) & (len(slots) - 1)
     while slots[slot] != 0:
         key = slots[slot] - 1
         at = spans[key, 0]
@@ -93,6 +96,9 @@ def _is_key(data, begin, size, keys, spans, slots, bits):  # type: ignore[no-unt
 def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes):  # type: ignore[no-untyped-def]
     """Move the entries with a wanted key to the front of the table. Return how many they are.
 
+    The first loop has no branch on what the filter says, which the processor could not predict; the second looks at the few
+    entries that are left.
+
     Parameters
     ----------
     data, table
@@ -108,20 +114,69 @@ def _keep_entries(data, table, part, lead, tail, keys, spans, slots, bits, sizes
     sizes
         The sizes of keys, ascending.
     """
-    kept = 0
+    likely = 0
     for i in range(len(table)):
         begin = table[i, 2 * part] + lead
         room = table[i, 2 * part + 1] - begin
-        found = False
+        may_be = 0
         for size in sizes:
             if size > room:
                 break
-            if (tail < 0 or size == room - tail) and _is_key(data, begin, size, keys, spans, slots, bits):
-                found = True
+            if tail < 0 or size == room - tail:
+                may_be |= _may_be_key(data, begin, size, bits)
+        for field in range(ENTRY_FIELDS):
+            table[likely, field] = table[i, field]
+        likely += may_be
+    kept = 0
+    for i in range(likely):
+        begin = table[i, 2 * part] + lead
+        room = table[i, 2 * part + 1] - begin
+        for size in sizes:
+            if size > room:
                 break
-        if found:
-            for field in range(ENTRY_FIELDS):
-                table[kept, field] = table[i, field]
+            if (tail < 0 or size == room - tail) and _is_key(data, begin, size, keys, spans, slots):
+                for field in range(ENTRY_FIELDS):
+                    table[kept, field] = table[i, field]
+                kept += 1
+                break
+    return kept
+
+
+@entry_point(
+    *(read(uint8), int64, int64, int64, int64, int64, written(int64, 2)),
+    *(read(uint8), read(int64, 2), read(int32), read(uint8)),
+)
+def _keep_rows(data, position, row, before, size, key_group, table, keys, spans, slots, bits):  # type: ignore[no-untyped-def]
+    """Fill in entries for rows of one size that have a wanted key. Return how many they are.
+
+    Parameters
+    ----------
+    data, position
+        Where the rows begin, as many as the table has lines.
+    row, before, size
+        Bytes of a row, in front of the key in it, and of the key.
+    key_group
+        Their key group.
+    table
+        Receives the entries: the row is the first part, the key the second.
+    keys, spans, slots, bits
+        See :func:`_keep_entries`.
+    """
+    likely = 0
+    for _ in range(len(table)):
+        table[likely, 0] = position
+        likely += _may_be_key(data, position + before, size, bits)
+        position += row
+    kept = 0
+    for i in range(likely):
+        begin = table[i, 0]
+        key = begin + before
+        if _is_key(data, key, size, keys, spans, slots):
+            table[kept, 0] = begin
+            table[kept, 1] = begin + row
+            table[kept, 2] = key
+            table[kept, 3] = key + size
+            table[kept, KEY_GROUP] = key_group
             kept += 1
     return kept
 
@@ -157,6 +212,14 @@ class SerializedKeys:
             yield self.data[begin:end].tobytes()
 
 
+class FixedRow(NamedTuple):
+    """A row of one size, with a key of one size at one place."""
+
+    size: int
+    key_begin: int
+    key_size: int
+
+
 class KeyIndex:
     """An index of keys that are looked for in entries.
 
@@ -183,3 +246,14 @@ class KeyIndex:
             *(self._data, self._spans, self._slots, self._bits, self._sizes),
         )
         return entries[:kept]
+
+    def keep_rows(
+        self, buffer: npt.NDArray[np.uint8], position: int, count: int, row: FixedRow, key_group: int
+    ) -> npt.NDArray[np.int64]:
+        """Return the entries of ``count`` rows of one size, which lie back to back, that have one of the keys."""
+        table = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
+        kept = _keep_rows(
+            *(buffer, position, row.size, row.key_begin, row.key_size, key_group, table),
+            *(self._data, self._spans, self._slots, self._bits),
+        )
+        return table[:kept]

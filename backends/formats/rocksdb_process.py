@@ -60,8 +60,8 @@ class RocksDbProcess:
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin.fileno(), self._process.stdout.fileno()
 
-    def call(self, **request: Any) -> tuple[dict[str, Any], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """Return an answer: its fields, the lengths of keys and values in turn, and their bytes.
+    def call(self, **request: Any) -> tuple[dict[str, Any], npt.NDArray[np.uint8]]:
+        """Return an answer: its fields, and the entries behind it.
 
         Raises
         ------
@@ -74,9 +74,8 @@ class RocksDbProcess:
         with self._turn:
             try:
                 self._send(LENGTH.pack(len(text)) + text)
-                answer = json.loads(bytes(self._receive(LENGTH.unpack(self._receive(LENGTH.size))[0])))
-                lengths = np.frombuffer(self._receive(8 * answer["count"]), dtype=np.int64)
-                data = np.frombuffer(self._receive(answer["bytes"]), dtype=np.uint8)
+                answer = json.loads(bytes(self._receive(LENGTH.unpack(self._receive(LENGTH.size).data)[0])))
+                data = self._receive(answer["bytes"])
             except (BrokenPipeError, EOFError):
                 raise ProcessEnded(self._process.wait()) from None
             except BaseException:
@@ -84,7 +83,7 @@ class RocksDbProcess:
                 raise
         if "error" in answer:
             raise RocksDbError(answer["error"])
-        return answer, lengths, data
+        return answer, data
 
     def stop(self) -> None:
         """End the process."""
@@ -107,11 +106,11 @@ class RocksDbProcess:
         while view:
             view = view[os.write(self._requests, view) :]
 
-    def _receive(self, size: int) -> memoryview:
-        data = memoryview(bytearray(size))
+    def _receive(self, size: int) -> npt.NDArray[np.uint8]:
+        data = np.empty(size, dtype=np.uint8)
         filled = 0
         while filled < size:
-            got = os.readv(self._answers, [data[filled:]])
+            got = os.readv(self._answers, [data.data[filled:]])
             if not got:
                 raise EOFError
             filled += got
@@ -124,7 +123,7 @@ _done: deque[str] = deque()
 """Directories of stores that nobody reads any more."""
 
 
-def rocksdb_call(place: str, **request: Any) -> tuple[dict[str, Any], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+def rocksdb_call(place: str, **request: Any) -> tuple[dict[str, Any], npt.NDArray[np.uint8]]:
     """Return RocksDB's answer to a request; see :mod:`~state_processor.backends.formats.rocksdb_server`.
 
     A process that ended is started again once, since another store may have been its end.

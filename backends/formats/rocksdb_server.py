@@ -3,32 +3,42 @@
 RocksDB checks the checksums of blocks, but not what is in them: a damaged or forged file can make it crash, or loop without end.
 Here that ends this process only. It stands alone, and imports nothing of the project: it is started from its source text.
 
-Requests and answers are JSON behind its length; the answer to ``read`` is followed by the lengths of keys and values in turn, as
-64-bit integers, and by all their bytes.
+Requests and answers are JSON behind its length. The answer to ``read`` is followed by the entries in the format of Python's
+``marshal``, version 2: lists of pairs of keys and values. That turns objects into bytes several times as fast as other means do.
 """
 
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import select
 import struct
 import sys
-from array import array
-from itertools import chain, islice
-from typing import Any, BinaryIO
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple
 
 import rocksdict
 
 LENGTH = struct.Struct("<q")
 CHUNK_BYTES = 4 << 20
-MOST_ROWS = 1 << 13
+MOST_ROWS = 1 << 15
 FIRST_ROWS = 16
 MOST_STEP = 512
 OPEN_FILES = 512
 MOST_LEVELS = 64
 MOST_CURSORS = 16
 TABLE_FORMAT = 5
+MARSHAL_VERSION = 2  # the later ones refer back to objects
+
+
+class Chunk(NamedTuple):
+    """Entries of a few megabytes: how many, their bytes, the last key, and whether no others follow."""
+
+    rows: int
+    data: list[bytes]
+    last: bytes | None
+    is_end: bool
 
 
 class Cursor:
@@ -39,30 +49,30 @@ class Cursor:
         self.upper = upper
         self.lower = lower
         self.items = family.items(from_key=lower, read_opt=read_options(upper))
-        self.ready: tuple[list[bytes], bool] | None = None
+        self.ready: Chunk | None = None
 
-    def chunk(self) -> tuple[list[bytes], bool]:
-        """Return the next keys and values in turn, and whether they are the last."""
-        if self.ready is None:
-            self.ready = self.read()
-        (flat, end), self.ready = self.ready, None
-        if flat:
-            self.lower = flat[-2] + b"\0"
-        return flat, end
+    def chunk(self) -> Chunk:
+        """Return the next entries."""
+        chunk, self.ready = self.ready or self.read(), None
+        if chunk.last is not None:
+            self.lower = chunk.last + b"\0"
+        return chunk
 
-    def read(self) -> tuple[list[bytes], bool]:
-        """Read entries of a few megabytes."""
-        flat: list[bytes] = []
-        size, step = 0, FIRST_ROWS
-        while size < CHUNK_BYTES and len(flat) < 2 * MOST_ROWS:
-            part = list(chain.from_iterable(islice(self.items, step)))
-            flat += part
-            if len(part) < 2 * step:
-                self.check_end(flat[-2] if flat else None)
-                return flat, True
-            size += sum(map(len, part))
-            step = max(1, min(MOST_STEP, CHUNK_BYTES * len(flat) // (2 * max(1, size))))
-        return flat, False
+    def read(self) -> Chunk:
+        """Read the next entries."""
+        data: list[bytes] = []
+        rows, size, step = 0, 0, FIRST_ROWS
+        last: bytes | None = None
+        while size < CHUNK_BYTES and rows < MOST_ROWS:
+            part = list(islice(self.items, step))
+            if part:
+                data.append(marshal.dumps(part, MARSHAL_VERSION))
+                rows, size, last = rows + len(part), size + len(data[-1]), part[-1][0]
+            if len(part) < step:
+                self.check_end(last)
+                return Chunk(rows, data, last, True)
+            step = max(1, min(MOST_STEP, CHUNK_BYTES * rows // size))
+        return Chunk(rows, data, last, False)
 
     def check_end(self, last: bytes | None) -> None:
         """Raise if entries follow the last one: iterating ends at a damaged block as it does at the end."""
@@ -115,13 +125,13 @@ class Server:
         cursor = self.cursors.pop((directory, family, begin), None)
         if cursor is None or cursor.upper != end:
             cursor = Cursor(self.store(directory).get_column_family(family), begin, end)
-        flat, is_end = cursor.chunk()
-        if is_end:
-            return {"end": True, "next": ""}, flat, None
+        chunk = cursor.chunk()
+        if chunk.is_end:
+            return {"end": True, "next": "", "rows": chunk.rows}, chunk.data, None
         self.cursors[directory, family, cursor.lower] = cursor
         while len(self.cursors) > MOST_CURSORS:
             del self.cursors[next(iter(self.cursors))]
-        return {"end": False, "next": cursor.lower.hex()}, flat, cursor
+        return {"end": False, "next": cursor.lower.hex(), "rows": chunk.rows}, chunk.data, cursor
 
 
 def table_options() -> Any:
@@ -163,22 +173,21 @@ def serve(requests: BinaryIO, answers: BinaryIO, seconds: int) -> None:
     while len(head := requests.read(LENGTH.size)) == LENGTH.size:
         request = json.loads(requests.read(LENGTH.unpack(head)[0]))
         limit_time(seconds)
-        flat: list[bytes] | None = None
+        data: list[bytes] = []
         cursor: Cursor | None = None
         do = request.pop("do")
         try:
             if do == "read":
-                answer, flat, cursor = server.read(**request)
+                answer, data, cursor = server.read(**request)
             else:
                 actions: dict[str, Any] = {"open": server.open, "close": server.close}
                 answer = actions[do](**request)
         except Exception as error:
-            answer, flat = {"error": str(error)}, None
-        lengths = array("q", map(len, flat or ()))
-        text = json.dumps({**answer, "count": len(lengths), "bytes": sum(lengths)}).encode()
-        answers.write(b"".join([LENGTH.pack(len(text)), text, lengths.tobytes(), *(flat or ())]))
+            answer, data = {"error": str(error)}, []
+        text = json.dumps({**answer, "bytes": sum(map(len, data))}).encode()
+        answers.write(b"".join([LENGTH.pack(len(text)), text, *data]))
         answers.flush()
-        flat = None
+        data = []
         if cursor is not None and not select.select([requests], [], [], 0)[0]:
             limit_time(seconds)
             try:

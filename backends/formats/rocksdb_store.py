@@ -85,7 +85,7 @@ class Store:
         if not options.exists():
             options.write_text(_OPTIONS)
         try:
-            opened, _, _ = rocksdb_call(self._where(), do="open", directory=self._directory)
+            opened, _ = rocksdb_call(self._where(), do="open", directory=self._directory)
         except RocksDbError as e:
             raise self._translated(e) from None
         self.families = frozenset(opened["families"])
@@ -125,34 +125,25 @@ class Store:
             )
         while True:
             try:
-                answer, lengths, buffer = rocksdb_call(
+                answer, buffer = rocksdb_call(
                     f"{self._where()}, state {family!r}",
                     do="read", directory=self._directory, family=family, lower=lower.hex(), upper=upper.hex(),
                 )  # fmt: skip
             except RocksDbError as e:
                 raise self._translated(e, f", state {family!r}") from None
-            if len(lengths):
-                bounds = np.zeros(len(lengths) + 1, dtype=np.int64)
-                np.cumsum(lengths, out=bounds[1:])
-                yield buffer, None, self._entries(bounds, buffer, family, prefix)
+            if answer["rows"]:
+                yield buffer, None, self._entries(buffer, answer["rows"], family, prefix)
             if answer["end"]:
                 return
             lower = bytes.fromhex(answer["next"])
 
-    def _entries(
-        self, bounds: npt.NDArray[np.int64], buffer: npt.NDArray[np.uint8], name: str, prefix: int
-    ) -> npt.NDArray[np.int64]:
-        begins, ends = bounds[:-1:2], bounds[1::2]
-        if (ends - begins < prefix).any():
+    def _entries(self, buffer: npt.NDArray[np.uint8], rows: int, name: str, prefix: int) -> npt.NDArray[np.int64]:
+        entries = np.empty((rows, framing.ENTRY_FIELDS), dtype=np.int64)
+        problem = framing.index_pairs(buffer, prefix, entries)
+        if problem == framing.BAD_KEY_GROUP:
             raise CorruptSnapshotError(f"{self._where()}, state {name!r}: a key is shorter than its key group prefix")
-        entries = np.empty((len(begins), framing.ENTRY_FIELDS), dtype=np.int64)
-        entries[:, 0] = begins + prefix
-        entries[:, 1] = ends
-        entries[:, 2] = ends
-        entries[:, 3] = bounds[2::2]
-        entries[:, framing.KEY_GROUP] = buffer[begins]
-        for i in range(1, prefix):
-            entries[:, framing.KEY_GROUP] = (entries[:, framing.KEY_GROUP] << 8) + buffer[begins + i]
+        if problem != framing.DONE:
+            raise CorruptSnapshotError(f"{self._where()}, state {name!r}: RocksDB's process gives other bytes than entries")
         return entries
 
     def _where(self) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import int64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
+from state_processor.backends.formats.key_index import FixedRow
 from state_processor.backends.formats.row_layout import RowLayout, placing_errors, row_input, size_of
 from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError
-from state_processor.serializers.kernel.compiler import entry_point, written
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
@@ -26,23 +25,10 @@ KEY_BEGIN: Final = 2
 KEY_END: Final = 3
 
 
-@entry_point(written(int64, 2), int64, int64, int64, int64, int64)
-def _fill(entries, position, row, before, key, key_group):  # type: ignore[no-untyped-def]
-    """Fill in the entries of rows of one size."""
-    for i in range(len(entries)):
-        entries[i, ROW_BEGIN] = position
-        entries[i, ROW_END] = position + row
-        entries[i, KEY_BEGIN] = position + before
-        entries[i, KEY_END] = position + before + key
-        entries[i, KEY_GROUP] = key_group
-        position += row
-
-
 class RowSpans:
     """Finder of rows and of the keys in them.
 
-    What lies at the same place in every row is computed; for the rest, rows are stepped over by the kernel, or by Python where a
-    serializer needs it.
+    Rows are stepped over by the kernel, or by Python where a serializer needs it; those of one size, :attr:`fixed`, need none.
 
     Parameters
     ----------
@@ -56,9 +42,9 @@ class RowSpans:
         first, last = part.captured or (0, 0)
         self._fields = part.fields[:first], part.fields[first:last], part.fields[last:]
         self._before, self._key, behind = map(size_of, self._fields)
-        self._row = VARIABLE if VARIABLE in (self._before, self._key, behind) else self._before + self._key + behind
+        is_fixed = VARIABLE not in (self._before, self._key, behind)
+        self.fixed = FixedRow(self._before + self._key + behind, self._before, self._key) if is_fixed else None
         self._room = np.empty((0, ENTRY_FIELDS), dtype=np.int64)
-        self._decoder = None if self._row != VARIABLE else self._stepper()
 
     def of(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, key_group: int
@@ -71,9 +57,6 @@ class RowSpans:
             self._room = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
         entries = self._room[:count]
         if not count:
-            return entries
-        if self._row != VARIABLE:
-            _fill(entries, position, self._row, self._before, self._key, key_group)
             return entries
         if self._decoder is not None:
             self._step(self._decoder, buffer, position, count, locate, entries)
@@ -88,7 +71,8 @@ class RowSpans:
             entries[:, KEY_END] = entries[:, KEY_BEGIN] + self._key
         return entries
 
-    def _stepper(self) -> ColumnDecoder | None:
+    @cached_property
+    def _decoder(self) -> ColumnDecoder | None:
         """Return the kernel's program that finds what differs from row to row; ``None`` if there is none."""
         sought = [ROW_END] + [KEY_BEGIN] * (self._before == VARIABLE) + [KEY_END] * (self._key == VARIABLE)
         builder = DecodeBuilder(pa.schema([(str(bound), pa.int64()) for bound in sorted(sought)]), DecodeOptions())

@@ -15,7 +15,6 @@ MODULES: Final = (
     "state_processor.backends.formats.framing",
     "state_processor.backends.formats.entry_framing",
     "state_processor.backends.formats.key_index",
-    "state_processor.backends.formats.row_spans",
     "state_processor.backends.formats.rocksdb_manifest",
     "state_processor.backends.write.sorted_entries",
     "state_processor.backends.write.tombstones",

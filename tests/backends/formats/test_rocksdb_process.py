@@ -156,14 +156,14 @@ def test_a_store_is_read_on_when_another_one_has_ended_the_process(plain: Path, 
 
 def test_reading_in_many_chunks_and_side_by_side(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        rocksdb_process, "_SOURCE", rocksdb_process._SOURCE.replace("MOST_ROWS = 1 << 13", "MOST_ROWS = 1 << 4")
+        rocksdb_process, "_SOURCE", rocksdb_process._SOURCE.replace("MOST_ROWS = 1 << 15", "MOST_ROWS = 1 << 4")
     )
     rocksdb_process._running().stop()
     store = Store(plain, HANDLE, "operator x", {})
 
     def rows(lower: int, upper: int) -> list[bytes]:
         found = store.blocks("total", bytes([lower]), bytes([upper]), 1)
-        return [bytes(buffer[e[0] : e[3]]) for buffer, _, entries in found for e in entries]
+        return [bytes(buffer[e[0] : e[1]]) + bytes(buffer[e[2] : e[3]]) for buffer, _, entries in found for e in entries]
 
     whole = rows(0, 100)
     assert len(whole) == ROWS == len(set(whole))
