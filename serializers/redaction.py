@@ -16,7 +16,9 @@ _USER: Final = re.compile(r"[^/?#]*@")
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 """Their URLs have the name of a container where others have a user."""
 _SETTING: Final = re.compile(r"(?P<before>[?&;#])(?P<name>[^=&;#]*)=(?P<value>[^&;#]*)")
-_HARMLESS: Final = frozenset({"endpoint_override", "region", "scheme", "anonymous", "connect_timeout", "request_timeout"})
+_HARMLESS: Final = frozenset(
+    {"endpoint_override", "region", "scheme", "anonymous", "connect_timeout", "request_timeout", "force_virtual_addressing"}
+)
 
 
 def redacted(text: str) -> str:
@@ -32,7 +34,7 @@ def presentable(message: str) -> str:
 def without_values(text: str, settings: Mapping[str, Any]) -> str:
     """Return a text without the values of settings that may be secret."""
     for name, value in settings.items():
-        if name not in _HARMLESS and len(str(value)) > 1:
+        if name.rpartition(".")[2] not in _HARMLESS and len(str(value)) > 1:
             text = text.replace(str(value), _HIDDEN)
     return text
 

@@ -13,6 +13,9 @@ from state_processor.backends.files.location import Location
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.redaction import without_values
 
+BUCKET_SETTINGS: Final = "bucket."
+"""Begins the names of settings of one bucket of S3: ``bucket.logs.access_key``."""
+
 _CONNECT_SECONDS: Final = 20.0
 _REQUEST_SECONDS: Final = 60.0
 """Time limit of a request to S3, which is tried again a few times."""
@@ -30,8 +33,8 @@ def connect(location: Location, query: str, options: Mapping[str, Any]) -> pafs.
     options
         Settings by the names of ``pyarrow.fs.S3FileSystem`` (``endpoint_override``, ``region``, ``scheme``, ``access_key``,
         ``secret_key``, ``session_token``, ``anonymous``, …), ``GcsFileSystem``, the query of ``HadoopFileSystem.from_uri``, or
-        the ``storage_options`` of the fsspec package. For S3 the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …)
-        gives what neither names.
+        the ``storage_options`` of the fsspec package. Of S3, ``bucket.NAME.access_key`` and the like are for one bucket, where
+        they have precedence, and the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID``, …) gives what none of them names.
 
     Raises
     ------
@@ -58,13 +61,23 @@ def _connected(location: Location, query: str, options: Mapping[str, Any]) -> pa
     if location.is_local:
         return pafs.LocalFileSystem()
     if location.scheme == "s3":
-        return _s3(location.authority, {**options, **dict(parse_qsl(query))})
+        return _s3(location.authority, {**_of_bucket(location.authority, options), **dict(parse_qsl(query))})
     if location.scheme == "gs" and options:
         return pafs.GcsFileSystem(**{**options, **dict(parse_qsl(query))})
     if location.scheme in ("gs", "hdfs", "viewfs"):
         settings = "&".join(filter(None, (urlencode(options), query)))
         return pafs.FileSystem.from_uri(f"{location.scheme}://{location.authority}/" + (f"?{settings}" if settings else ""))[0]
     return _fsspec(location, options)
+
+
+def _of_bucket(bucket: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that count for a bucket."""
+    found = {name: value for name, value in options.items() if not name.startswith(BUCKET_SETTINGS)}
+    for name, value in options.items():
+        place, _, setting = name.rpartition(".")
+        if place == BUCKET_SETTINGS + bucket.rpartition("@")[2]:
+            found[setting] = value
+    return found
 
 
 def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:

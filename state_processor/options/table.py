@@ -286,8 +286,9 @@ SNAPSHOT_OPTIONS: Final = (
         "storage_options",
         SETTINGS,
         "Settings of remote storage: the arguments of `pyarrow.fs.S3FileSystem` (`endpoint_override`, `access_key`, "
-        "`secret_key`, `region`, …) or `GcsFileSystem`, or the storage options of the fsspec package. Without any, `s3`, `s3a` "
-        "and `s3n` have those of Spark's configuration (`spark.hadoop.fs.s3a.…`), then of the environment.",
+        "`secret_key`, `region`, …; for one bucket `bucket.NAME.access_key` and the like) or `GcsFileSystem`, or the storage "
+        "options of the fsspec package. Without any, `s3`, `s3a` and `s3n` have those of Spark's configuration "
+        "(`spark.hadoop.fs.s3a.…`), then of the environment.",
         {},
         flag="--storage KEY=VALUE",
         prefix="storage.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from os import PathLike
@@ -9,10 +10,10 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from state_processor.backends.files.filesystems import BUCKET_SETTINGS
 from state_processor.backends.files.location import Location
 from state_processor.options.access import SnapshotAccess
 
-_PREFIX: Final = "spark.hadoop.fs.s3a."
 _NAMES: Final = {
     "endpoint": "endpoint_override",
     "endpoint.region": "region",
@@ -21,6 +22,11 @@ _NAMES: Final = {
     "session.token": "session_token",
 }
 """Hadoop's names, and those of ``pyarrow.fs.S3FileSystem``."""
+_ENCRYPTED: Final = "connection.ssl.enabled"
+_BY_PATH: Final = "path.style.access"
+_SETTING: Final = re.compile(
+    rf"spark\.hadoop\.fs\.s3a\.(?:bucket\.(?P<bucket>.+)\.)?(?P<name>{'|'.join(map(re.escape, (*_NAMES, _ENCRYPTED, _BY_PATH)))})"
+)
 
 
 def with_settings_of_spark(spark: SparkSession, access: SnapshotAccess, path: str | PathLike[str]) -> SnapshotAccess:
@@ -39,20 +45,34 @@ def with_settings(
 
 
 def settings_of_spark(spark: SparkSession) -> Mapping[str, Any]:
-    """Return what the configuration of a session says about S3, by the names of ``pyarrow.fs.S3FileSystem``."""
+    """Return what the configuration of a session says about S3, by the names of ``pyarrow.fs.S3FileSystem``.
 
-    def get(name: str) -> str | None:
-        return spark.conf.get(_PREFIX + name, None)
+    Settings of single buckets are among them, each after those of all buckets that it changes (Hadoop:
+    ``S3AUtils.propagateBucketOptions``).
+    """
+    found: dict[str | None, dict[str, str]] = {None: {}}
+    for key, value in spark.conf.getAll.items():
+        setting = _SETTING.fullmatch(key)
+        if setting and value:
+            found.setdefault(setting["bucket"], {})[setting["name"]] = value
+    of_all = found.pop(None)
+    settings = _arguments(of_all)
+    for bucket, of_bucket in found.items():
+        settings |= {f"{BUCKET_SETTINGS}{bucket}.{name}": value for name, value in _arguments(of_all | of_bucket).items()}
+    return settings
 
-    found: dict[str, Any] = {ours: value for name, ours in _NAMES.items() if (value := get(name))}
+
+def _arguments(hadoop: Mapping[str, str]) -> dict[str, Any]:
+    """Return arguments of ``pyarrow.fs.S3FileSystem`` for settings of Hadoop."""
+    found: dict[str, Any] = {ours: hadoop[name] for name, ours in _NAMES.items() if name in hadoop}
     if "endpoint_override" in found:
-        if get("connection.ssl.enabled") == "false" and "://" not in found["endpoint_override"]:
-            found["scheme"] = "http"
-        found["force_virtual_addressing"] = get("path.style.access") != "true" and not _is_address(found["endpoint_override"])
+        scheme, is_url, host = found["endpoint_override"].rpartition("://")
+        found["scheme"] = scheme if is_url else "http" if hadoop.get(_ENCRYPTED) == "false" else "https"
+        found["force_virtual_addressing"] = hadoop.get(_BY_PATH) != "true" and not _is_address(host)
     return found
 
 
 def _is_address(endpoint: str) -> bool:
     """Return whether a bucket can't be part of the host's name."""
-    host = endpoint.rpartition("://")[2].partition("/")[0].rpartition(":")[0] or endpoint
+    host = endpoint.partition("/")[0].rpartition(":")[0] or endpoint
     return host == "localhost" or host.replace(".", "").isdigit()

@@ -8,10 +8,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import state_processor as sp
+
+
+def module_in_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import state_processor
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"module": [state_processor.__file__]})
 
 
 def main(path: str, target: str) -> None:
@@ -27,8 +36,9 @@ def main(path: str, target: str) -> None:
         named.load(os.path.abspath(path)).count()
     except sp.NotFoundError as problem:
         message = str(problem)
-    found = {"module": sp.__file__, "keys": totals.count(), "patched": patched.first().value, "message": message}
-    print(json.dumps(found))
+    worker = spark.range(1).mapInArrow(module_in_worker, "module string").first().module
+    modules = {"module": sp.__file__, "worker": worker}
+    print(json.dumps(modules | {"keys": totals.count(), "patched": patched.first().value, "message": message}))
     spark.stop()
 
 

@@ -1,4 +1,4 @@
-"""The package where it is not installed, or can't write: --py-files, Spark Connect, read-only systems."""
+"""The package where it is not installed, or can't write: --py-files, packed environments, Spark Connect, read-only systems."""
 
 from __future__ import annotations
 
@@ -27,20 +27,34 @@ ON_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "12
 REPLACED = "replaced a statically registered data source"
 
 
+def with_requirements(folder: Path) -> tuple[Path, Path]:
+    """Make an environment with what the package requires; return its Python, and the directory of its modules."""
+    venv.create(folder)
+    (own,) = folder.glob("lib/python*/site-packages")
+    others = [path for path in sys.path if path.endswith("site-packages")]
+    # a line with a path would be an editable package for venv-pack
+    (own / "requirements.pth").write_text(f"import sys; sys.path += {others!r}\n")
+    return folder / "bin" / "python", own
+
+
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Python that has what the package requires, and not the package."""
-    folder = tmp_path_factory.mktemp("bare")
-    venv.create(folder)
-    python = folder / "bin" / "python"
-    (own,) = folder.glob("lib/python*/site-packages")
-    others = [path for path in sys.path if path.endswith("site-packages")]
-    (own / "requirements.pth").write_text("\n".join(others))
+    python, _ = with_requirements(tmp_path_factory.mktemp("bare"))
     missing = subprocess.run(
         [python, "-P", "-c", "import pyspark, numba, state_processor"], capture_output=True, env={}, text=True, check=False
     )
     assert "No module named 'state_processor'" in missing.stderr
     return python
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has nothing."""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.create(folder)
+    assert not list(folder.glob("lib/python*/site-packages/*"))
+    return folder / "bin" / "python"
 
 
 @pytest.fixture
@@ -79,6 +93,25 @@ def test_py_files(master: str, suffix: str, packages: tuple[Path, Path], bare: P
     command = submit("--master", master, "--py-files", str(archive), *program)
     done = subprocess.run(command, capture_output=True, text=True, env=settings(bare), cwd=tmp_path, timeout=300)
     assert Path(archive).name in found(done)["module"]
+
+
+@pytest.mark.spark
+def test_packed_environment(packages: tuple[Path, Path], empty: Path, tmp_path: Path) -> None:
+    """On a standalone cluster whose worker has nothing installed; its process of Python runs where the archive is unpacked."""
+    python, own = with_requirements(tmp_path / "environment")
+    with ZipFile(packages[0]) as wheel:
+        wheel.extractall(own)
+    pack = [sys.executable, "-m", "venv_pack", "--quiet", "--prefix", str(python.parents[1]), "--output", "environment.tar.gz"]
+    subprocess.run(pack, check=True, cwd=tmp_path)
+    program = [str(FOLDER / "deployed.py"), str(SAVEPOINT), str(tmp_path / "savepoint")]
+    conf = {"spark.pyspark.python": "./environment/bin/python"}
+    command = submit("--master", "local-cluster[1,1,1024]", "--archives", "environment.tar.gz#environment", *program, **conf)
+    environment = settings(empty, PYSPARK_DRIVER_PYTHON="environment/bin/python")
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300)
+    answer = found(done)
+    assert answer["module"].startswith(str(tmp_path / "environment"))
+    assert "/environment/lib/" in answer["worker"]
+    assert not answer["worker"].startswith(str(tmp_path))
 
 
 @pytest.mark.spark

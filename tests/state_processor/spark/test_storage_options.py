@@ -32,6 +32,7 @@ def endpoint() -> Iterator[str]:
         "s3", endpoint_url=url, region_name="us-east-1", aws_access_key_id="any", aws_secret_access_key="any"
     )
     client.create_bucket(Bucket="states")
+    client.create_bucket(Bucket="my.logs")
     for path in CANONICAL.iterdir():
         client.put_object(Bucket="states", Key=f"s/{path.name}", Body=path.read_bytes())
     yield url
@@ -93,7 +94,7 @@ def test_data_source(spark: SparkSession, options: dict[str, Any], capsys: pytes
 
 @pytest.mark.spark
 def test_the_configuration_of_spark(session: SparkSession, options: dict[str, Any], endpoint: str) -> None:
-    assert settings_of_spark(session) == options | {"force_virtual_addressing": False}
+    assert settings_of_spark(session) == options | {"scheme": "http", "force_virtual_addressing": False}
     assert sp.SavepointReader.read(session, URL).read_keyed_state("orders", "total").count() == 50
     sp.register(session)
     assert session.read.format("flink-savepoint").options(uid="orders", state="total").load(URL).count() == 50
@@ -102,6 +103,43 @@ def test_the_configuration_of_spark(session: SparkSession, options: dict[str, An
     assert sp.SavepointReader.read(session, "s3n://states/of-spark").read_keyed_state("op").count() == 3
     with pytest.raises(sp.StateProcessorError):  # settings of one's own are all there are
         sp.SavepointReader.read(session, URL, storage_options={"endpoint_override": endpoint, "access_key": "only"})
+
+
+@pytest.mark.spark
+def test_buckets_with_settings_of_their_own(
+    session: SparkSession, options: dict[str, Any], endpoint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As for S3A of Hadoop they have precedence, one by one: all other buckets are in a store that does not answer."""
+    host = endpoint.removeprefix("http://")
+    of_logs = {"endpoint": host, "connection.ssl.enabled": "false", "secret.key": "hunter3", "session.token": "hunter4"}
+    changes = {"endpoint": "https://127.0.0.1:9", "bucket.states.endpoint": endpoint, "bucket.my.path.style.access": "false"}
+    for name, value in (changes | {f"bucket.my.logs.{name}": value for name, value in of_logs.items()}).items():
+        session.conf.set(f"spark.hadoop.fs.s3a.{name}", value)
+    found = settings_of_spark(session)
+    own = {"endpoint_override": host, "scheme": "http", "secret_key": "hunter3", "session_token": "hunter4"}
+    own |= {"access_key": KEYS["access_key"], "region": "us-east-1", "force_virtual_addressing": False}
+    assert {name.removeprefix("bucket.my.logs."): value for name, value in found.items() if ".my.logs." in name} == own
+    assert (found["bucket.my.endpoint_override"], found["bucket.my.scheme"]) == ("https://127.0.0.1:9", "https")
+
+    totals = sp.SavepointReader.read(session, URL).read_keyed_state("orders", "total")
+    writer = sp.SavepointWriter.from_existing(session, URL)
+    writer.update_keyed_state("orders", "total", totals.where("key = 'amelia'").selectExpr("key", "value + 1 AS value"))
+    new = "s3a://my.logs/new"
+    writer.write(new, overwrite=True)
+    reader = sp.SavepointReader.read(session, new)
+    changed = reader.read_keyed_state("orders", "total", keys=["amelia"])
+    assert changed.first().value == 3951
+    sp.register(session)
+    named = session.read.format("flink-savepoint").options(uid="orders", state="total").load(new)
+    assert named.count() == 50
+
+    given = {"endpoint_override": "https://127.0.0.1:9"} | {f"bucket.my.logs.{name}": value for name, value in own.items()}
+    assert sp.arrow.operators(new, storage_options=given).num_rows == 5
+    with pytest.raises(sp.OptionError, match="unknown") as failure:
+        sp.arrow.operators(new, storage_options=given | {"bucket.my.logs.sekret": "hunter3"})
+    frames = [seen(frame, capsys) for frame in (changed, named)]
+    shown = [*frames, repr(reader), repr(writer), repr(SnapshotAccess(storage_options=found)), str(failure.value)]
+    assert not [text for text in shown if "hunter" in text or KEYS["access_key"] in text]
 
 
 def test_command_line(options: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
