@@ -28,7 +28,6 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState, O
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.options.source import SourceOptions
-from state_processor.read.projection import Projection
 from state_processor.read.sources import ProjectedReader, find_reader, splits_of
 
 ROOT = Path(__file__).parent.parent
@@ -93,7 +92,7 @@ def plan(path: str) -> dict[str, Any]:
     start, cpu = time.perf_counter(), time.process_time()
     options = SourceOptions.of(path, {"uid": "orders", "state": "total"})
     reader = find_reader(options)
-    projected = ProjectedReader(reader, Projection(reader.schema, reader.schema))
+    projected = ProjectedReader.of(reader, reader.schema)
     tasks = [len(pickle.dumps([split])) for split in splits_of(reader, options)]
     return {
         "wall": time.perf_counter() - start,

@@ -22,7 +22,7 @@ from state_processor.backends.connectors.source_splits import read_source_splits
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
-from state_processor.backends.read.state_access import TIMER_KIND, StateReader
+from state_processor.backends.read.state_access import TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
@@ -43,7 +43,7 @@ from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshots import list_snapshots
-from state_processor.read.sources import find_reader
+from state_processor.read.sources import ProjectedReader, find_reader
 
 Path: TypeAlias = str | PathLike[str]
 
@@ -114,17 +114,17 @@ def read_state(
     values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
     reader = find_reader(SourceOptions.of(fspath(path), values), snapshot)
     delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
-    return _batches(reader, Projection(reader.schema, delivered))
+    return _batches(ProjectedReader.of(reader, delivered))
 
 
-def _batches(reader: StateReader, projection: Projection) -> Iterator[pa.RecordBatch]:
+def _batches(projected: ProjectedReader) -> Iterator[pa.RecordBatch]:
     empty = True
-    for split in progress(reader.splits(), "reading"):
-        for batch in reader.read(split):
+    for split in progress(projected.reader.splits(), "reading"):
+        for batch in projected.read(split):
             empty = False
-            yield projection.apply(batch)
+            yield batch
     if empty:
-        yield pa.RecordBatch.from_pylist([], projection.schema)
+        yield pa.RecordBatch.from_pylist([], projected.projection.schema)
 
 
 @takes_options
@@ -204,7 +204,7 @@ def diff(
         The state can't be read, or is of another kind or has other keys in the two snapshots.
     """
     (difference,) = open_differences((old, new), uid, state, options)
-    return _batches(difference.reader, Projection(difference.reader.schema, difference.reader.schema))
+    return _batches(ProjectedReader(difference.reader, Projection(difference.reader.schema, difference.reader.schema)))
 
 
 @takes_options

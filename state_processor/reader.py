@@ -35,7 +35,6 @@ from state_processor.options.table import (
 from state_processor.options.text import format_options
 from state_processor.plots import SnapshotPlots
 from state_processor.portable_registrations import TaskSerializers
-from state_processor.read.projection import Projection
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.sources import TABLES, ProjectedReader, find_reader, splits_of
@@ -366,11 +365,12 @@ class SavepointReader(SnapshotPlots):
         source = SourceOptions.of(self.path, values)
         reader = find_reader(source, self._snapshot)
         delivered = spark_schema(reader.schema) if schema is None else _delivered(schema, reader.schema)
-        projected = ProjectedReader(reader, Projection(reader.schema, arrow_schema_of(delivered)))
+        projected = ProjectedReader.of(reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
             return self._load(values, delivered)
         serializers = TaskSerializers.of_driver(self._access.serializers)
-        return planned_read(self._spark, projected, splits_of(reader, source), delivered, serializers, source.split_bytes)
+        splits = splits_of(projected.reader, source)
+        return planned_read(self._spark, projected, splits, delivered, serializers, source.split_bytes)
 
     def _load(self, values: dict[str, Any], schema: StructType) -> DataFrame:
         """Read by the data source, which Spark plans."""

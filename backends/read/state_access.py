@@ -64,11 +64,11 @@ class StateReader(Protocol):
         """Read the rows of one part."""
 
 
-class WholeStateReader(StateReader, Protocol):
-    """Reads all columns of a state."""
+class SelectableStateReader(StateReader, Protocol):
+    """Reads a state of which some columns can be selected."""
 
-    def select(self, selection: Selection) -> StateReader:
-        """Return a reader of some columns, and of some fields in them."""
+    def select(self, selection: Selection) -> SelectableStateReader:
+        """Return a reader of some of the columns, and of some fields in them."""
 
 
 def open_state(
@@ -78,7 +78,7 @@ def open_state(
     kind: str | None = None,
     options: ReadOptions | None = None,
     surveyed: Survey | None = None,
-) -> StateReader:
+) -> SelectableStateReader:
     """Open the reader of a state.
 
     Parameters
@@ -116,7 +116,7 @@ def _open_whole(
     kind: str | None,
     options: ReadOptions,
     surveyed: Survey | None,
-) -> WholeStateReader:
+) -> SelectableStateReader:
     """Open the reader of a state with all its columns."""
     if kind is not None and kind in RAW_KINDS:
         if state is not None:
@@ -218,7 +218,7 @@ class UnionReader:
         return with_text_namespace(shapes.wider_schema([r.known_types for r in self._readers]))
 
     def select(self, selection: Selection) -> UnionReader:
-        """See :meth:`WholeStateReader.select`."""
+        """See :meth:`SelectableStateReader.select`."""
         known = self.schema
         counted = {**selection, layouts.TIMESTAMP: EVERYTHING}  # batches without columns would have no rows
         reader = UnionReader([r.select(counted) for r in self._readers])

@@ -14,6 +14,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.formats.field_selection import (
+    ELEMENT,
+    EVERYTHING,
+    MAP_VALUE,
+    Fields,
+    Selection,
+    inside,
+)
 from state_processor.backends.read.schema_text import type_text
 from state_processor.serializers.errors import OptionError, UndecodableValueError
 
@@ -61,6 +69,34 @@ class Projection:
         """
         arrays = [convert(batch.column(i)) for i, convert in zip(self._columns, self._converters, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def selection(given: pa.Schema, wanted: pa.Schema) -> Selection:
+    """Return the columns of a schema, and the fields of structs in them, that another schema has.
+
+    Raises
+    ------
+    OptionError
+        If there is no such column or field.
+    """
+    found: dict[str, Fields] = {}
+    for field in wanted:
+        source = given.field(_position(given, field.name))
+        found[source.name] = EVERYTHING if source.name in found else _fields(source.type, field.type)
+    return found
+
+
+def _fields(given: pa.DataType, wanted: pa.DataType) -> Fields:
+    """Return the fields of a type that another has; everything if these are all, or none."""
+    if pa.types.is_list(given) and pa.types.is_list(wanted):
+        return inside(ELEMENT, _fields(given.value_type, wanted.value_type))
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return inside(MAP_VALUE, _fields(given.item_type, wanted.item_type))
+    if not (pa.types.is_struct(given) and pa.types.is_struct(wanted) and wanted.num_fields):
+        return EVERYTHING
+    found = selection(pa.schema(list(given)), pa.schema(list(wanted)))
+    whole = len(found) == given.num_fields and all(fields == EVERYTHING for fields in found.values())
+    return EVERYTHING if whole else Fields(found)
 
 
 def overridden(given: pa.Schema, types: dict[str, pa.DataType]) -> pa.Schema:

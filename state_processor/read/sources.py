@@ -12,18 +12,18 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.catalog import handles, operators, states
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
-from state_processor.backends.read.state_access import RAW_KINDS, StateReader, open_state, survey_for
+from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state, survey_for
 from state_processor.backends.read.state_listing import find_operator, operator_label
 from state_processor.options.source import SourceOptions
 from state_processor.read.nanoseconds import refuse_nanoseconds
-from state_processor.read.projection import Projection
+from state_processor.read.projection import Projection, selection
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 
 TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 
 
-def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> StateReader:
+def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> SelectableStateReader:
     """Return the reader of the state that the options name.
 
     Parameters
@@ -77,6 +77,19 @@ class ProjectedReader:
 
     reader: StateReader
     projection: Projection
+
+    @classmethod
+    def of(cls, reader: SelectableStateReader, wanted: pa.Schema) -> ProjectedReader:
+        """Return a reader of the columns of a schema. What it leaves out, fields of structs too, is skipped, not decoded.
+
+        Raises
+        ------
+        OptionError
+            If there is no such column, or it can't be converted.
+        """
+        whole = cls(reader, Projection(reader.schema, wanted))
+        selected = reader.select(selection(reader.schema, wanted))
+        return whole if selected.schema.equals(reader.schema) else cls(selected, Projection(selected.schema, wanted))
 
     def read(self, split: Any) -> Iterator[pa.RecordBatch]:
         """Read the rows of one part."""

@@ -35,7 +35,7 @@ from state_processor.spark.worker_process import spare_modules
 if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
-    from state_processor.backends.read.state_access import StateReader
+    from state_processor.backends.read.state_access import SelectableStateReader
     from state_processor.options.access import SnapshotAccess
     from state_processor.read.sources import ProjectedReader
 
@@ -192,7 +192,7 @@ class SavepointStateReader(DataSourceReader):
         self._serializers = serializers
 
     @cached_property
-    def _reader(self) -> StateReader:
+    def _reader(self) -> SelectableStateReader:
         from state_processor.read.sources import find_reader
 
         self._serializers.enter()
@@ -204,11 +204,10 @@ class SavepointStateReader(DataSourceReader):
     @without_traceback()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
-        from state_processor.read.projection import Projection
         from state_processor.read.sources import ProjectedReader, splits_of
 
-        splits = splits_of(self._reader, self._options)
-        reader = ProjectedReader(self._reader, Projection(self._reader.schema, arrow_schema_of(self._schema)))
+        reader = ProjectedReader.of(self._reader, arrow_schema_of(self._schema))
+        splits = splits_of(reader.reader, self._options)
         return [StatePartition(reader, group) for group in grouped(splits, self._options.split_bytes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.state.key_groups import key_group
+from state_processor.read.projection import Projection
 from state_processor.serializers.java.hashing import of_string
 from tests.state_processor.samples import (
     ORDERS,
@@ -148,6 +149,18 @@ def test_schema_of_types() -> None:
 def test_schemas_that_are_none(schema: Any) -> None:
     with pytest.raises(sp.OptionError, match=r"schema.*expected"):
         sp.arrow.read_state(ORDERS_PATH, "orders", "total", schema=schema)
+
+
+def test_fields_that_a_schema_leaves_out_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[pa.Schema] = []
+    apply = Projection.apply
+    monkeypatch.setattr(Projection, "apply", lambda self, batch: decoded.append(batch.schema) or apply(self, batch))
+    wanted = pa.schema([("PROFILE", pa.struct([("tier", pa.string())])), ("key", pa.string())])
+    read = rows(ORDERS_PATH, "orders", schema=wanted)
+    assert decoded[0].names == ["profile", "key"]
+    assert decoded[0].field("profile").type == pa.struct([("tier", pa.string())])
+    whole = {r["key"]: r["profile"] for r in rows(ORDERS_PATH, "orders")}
+    assert {r["key"]: r["PROFILE"] for r in read} == {k: p and {"tier": p["tier"]} for k, p in whole.items()}
 
 
 @pytest.mark.parametrize("name", ["_metadata", ""])

@@ -33,8 +33,8 @@ has those for which an argument is listed. Unknown options are refused; the mess
 
 BESIDES = """\
 `schema` chooses the columns to read and their types: wider types, numbers in text (`BigDecimal`) as `decimal(p,s)`, or types of
-`sp.Types`, in which the state is restored by Flink's rules. A value that does not fit is an error. For the data source it is
-`spark.read.schema(…)`.
+`sp.Types`, in which the state is restored by Flink's rules. Columns, and fields of structs, that it leaves out are skipped, not
+decoded. A value that does not fit is an error. For the data source it is `spark.read.schema(…)`.
 """
 
 

@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from state_processor.backends.formats.field_selection import EVERYTHING, Fields
 from state_processor.errors import OptionError, UndecodableValueError
-from state_processor.read.projection import Projection, overridden
+from state_processor.read.projection import Projection, overridden, selection
 
 GIVEN = pa.schema(
     [
@@ -32,6 +33,28 @@ def projected(wanted: pa.Schema, batch: pa.RecordBatch = BATCH) -> list[dict[str
     result.validate(full=True)
     assert result.schema.equals(wanted)
     return result.to_pylist()
+
+
+def test_what_a_schema_leaves_out_is_not_selected() -> None:
+    wanted = pa.schema([("INNER", pa.struct([("List", pa.list_(pa.int64()))])), ("map", pa.map_(pa.string(), pa.float64()))])
+    assert selection(GIVEN, wanted) == {"inner": Fields({"list": EVERYTHING}), "map": EVERYTHING}
+    assert selection(GIVEN, pa.schema([GIVEN.field("inner"), pa.field("Key", pa.string())])) == {
+        "inner": EVERYTHING,
+        "key": EVERYTHING,
+    }
+    nested = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    given = pa.schema([("l", pa.list_(nested)), ("m", pa.map_(pa.string(), nested)), ("s", nested), ("t", nested)])
+    few = pa.struct([("b", pa.string())])
+    wanted = pa.schema([("l", pa.list_(few)), ("m", pa.map_(pa.string(), few)), ("s", few), ("S", nested), ("t", pa.struct([]))])
+    only = Fields({"b": EVERYTHING})
+    assert selection(given, wanted) == {
+        "l": Fields({"element": only}),
+        "m": Fields({"value": only}),
+        "s": EVERYTHING,
+        "t": EVERYTHING,
+    }
+    with pytest.raises(OptionError, match=r"no column 'c'.*It has: a, b"):
+        selection(given, pa.schema([("s", pa.struct([("c", pa.string())]))]))
 
 
 def test_columns_are_chosen_and_ordered_by_name() -> None:
