@@ -37,6 +37,11 @@ class BaseStore:
     patched: frozenset[str] = frozenset()
     shares_files: bool = False
 
+    @property
+    def copied_bytes(self) -> int:
+        """The size of all files of the store, if they are copied."""
+        return 0 if self.shares_files else self.handle.state_size
+
     def manifest(self, context: str) -> Manifest:
         """Read the manifest, without the column families that do not stay. No other file of the store is read.
 

@@ -18,6 +18,7 @@ from state_processor.serializers.core.nullable import NullableSerializer
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long
 from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
@@ -53,6 +54,12 @@ def require_hash_code(serializer: TypeSerializer) -> None:
             f"keys of type {serializer}: the hashCode of {part} is code of its class, which decides the key group of each key; "
             'give it as key_hash, for instance key_hash=HashRule("Objects.hash", ("tenant", "id"))'
         )
+
+
+def has_known_hash(serializer: TypeSerializer) -> bool:
+    """Return whether ``hashCode`` is a rule for whole columns, whatever the values are."""
+    none = pa.array([], serializer.arrow_type(DecodeOptions()))
+    return _vectorized(serializer, none) is not None and all(map(has_known_hash, serializer.children))
 
 
 def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") -> Hashes:

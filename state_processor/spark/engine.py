@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from state_processor.backends.write.staging import Staging
+from state_processor.spark import small_changes
 from state_processor.spark.packages import send_package
 from state_processor.spark.row_batches import with_counted_batches
 from state_processor.spark.same_keys import quoted
@@ -23,7 +24,7 @@ from state_processor.spark.task_errors import failures_of_tasks
 from state_processor.spark.task_sizes import few_partitions, grouped
 from state_processor.spark.versions import REPARTITIONS_BY_ID
 from state_processor.spark.worker_process import spare_modules
-from state_processor.write.engines import RowsPass, StateFiles, Task, Written
+from state_processor.write.engines import LocalEngine, RowsPass, StateFiles, Task, Written
 from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, EncodeUnion, Part, RunParts
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.shuffle_index import (
@@ -91,8 +92,15 @@ class SparkEngine:
         results = {row.subtask: pickle.loads(row.handle) for row in rows}
         return [results[number] for number in range(len(parts))]
 
+    def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+        """Return the result for each part; a few are copied in the driver."""
+        few = sum(part.size for part in parts) <= small_changes.COPIED_BYTES
+        return (LocalEngine() if few else self).run_parts(parts, task)
+
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
-        """Run a job for each pass."""
+        """Run a job for each pass, or none for small changes."""
+        if small_changes.are_small(files):
+            return small_changes.write_in_driver(files, staging)
         together: list[list[StateFiles]] = []
         count = _FILES_TOGETHER
         for one in files:

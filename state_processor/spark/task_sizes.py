@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -42,7 +43,13 @@ def few_partitions(rows: DataFrame) -> DataFrame:
 
     Spark runs a task for each partition of a union, and sends it the plans of all tables.
     """
-    if not hasattr(rows, "_jdf"):
+    if expected_bytes(rows) > _SPLIT_BYTES:
         return rows
-    size = int(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
-    return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism) if size <= _SPLIT_BYTES else rows
+    return rows.coalesce(rows.sparkSession.sparkContext.defaultParallelism)
+
+
+def expected_bytes(rows: DataFrame) -> float:
+    """Return the size of rows that Spark expects; infinite with Spark Connect, which does not tell."""
+    if not hasattr(rows, "_jdf"):
+        return inf
+    return float(str(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))

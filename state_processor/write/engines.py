@@ -52,12 +52,16 @@ class PartsPass:
 
 @dataclass(frozen=True)
 class StateFiles:
-    """The files of one operator's keyed or operator state, one for each subtask, and the passes that write them."""
+    """The files of one operator's keyed or operator state, one for each subtask, and the passes that write them.
+
+    ``copied`` is the size of the files of the source savepoint that they lie above; ``None`` if they contain all entries.
+    """
 
     rows: Sequence[RowsPass]
     parts: Sequence[PartsPass]
     parallelism: int
     write: SubtaskWriter
+    copied: int | None = None
 
 
 class Engine(Protocol):
@@ -65,6 +69,9 @@ class Engine(Protocol):
 
     def run_parts(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
         """Return the results of ``task`` for each part."""
+
+    def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
+        """Return the results of ``task``, which copies files, for each part."""
 
     def write_files(self, files: Sequence[StateFiles], staging: Staging) -> list[Written]:
         """Run both passes over all files."""
@@ -101,6 +108,8 @@ class LocalEngine:
         run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
         found = _results(_run_in_threads(run, [range(i, i + 1) for i in range(len(parts))], _LOCAL_THREADS))
         return [found[number][0] for number in range(len(parts))]
+
+    copy_files = run_parts
 
     def cancel(self) -> None:
         """Do nothing: threads see that the write is over."""

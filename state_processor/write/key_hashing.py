@@ -21,7 +21,7 @@ from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
-from state_processor.serializers.keys.hash_codes import hash_codes
+from state_processor.serializers.keys.hash_codes import has_known_hash, hash_codes
 from state_processor.write.job_context import JobContext
 from state_processor.write.source_operator import SourceOperator
 
@@ -58,6 +58,8 @@ def key_hashing(job: JobContext, key: TypeSerializer) -> KeyHash | tuple[HashRul
 
 def _needs_rule(source: SourceOperator, key: TypeSerializer) -> bool:
     """Return whether there are keys whose ``hashCode`` the serializer does not know."""
+    if has_known_hash(key):
+        return False
     some = next((batch.column(KEY).slice(0, 1) for batch in _keys(source) if batch.num_rows), None)
     if some is None:
         return False

@@ -36,8 +36,10 @@ def keyed_state_files(job: JobContext) -> StateFiles | None:
     kept = job.draft.kept_families
     patched = _patched(job.draft, target)
     parts = list(_pass_through(job, target, kept | patched))
-    write = WriteKeyedState(target, job.staging, job.draft.format, _bases(job, kept, patched))
-    return StateFiles(rows, parts, job.draft.final_parallelism, write)
+    bases = _bases(job, kept, patched)
+    write = WriteKeyedState(target, job.staging, job.draft.format, bases)
+    copied = sum(base.copied_bytes for base in bases.values()) if bases else None
+    return StateFiles(rows, parts, job.draft.final_parallelism, write, copied)
 
 
 def keyed_target(job: JobContext) -> KeyedTarget | None:

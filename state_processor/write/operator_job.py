@@ -65,7 +65,7 @@ def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Sta
                 parts.append(CopyPart(old.operator_id, draft.label, subtask))
     if snapshot is None or not parts:
         return left
-    copied = engine.run_parts(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging, shares_files))
+    copied = engine.copy_files(parts, CopySubtasks(snapshot_for_tasks(snapshot), staging, shares_files))
     return left | {(part.operator_id, state.index): state for part, state in zip(parts, copied, strict=True)}
 
 

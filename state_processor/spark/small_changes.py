@@ -1,0 +1,50 @@
+"""Small changes of large stores, which the driver writes: jobs of Spark would cost more than all that they do.
+
+What a change costs does not depend on the store then, whose files are copied by the file system or stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from state_processor.backends.write.staging import Staging
+from state_processor.spark.rows import SparkRows
+from state_processor.spark.task_sizes import expected_bytes
+from state_processor.write.engines import EncodedRows, LocalEngine, RowsPass, StateFiles, Written
+from state_processor.write.first_pass import EncodeRowsTogether
+from state_processor.write.shuffle import ShuffleBlobs
+from state_processor.write.shuffle_index import WriteShuffleIndex, shuffle_indexes
+
+_ROWS_BYTES: Final = 8 << 20
+COPIED_BYTES: Final = 256 << 20
+"""Copying so many bytes costs as much as a job; more are copied by tasks, which are on several machines."""
+
+
+def are_small(files: Sequence[StateFiles]) -> bool:
+    """Return whether files are stores with few rows above the files that they had, as far as Spark knows before it runs a job."""
+    copied = [one.copied for one in files]
+    if None in copied or sum(size or 0 for size in copied) > COPIED_BYTES or any(one.parts for one in files):
+        return False
+    frames = {id(given.rows.frame): given.rows.frame for one in files for given in one.rows}
+    return sum(map(expected_bytes, frames.values())) <= _ROWS_BYTES
+
+
+def write_in_driver(files: Sequence[StateFiles], staging: Staging) -> list[Written]:
+    """Run both passes in threads of the driver, which collects the rows."""
+    collected: dict[int, pa.Table] = {}
+    encoded = [replace(one, rows=[_encoded(given, staging, collected) for given in one.rows]) for one in files]
+    return LocalEngine().write_files(encoded, staging)
+
+
+def _encoded(given: RowsPass, staging: Staging, collected: dict[int, pa.Table]) -> RowsPass:
+    rows: SparkRows = given.rows
+    table = collected.get(id(rows.frame))
+    if table is None:
+        table = collected[id(rows.frame)] = rows.to_arrow()
+    task = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, given.encode),)), staging, in_files=False))
+    indexes = shuffle_indexes(task(table.select(list(given.columns)).to_batches()))
+    return replace(given, rows=EncodedRows(rows.schema, indexes))
