@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from state_processor import __version__
-from state_processor.commands import analysing, completing, exporting, reporting, rewriting, showing, validating, warming
+from state_processor.commands import analysing, completing, exporting, reporting, rewriting, showing, sinks, validating, warming
 from state_processor.serializers.errors import StateProcessorError
 
 BAD_INPUT: Final = 2
 
-_GROUPS: Final = (showing, analysing, reporting, exporting, rewriting, validating, warming)
+_GROUPS: Final = (showing, analysing, reporting, exporting, rewriting, sinks, validating, warming)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

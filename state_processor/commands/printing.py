@@ -20,20 +20,27 @@ SIZES: Final = {
 """Columns of sizes, and their headers in tables."""
 
 
-NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name"})
+NAMES: Final = frozenset({"operator", "uid", "uid_hash", "state_name", "transactional_id", "transactional_id_prefix"})
 """Columns of what other commands take as arguments: they are for copying, and shown whole."""
 
 _UNBOUNDED: Final = 1 << 20
 
 
 def print_table(
-    columns: Sequence[str], rows: Sequence[Mapping[str, Any]], options: argparse.Namespace, width: int | None = None
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    options: argparse.Namespace,
+    width: int | None = None,
+    whole: frozenset[str] = NAMES,
 ) -> None:
-    """Print rows as a table, or with a line for each value if the options ask for it or the table is too wide."""
+    """Print rows as a table, or with a line for each value if the options ask for it or the table is too wide.
+
+    Values of the columns ``whole`` are never shortened.
+    """
     if options.vertical:
         print(render_vertical(columns, [[row.get(name) for name in columns] for row in rows]))
     else:
-        print(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=NAMES))
+        print(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=whole))
 
 
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:

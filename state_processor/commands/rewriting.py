@@ -19,17 +19,29 @@ Change = Callable[[SavepointPlan, argparse.Namespace], None]
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     _command(commands, "copy", "a self-contained canonical copy", _nothing)
-    convert = _command(commands, "convert", "a copy in another format", _nothing)
-    convert.add_argument("--format", choices=("canonical", "native"), default="canonical", help="(default: %(default)s)")
-    convert.add_argument("--backend", help="the state backend that restores a native savepoint")
-    rename = _command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
+    rewriting_command(commands, "convert", "a copy in another format", _nothing)
+    rename = rewriting_command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
     rename.add_argument("--from", dest="old", required=True, metavar="UID", help=UID_HELP)
     rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
-    drop = _command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
+    drop = rewriting_command(commands, "drop-state", "a copy without a state, or without an operator", _drop)
     drop.add_argument("--uid", required=True, help=UID_HELP)
     drop.add_argument("--state", help="name of the state; without it the whole operator is left out")
-    resize = _command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
+    resize = rewriting_command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
     resize.add_argument("max_parallelism", type=int, metavar="N", help="the number of key groups")
+
+
+def rewriting_command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
+    """Add a command that writes a savepoint with a change to another one, in a format of choice."""
+    parser = _command(commands, name, text, change)
+    parser.add_argument("--format", choices=("canonical", "native"), help="(default: %(default)s)")
+    parser.add_argument("--backend", help="the state backend that restores a native savepoint")
+    parser.add_argument(
+        "--share-files",
+        action="store_true",
+        help="do not copy files of RocksDB and ForSt that stay as they are: the native savepoint refers to those of IN, and "
+        "can't be restored without them",
+    )
+    return parser
 
 
 def _command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
@@ -38,14 +50,14 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
     parser.add_argument("target", metavar="OUT", help="directory of the new savepoint")
     parser.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
     add_flags(parser)
-    parser.set_defaults(run=_write, change=change, format="canonical", backend=None)
+    parser.set_defaults(run=_write, change=change, format="canonical", backend=None, share_files=False)
     return parser
 
 
 def _write(options: argparse.Namespace) -> None:
     plan = SavepointPlan.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
     options.change(plan, options)
-    plan.choose_format(options.format, options.backend)
+    plan.choose_format(options.format, options.backend, share_files=options.share_files)
     print(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite))
 
 

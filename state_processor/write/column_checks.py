@@ -17,7 +17,7 @@ from state_processor.serializers.errors import InvalidRowError, OptionError, Uns
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.kryo.nested_kryo import for_flink
-from state_processor.write.rows import Rows
+from state_processor.write.rows import OperatorRows
 
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
 """Columns that reading adds on request; the first two follow from the key, and are left alone."""
@@ -36,7 +36,7 @@ def naming(where: str) -> Iterator[None]:
         raise type(problem)(f"{where}: {problem}") from problem
 
 
-def check_distinct(rows: Rows) -> None:
+def check_distinct(rows: OperatorRows) -> None:
     """Refuse columns with the same name.
 
     Raises

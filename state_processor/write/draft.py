@@ -23,7 +23,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.write.operator_migration import OperatorMigration
-from state_processor.write.rows import Columns, Rows
+from state_processor.write.rows import Columns, OperatorRows, Rows
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.task_data import Replaced
 
@@ -118,7 +118,7 @@ class OperatorDraft:
     state_rows: list[StateRows] = field(default_factory=list)
     forms: dict[str, tuple[tuple[JavaType, ...], bool]] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
-    operator_states: dict[str, tuple[OperatorDescription, Rows]] = field(default_factory=dict)
+    operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
     renamed: OperatorIdentifier | None = None
     coordinator: bytes | None = None
@@ -266,7 +266,7 @@ class OperatorDraft:
         self._drop_changes(state.name)
         self.added[state.name] = state
 
-    def add_operator_state(self, state: OperatorDescription, rows: Rows) -> None:
+    def add_operator_state(self, state: OperatorDescription, rows: OperatorRows) -> None:
         """Add a list, union or broadcast state, which replaces the one of the source savepoint.
 
         Raises

@@ -18,7 +18,8 @@ import pyarrow as pa
 from state_processor.backends.write.staging import Staging
 from state_processor.progress import progress
 from state_processor.serializers.errors import OptionError
-from state_processor.write.first_pass import EncodeParts, Part, PartEncoder, RowEncoder, RunParts
+from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, Part, PartEncoder, RowEncoder, RunParts
+from state_processor.write.rows import Columns
 from state_processor.write.shuffle import ShuffleBlobs
 from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, WriteSubtasks, shuffle_indexes
 from state_processor.write.subtask_files import SubtaskWriter
@@ -88,6 +89,10 @@ class EncodedRows:
     indexes: Sequence[ShuffleIndex] = ()
     case_sensitive: bool = True
 
+    def encoded(self, encode: RowEncoder, staging: Staging) -> Sequence[ShuffleIndex]:
+        """Return what the tasks have encoded."""
+        return self.indexes
+
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise OptionError(
             "rows of this shape have to be gathered first, which a data source can't: write one row per key (read with "
@@ -97,8 +102,38 @@ class EncodedRows:
     select = to_arrow = of_bytes = explode_map = collect_lists = without = timer_queues = _refuse
 
 
+@dataclass(frozen=True)
+class TableRows:
+    """Rows of a table in this process, for operator state; see :class:`~state_processor.write.rows.OperatorRows`."""
+
+    table: pa.Table
+    case_sensitive: bool = True
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        return self.table.schema
+
+    def select(self, columns: Columns) -> TableRows:
+        """Return some columns under other names."""
+        return TableRows(pa.table({name: self.table.column(column) for name, column in columns.items()}))
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table."""
+        return self.table
+
+    def of_bytes(self, values: Sequence[bytes]) -> TableRows:
+        """Return rows with one column ``value``."""
+        return TableRows(pa.table({"value": pa.array(values, pa.binary())}))
+
+    def encoded(self, encode: RowEncoder, staging: Staging) -> Sequence[ShuffleIndex]:
+        """Encode the rows to blobs of the write."""
+        task = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, encode),)), staging))
+        return shuffle_indexes(task(self.table.to_batches()))
+
+
 class LocalEngine:
-    """Runs tasks in threads of this process; rows are :class:`EncodedRows`.
+    """Runs tasks in threads of this process; rows are :class:`EncodedRows` or :class:`TableRows`.
 
     Tasks spend their time in compiled functions and in waiting for files, both of which let other threads run.
     """
@@ -119,7 +154,7 @@ class LocalEngine:
         return [self._written(one, staging) for one in files]
 
     def _written(self, files: StateFiles, staging: Staging) -> Written:
-        indexes = [index for given in files.rows for index in given.rows.indexes]
+        indexes = [index for given in files.rows for index in given.rows.encoded(given.encode, staging)]
         for given in files.parts:
             count = len(given.parts)
             groups = tuple(tuple((0, part) for part in given.parts[i::_LOCAL_THREADS]) for i in range(min(count, _LOCAL_THREADS)))

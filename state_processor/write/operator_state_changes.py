@@ -17,10 +17,10 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 from state_processor.write.draft import OperatorDraft
-from state_processor.write.rows import Rows
+from state_processor.write.rows import OperatorRows
 
 
-def add_list_state(draft: OperatorDraft, name: str, rows: Rows, type_: TypeSerializer | None, kind: str) -> None:
+def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: TypeSerializer | None, kind: str) -> None:
     """Write a list or union state; see :meth:`~state_processor.SavepointWriter.with_list_state`."""
     schema = rows.schema
     with naming(f"state {name!r}"):
@@ -34,7 +34,7 @@ def add_list_state(draft: OperatorDraft, name: str, rows: Rows, type_: TypeSeria
 
 
 def add_broadcast_state(
-    draft: OperatorDraft, name: str, rows: Rows, key_type: TypeSerializer | None, value_type: TypeSerializer | None
+    draft: OperatorDraft, name: str, rows: OperatorRows, key_type: TypeSerializer | None, value_type: TypeSerializer | None
 ) -> None:
     """Write a broadcast state; see :meth:`~state_processor.SavepointWriter.with_broadcast_state`."""
     schema = rows.schema
@@ -49,7 +49,7 @@ def add_broadcast_state(
         draft.add_operator_state(BroadcastDescription(name, BROADCAST, value, key), rows.select({KEY: KEY, VALUE: VALUE}))
 
 
-def set_source_splits(draft: OperatorDraft, rows: Rows, connector: str | None) -> None:
+def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str | None) -> None:
     """Write the splits of a source; see :meth:`~state_processor.SavepointWriter.with_source_splits`."""
     old = source_state(draft.source.snapshot, draft.source.operator) if draft.source is not None else None
     splits = rows.to_arrow().to_pylist()

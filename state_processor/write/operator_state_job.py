@@ -25,7 +25,7 @@ from state_processor.write.operator_state_tasks import (
     PassThroughElements,
     WriteOperatorState,
 )
-from state_processor.write.rows import Rows
+from state_processor.write.rows import OperatorRows
 from state_processor.write.source_operator import SourceOperator
 
 
@@ -68,7 +68,7 @@ def operator_state_files(job: JobContext) -> StateFiles | None:
     return StateFiles(passes, parts, draft.final_parallelism, WriteOperatorState(target, job.staging, tuple(broadcasts)))
 
 
-def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: Rows, label: str) -> BroadcastBytes:
+def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: OperatorRows, label: str) -> BroadcastBytes:
     """Encode broadcast state from rows, which are collected."""
     table = rows.to_arrow().combine_chunks()
     if not table.num_rows:

@@ -14,8 +14,8 @@ TIMESTAMP_MS: Final = "timestamp_ms"
 """Another name for the column ``timestamp`` of timers, which says what its unit is."""
 
 
-class Rows(Protocol):
-    """Rows to write, in the form that an :class:`~state_processor.write.engines.Engine` encodes."""
+class OperatorRows(Protocol):
+    """Rows of operator state, in the form that an :class:`~state_processor.write.engines.Engine` encodes."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -33,6 +33,10 @@ class Rows(Protocol):
 
     def of_bytes(self, values: Sequence[bytes]) -> Self:
         """Return other rows, which have one binary column."""
+
+
+class Rows(OperatorRows, Protocol):
+    """Rows of keyed state as well."""
 
     def explode_map(self, columns: Columns) -> tuple[Self, dict[str, str]]:
         """Return a row per entry of the map in the column of the value, and the columns of these rows."""

@@ -10,10 +10,10 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.errors import NotFoundError
 from state_processor.write.column_checks import naming
 from state_processor.write.plan import SavepointPlan, Uid
-from state_processor.write.rows import Rows
+from state_processor.write.rows import OperatorRows
 
 
-def set_sink_state(plan: SavepointPlan, uid: Uid, rows: Rows, connector: str | None, committer: Uid | None) -> None:
+def set_sink_state(plan: SavepointPlan, uid: Uid, rows: OperatorRows, connector: str | None, committer: Uid | None) -> None:
     """Write the state of a sink; see :meth:`~state_processor.SavepointWriter.with_sink_state`."""
     draft = plan.existing(uid)
     if draft.source is None:
@@ -27,6 +27,6 @@ def set_sink_state(plan: SavepointPlan, uid: Uid, rows: Rows, connector: str | N
             _replace(plan, state, rows.of_bytes(elements))
 
 
-def _replace(plan: SavepointPlan, state: ListOfBytes, rows: Rows) -> None:
+def _replace(plan: SavepointPlan, state: ListOfBytes, rows: OperatorRows) -> None:
     with plan.change(OperatorIdentifier(state.operator.uid, state.operator.operator_id), existing=True) as draft:
         draft.add_operator_state(OperatorListDescription(state.name, OPERATOR_LIST, BytesSerializer()), rows)

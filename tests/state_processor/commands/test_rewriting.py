@@ -63,6 +63,22 @@ def test_drop(tmp_path: Path) -> None:
     assert uids(second) == uids(ORDERS_PATH) - {"orders"}
 
 
+def test_shared_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Only what changes is written; the others are files of the source savepoint."""
+    target = str(tmp_path / "savepoint")
+    native = ["--format", "native", "--backend", "rocksdb", "--share-files"]
+    assert main(["drop-state", NATIVE, target, "--uid", "orders", "--state", "total", *native]) == 0
+    assert f"{Path(NATIVE).name}, which has to stay as long as this savepoint is needed" in capsys.readouterr().out
+    assert not list(Path(target).rglob("*.sst"))
+    there = {"allow_paths": [str(Path(NATIVE).parent)]}
+    old, new = (
+        [row for batch in sp.arrow.read_state(path, "orders", "items", **there) for row in batch.to_pylist()]
+        for path in (NATIVE, target)
+    )
+    assert sorted(map(str, new)) == sorted(map(str, old))
+    assert "total" not in {row["state_name"] for row in sp.arrow.states(target, **there).to_pylist()}
+
+
 def test_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = str(tmp_path / "savepoint")
     assert main(["copy", ORDERS_PATH, target]) == 0
@@ -79,6 +95,7 @@ def test_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["drop-state", "--uid", "orders", "--state", "totl"], "Did you mean 'total'"),
         (["set-max-parallelism", "0"], "0"),
         (["convert", "--format", "native"], "name the backend"),
+        (["convert", "--share-files"], "only files of RocksDB and ForSt can be shared"),
     ],
 )
 def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,104 @@
+"""Commands that show and change what a sink has begun: files, and transactions of Kafka."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from state_processor import arrow
+from state_processor.backends.connectors import file_sink, kafka_sink
+from state_processor.backends.connectors.sink_state import SINKS
+from state_processor.backends.connectors.sinks import ROLE, WRITER
+from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, VERSION
+from state_processor.commands.arguments import UID_HELP, snapshot_command
+from state_processor.commands.printing import NAMES, filled, print_json, print_table
+from state_processor.commands.rewriting import rewriting_command
+from state_processor.identifier import OperatorIdentifier
+from state_processor.options.flags import flag_values
+from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.write.engines import TableRows
+from state_processor.write.plan import SavepointPlan
+from state_processor.write.sink_changes import set_sink_state
+
+Row = Mapping[str, Any]
+
+_BYTES: Final = frozenset({RAW_BYTES, VERSION, file_sink.FILE, file_sink.FILE_VERSION})
+_PATHS: Final = (file_sink.PATH, file_sink.TEMPORARY)
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parsers of the command line."""
+    show = snapshot_command(commands, "sink-state", _show, "files or transactions that a sink has begun")
+    change = rewriting_command(commands, "change-sink", "a copy in which a sink has begun less, or other transactions", _change)
+    for command in (show, change):
+        command.add_argument("--uid", required=True, help=f"the sink: {UID_HELP}")
+        command.add_argument("--connector", choices=(*SINKS, RAW), help="the sink's; by default the one that the bytes fit")
+        text = "the operator of the committers, if its uid is not 'Sink Committer: ' and that of the sink"
+        command.add_argument("--committer", metavar="UID", help=text)
+    for flag, name, text in (
+        ("--drop-transaction", "ID", "do not commit this transaction of Kafka, whose records are lost"),
+        ("--drop-file", "PATH", "leave out this file, by its path or temporary path: it is neither committed nor continued"),
+    ):
+        change.add_argument(flag, metavar=name, action="append", default=[], help=f"{text}; may be repeated")
+    change.add_argument("--prefix", help="the new prefix of the transactional ids of the writers")
+
+
+def _show(options: argparse.Namespace) -> None:
+    rows = _state(options).to_pylist()
+    if options.json:
+        print_json(rows)
+        return
+    columns = [name for name in filled(rows[0] if rows else (), rows) if name not in _BYTES]
+    print_table(columns, rows, options, whole=NAMES.union(_PATHS))
+
+
+def _state(options: argparse.Namespace) -> pa.Table:
+    operator = OperatorIdentifier.of(options.uid)
+    return arrow.read_sink_state(options.path, operator, options.connector, options.committer, **flag_values(options))
+
+
+def _change(plan: SavepointPlan, options: argparse.Namespace) -> None:
+    steps: list[Callable[[Sequence[Row]], list[Row]]] = [partial(_without_transaction, id_) for id_ in options.drop_transaction]
+    steps += [partial(_without_file, path) for path in options.drop_file]
+    if options.prefix is not None:
+        steps.append(partial(_with_prefix, options.prefix))
+    if not steps:
+        raise OptionError("nothing to change: name something by --drop-transaction or --drop-file, or a new prefix by --prefix")
+    state = _state(options)
+    rows: list[Row] = state.to_pylist()
+    for step in steps:
+        rows = step(rows)
+    changed = TableRows(pa.Table.from_pylist(rows, state.schema))
+    set_sink_state(plan, OperatorIdentifier.of(options.uid), changed, options.connector, options.committer)
+
+
+def _without_transaction(id_: str, rows: Sequence[Row]) -> list[Row]:
+    """Leave out a transaction that is to be committed, or that a writer is not to abort."""
+    known = kafka_sink.TRANSACTIONS
+    left = [
+        {**row, known: [t for t in row[known] if t[kafka_sink.TRANSACTION] != id_]} if row.get(known) else row
+        for row in rows
+        if row.get(kafka_sink.TRANSACTION) != id_
+    ]
+    if left == rows:
+        ids = {t[kafka_sink.TRANSACTION] for row in rows for t in (row, *(row.get(known) or ())) if kafka_sink.TRANSACTION in t}
+        raise NotFoundError.naming_nearest("transaction", id_, filter(None, ids), "the sink")
+    return left
+
+
+def _without_file(path: str, rows: Sequence[Row]) -> list[Row]:
+    left = [row for row in rows if path not in (row.get(name) for name in _PATHS)]
+    if len(left) == len(rows):
+        paths = {row.get(name) for row in rows for name in _PATHS}
+        raise NotFoundError.naming_nearest("file", path, filter(None, paths), "the sink")
+    return left
+
+
+def _with_prefix(prefix: str, rows: Sequence[Row]) -> list[Row]:
+    if not any(row.get(kafka_sink.PREFIX) for row in rows):
+        raise OptionError(f"--prefix {prefix}: the sink has no writer with a prefix of transactional ids")
+    return [{**row, kafka_sink.PREFIX: prefix} if row[ROLE] == WRITER else row for row in rows]
