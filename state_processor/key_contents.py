@@ -17,7 +17,7 @@ from state_processor.display import render_records
 from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import READ_OPTIONS, fields_of
+from state_processor.options.table import READ_OPTIONS, UNPICKLE, fields_of
 
 _TIMERS = "timers"
 
@@ -51,7 +51,7 @@ class KeyContents:
         cls, snapshot: Snapshot, operator: OperatorIdentifier, key: Any, state: str | None, options: Mapping[str, Any]
     ) -> KeyContents:
         """Read the contents of a key; see :func:`state_processor.arrow.lookup`."""
-        read = ReadOptions(**fields_of(READ_OPTIONS, check_arguments(options)))
+        read = ReadOptions(**fields_of((*READ_OPTIONS, UNPICKLE), check_arguments(options)))
         found = find_operator(snapshot, operator.uid, operator.uid_hash)
         states, timers = rows_of_key(snapshot, found, key, state, replace(read, flatten=False))
         return cls(operator, key, states, timers)

@@ -367,6 +367,11 @@ class SavepointReader(SnapshotPlots):
         delivered = spark_schema(reader.schema) if schema is None else _delivered(schema, reader.schema)
         projected = ProjectedReader.of(reader, arrow_schema_of(delivered))
         if not can_plan(self._spark):
+            if values.get("unpickle"):
+                raise OptionError(
+                    "unpickle: Spark plans this read, and gets options as text, which load no pickles: set "
+                    "spark.sql.python.filterPushdown.enabled to false, or read with sp.arrow.read_state"
+                )
             return self._load(values, delivered)
         serializers = TaskSerializers.of_driver(self._access.serializers)
         splits = splits_of(projected.reader, source)

@@ -8,7 +8,7 @@ from typing import Final
 from state_processor.backends.formats.field_selection import Columns
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout, size_of
 from state_processor.backends.state.descriptions import KeyedDescription, ListDescription, MapDescription, TimerDescription
-from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
+from state_processor.serializers.core.collections import MapStateValue
 from state_processor.serializers.core.templates import SignFlippedLongSerializer
 
 KEY: Final = "key"
@@ -40,7 +40,7 @@ def framed_layout(state: KeyedDescription, columns: Columns) -> RowLayout:
     key_fields = [Field(KEY, state.key, suffixed), Field(NAMESPACE, state.namespace, suffixed)]
     match state:
         case ListDescription():
-            value_field = Field(VALUE, JoinedListSerializer(state.value))
+            value_field = Field(VALUE, state.joined)
         case MapDescription():
             key_fields.append(Field(MAP_KEY, state.stored_map_key))
             value_field = Field(MAP_VALUE, MapStateValue(state.value.filling()))

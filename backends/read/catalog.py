@@ -22,6 +22,7 @@ from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, survey
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -95,8 +96,9 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState, undescribed: list[s
         serializers = state.serializers
         undescribed += undescribed_classes(tuple(serializers.values()))
         yield identity | {
-            "state_name": state.name,
+            "state_name": shown_name(state.name),
             "state_kind": state.kind,
+            "python": is_python_state(state.name),
             "key_type": _type_name(serializers.get("key")),
             "namespace_type": _type_name(serializers.get("namespace")),
             "value_type": None if state.is_timer else _value_type(state),
@@ -107,10 +109,11 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState, undescribed: list[s
             "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
         }
     for left in unread:
-        known = {"state_name": left.name, "state_kind": left.kind, "backend": left.backend or None}
+        name = left.name and shown_name(left.name)
+        known = {"state_name": name, "state_kind": left.kind, "python": name != left.name, "backend": left.backend or None}
         yield identity | known | {"value_type": f"not readable: {left.error}"}
     for kind, size in _raw_sizes(snapshot, operator):
-        yield identity | {"state_kind": kind, "ttl": False, "backend": "raw", "size_in_bytes": size}
+        yield identity | {"state_kind": kind, "python": False, "ttl": False, "backend": "raw", "size_in_bytes": size}
 
 
 def _type_name(serializer: TypeSerializer | None) -> str | None:

@@ -31,6 +31,7 @@ STATES_SCHEMA: Final = pa.schema(
         ("value_type", pa.string()),
         ("map_key_type", pa.string()),
         ("ttl", pa.bool_()),
+        ("python", pa.bool_()),
         ("backend", pa.string()),
         ("size_in_bytes", pa.int64()),
         ("spark_schema", pa.string()),

@@ -29,6 +29,7 @@ from state_processor.backends.read.state_listing import naming_state, operator_l
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.python_states import doubting, shown_name
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 _CHUNK_BYTES: Final = 8 << 20
@@ -125,7 +126,7 @@ class JoinedStatesReader(Selectable):
         for name, registered in states.items():
             options = replace(self._options, metadata=self._metadata, types=self._types[name])
             state = evolved(registered, options.column_types)
-            with naming_state(name, self._operator):
+            with naming_state(name, self._operator), doubting(name, options.column_types.python_type(name)):
                 batches = list(read_state(source, state, options, key_groups, keys, self._selection_of(name), key_bytes=True))
             if batches:
                 tables[name] = pa.Table.from_batches(batches).combine_chunks()
@@ -160,8 +161,8 @@ def _column_names(states: Iterable[str]) -> dict[str, str]:
     taken = {layouts.KEY, KEY_GROUP_COLUMN, shapes.SUBTASK, shapes.LAST_ACCESS}
     columns: dict[str, str] = {}
     for name in names:
-        column = name
-        while column in taken or (column != name and column in names):
+        column = own = shown_name(name)
+        while column in taken or column in columns.values() or (column != own and column in names):
             column += "_state"
         columns[name] = column
     return columns

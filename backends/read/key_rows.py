@@ -16,7 +16,8 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
 from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.serializers.errors import NotFoundError
+from state_processor.backends.state.python_states import check_known, shown_name, stored_name
+from state_processor.serializers.errors import NotFoundError, OptionError
 
 RowsByState: TypeAlias = dict[str, pa.Table]
 
@@ -52,19 +53,24 @@ def rows_of_key(
         If the key is not of the operator's key type.
     """
     options = replace(options, keys=(key,))
+    if options.python_types:
+        check_known(options.python_types, survey(snapshot, operator)[0], operator_label(operator))
     owners = _owners(snapshot, operator, key)
     if state is not None:
+        stored = stored_name(state, survey(snapshot, operator)[0])
         # A state that the owners do not register may be registered by other subtasks, or be a mistake.
-        holder = owners if state in survey(snapshot, owners)[0] else operator
-        return {state: _table(open_state(snapshot, holder, state, KEYED_KIND, options))}, None
+        holder = owners if stored in survey(snapshot, owners)[0] else operator
+        return {shown_name(state): _table(open_state(snapshot, holder, stored, KEYED_KIND, options))}, None
     variants = state_variants(snapshot, owners)
     keyed = {name: [v for v in found if isinstance(v, KeyedDescription)] for name, found in variants.items()}
     keyed = {name: found for name, found in keyed.items() if found}
     plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
-    tables = {name: _table(KeyedStateReader(snapshot, owners, found, options)) for name, found in plain.items()}
+    if options.python_type is not None:
+        raise OptionError("python_type is the type of one state: name the state, or give python_types={'name': …}")
+    tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, options)) for name, found in plain.items()}
     if len(plain) == len(keyed):
         return tables, None
-    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(options, ttl_ms=None)))
+    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(options.without_python_types(), ttl_ms=None)))
 
 
 def _owners(snapshot: Snapshot, operator: OperatorState, key: Any) -> OperatorState:

@@ -34,6 +34,7 @@ from state_processor.backends.state.descriptions import (
     MapDescription,
     TimerDescription,
 )
+from state_processor.backends.state.python_states import doubting
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
 
 DOMAIN: Final = "domain"
@@ -107,9 +108,10 @@ class KeyedStateReader(Selectable):
         state = source.describe(self._name)
         if state is None:
             return
-        state = evolved(state, self._options.column_types)
-        for batch in read_state(source, state, self._options, key_groups, keys, self._selection):
-            yield self._finished(batch, subtask)
+        given = self._options.column_types
+        with doubting(self._name, given.python_type(self._name)):
+            for batch in read_state(source, evolved(state, given), self._options, key_groups, keys, self._selection):
+                yield self._finished(batch, subtask)
 
     def _schema_of(self, state: KeyedDescription) -> pa.Schema:
         """Return the schema of what :func:`read_state` and :meth:`_finished` give for one variant."""

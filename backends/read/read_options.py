@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
+from state_processor.backends.state.python_states import PythonType
 from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.pickles import Unpickled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +44,10 @@ class ReadOptions:
         Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
     undescribed
         ``error``, or ``bytes`` for values of a POJO's subclasses that the snapshot does not describe.
+    python_type, python_types
+        Types that a PyFlink job declares for the state that is read, and for states by name.
+    unpickle
+        Whether pickles in states of PyFlink are loaded: as JSON text, or as values of a type.
     tell_nanos
         See :class:`~state_processor.serializers.decode_options.DecodeOptions`; only for a schema, not for reading.
     batch_memory
@@ -59,6 +65,9 @@ class ReadOptions:
     expired: Expired = "hide"
     types: tuple[TypeByPath, ...] = ()
     undescribed: Undescribed = "error"
+    python_type: PythonType | None = None
+    python_types: tuple[tuple[str, PythonType], ...] = ()
+    unpickle: Unpickled = False
     batch_memory: int = BATCH_MEMORY
     tell_nanos: bool = False
 
@@ -69,11 +78,18 @@ class ReadOptions:
             raise OptionError("ttl needs asOf: the point in time at which values are expired or not")
         if self.expired == "only" and self.ttl_ms is None:
             raise OptionError("expired='only' needs ttl and asOf, which say what is expired")
+        if self.unpickle is not False and self.python_type is None and not self.python_types:
+            raise OptionError("unpickle: name the states with pickles by python_type=Types.PICKLED_BYTE_ARRAY(), or python_types")
+
+    def without_python_types(self) -> ReadOptions:
+        """Return the options for states that Java declares, such as timers."""
+        return replace(self, python_type=None, python_types=(), unpickle=False)
 
     @property
     def column_types(self) -> ColumnTypes:
         """Types that columns are read in."""
-        return ColumnTypes(self.types, self.undescribed)
+        python = self.python_types if self.python_type is None else (("", self.python_type), *self.python_types)
+        return ColumnTypes(self.types, self.undescribed, python, self.unpickle)
 
     @property
     def decode(self) -> DecodeOptions:

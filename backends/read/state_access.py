@@ -31,6 +31,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
     UnreadState,
 )
+from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 TIMER_KIND: Final = "TIMER"
@@ -105,6 +106,8 @@ def open_state(
         If it can't be read; other states of the operator do not matter.
     """
     options = options or ReadOptions()
+    if options.python_type is not None and state is None:
+        raise OptionError("python_type is the type of one state: name the state, or give python_types={'name': …}")
     reader = _open_whole(snapshot, operator, state, kind, options, surveyed)
     return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
 
@@ -124,6 +127,8 @@ def _open_whole(
         _check_raw(options, operator)
         return RawStateReader(snapshot, operator, kind)
     variants, unread = surveyed or survey_for(snapshot, operator, state)
+    if state is not None:
+        state = stored_name(state, (*variants, *(u.name for u in unread if u.name is not None)))
     concerned = [u for u in unread if state not in variants and _may_be(u, state, kind)]
     if concerned:
         raise concerned[0].error
@@ -138,7 +143,7 @@ def _open_whole(
             return UnionReader(readers)
         return JoinedStatesReader(snapshot, operator, variants, options)
     if state not in variants:
-        raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
+        raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
     found = variants[state]
     _check_kind(found[0], kind, operator)
     keyed = [s for s in found if isinstance(s, KeyedDescription)]
@@ -167,7 +172,13 @@ def _has(operator: OperatorState, part: str) -> bool:
 
 def _check_raw(options: ReadOptions, operator: OperatorState) -> None:
     """Refuse options that choose or convert values: those of raw state are bytes without a type."""
-    given = {"ttl": options.ttl_ms, "as_of": options.as_of_ms, "types": options.types}
+    given = {
+        "ttl": options.ttl_ms,
+        "as_of": options.as_of_ms,
+        "types": options.types,
+        "python_type": options.python_type,
+        "python_types": options.python_types,
+    }
     for name, value in given.items():
         if value not in (None, ()):
             raise OptionError(f"{name}: raw state of {operator_label(operator)} has no times and types; leave {name} out")

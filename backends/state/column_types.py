@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
+from state_processor.backends.state.python_states import PythonType, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -19,6 +20,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declared_as, kryo_parts
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.undescribed import with_undescribed_classes
+from state_processor.serializers.table.pickles import Unpickled
 from state_processor.serializers.traversal import transform
 
 TypeByPath = tuple[str, PortableType | JavaType]
@@ -29,10 +31,20 @@ Undescribed = Literal["error", "bytes"]
 
 
 class ColumnTypes(NamedTuple):
-    """Types that a state is read in, where they are not those that it was written in."""
+    """Types that a state is read in, where they are not those that it was written in.
+
+    ``python`` has the types of states of PyFlink jobs by name, an empty one for any state, and ``unpickled`` whether pickles in
+    them are loaded.
+    """
 
     types: tuple[TypeByPath, ...] = ()
     undescribed: Undescribed = "error"
+    python: tuple[tuple[str, PythonType], ...] = ()
+    unpickled: Unpickled = False
+
+    def python_type(self, state: str) -> PythonType | None:
+        """Return the type that is given for a state of a PyFlink job."""
+        return next((type_ for name, type_ in self.python if shown_name(name) in ("", shown_name(state))), None)
 
 
 AS_WRITTEN: Final = ColumnTypes()
@@ -56,6 +68,9 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
     OptionError
         If a column is not one of the state's.
     """
+    python = given.python_type(state.name)
+    if python is not None:
+        state = with_python_type(state, python, given.unpickled)
     columns = [(column, wanted.restore()) for column, wanted in given.types if isinstance(wanted, PortableType)]
     for column, role, wanted_type in by_role(state, columns):
         state = state.with_serializers(**{role: _resolved(state, column, wanted_type)})

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Self
 
 from state_processor.backends.state import meta_info as mi
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
-from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
@@ -20,6 +20,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -120,6 +121,11 @@ class StateDescription:
         return self.value
 
     @property
+    def registered_kind(self) -> str:
+        """The kind as headers register it."""
+        return self.kind
+
+    @property
     def has_ttl(self) -> bool:
         """True if values carry the time of their last access."""
         return isinstance(self.value, TtlSerializer)
@@ -166,6 +172,11 @@ class ListDescription(KeyedDescription):
     def whole(self) -> TypeSerializer:
         """Serializer of the list."""
         return ListSerializer(self.value)
+
+    @property
+    def joined(self) -> JoinedListSerializer:
+        """Serializer of the list in framed entries."""
+        return JoinedListSerializer(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +283,7 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     if keyed_kind(meta) not in _WHOLE_VALUES:
         _check_known(meta, meta.serializers.get(mi.VALUE))
     if meta.backend_type == "PRIORITY_QUEUE":
-        return _describe_timers(meta, backend)
+        return _describe_timers(header, meta, backend)
     value: TypeSerializer = _unwrapped(meta.restore(mi.VALUE))
     kind = meta.options.get(mi.KEYED_STATE_TYPE, "UNKNOWN")
     if kind == "UNKNOWN":
@@ -288,15 +299,23 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
         value = value.element
     elif isinstance(value, MapSerializer) and kind == MAP:
         map_key, value = value.key, value.value.inner
-    key, namespace = header.key.restore_serializer(), meta.restore(mi.NAMESPACE)
+    key, namespace = key_of(header), meta.restore(mi.NAMESPACE)
     return KeyedDescription.of(meta.name, kind, key, namespace, map_key, value, backend)
 
 
-def _describe_timers(meta: mi.StateMetaInfo, backend: str) -> TimerDescription:
+def key_of(header: mi.KeyedHeader) -> TypeSerializer:
+    """Return the serializer of keys; those of a PyFlink job are rows of one field, of which the field is the key."""
+    key = header.key.restore_serializer()
+    return python_key(key) if any(meta.name.startswith(PYTHON_PREFIX) for meta in header.states) else key
+
+
+def _describe_timers(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str) -> TimerDescription:
     timer = meta.restore(mi.VALUE)
     if not isinstance(timer, TimerSerializer):
         raise UnsupportedFormatError(f"state {meta.name!r}: a queue of {timer}, not of timers, can't be read")
-    return TimerDescription(meta.name, _timer_kind(meta.name), timer, timer.key, timer.namespace, backend=backend)
+    described = TimerDescription(meta.name, _timer_kind(meta.name), timer, timer.key, timer.namespace, backend=backend)
+    key = key_of(header)
+    return described.with_serializers(key=key) if isinstance(key, PythonKeySerializer) else described
 
 
 def _timer_kind(name: str) -> str:

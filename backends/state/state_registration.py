@@ -30,7 +30,7 @@ def register(state: StateDescription) -> mi.StateMetaInfo:
             return mi.StateMetaInfo(state.name, "PRIORITY_QUEUE", {}, {mi.VALUE: value})
         case KeyedDescription():
             serializers = {mi.NAMESPACE: state.namespace.snapshot(), mi.VALUE: value}
-            return mi.StateMetaInfo(state.name, "KEY_VALUE", {mi.KEYED_STATE_TYPE: state.kind}, serializers)
+            return mi.StateMetaInfo(state.name, "KEY_VALUE", {mi.KEYED_STATE_TYPE: state.registered_kind}, serializers)
         case BroadcastDescription():
             return mi.StateMetaInfo(state.name, "BROADCAST", _mode(state), {mi.KEY: state.key.snapshot(), mi.VALUE: value})
     return mi.StateMetaInfo(state.name, "OPERATOR", _mode(state), {mi.VALUE: value})

@@ -349,7 +349,7 @@ def _fields(state: KeyedDescription, schema: pa.Schema) -> dict[str, TypeSeriali
         case TimerDescription():
             fields[TIMESTAMP] = _TIMESTAMP
         case ListDescription():
-            fields[VALUE] = JoinedListSerializer(state.value)
+            fields[VALUE] = state.joined
         case MapDescription() if MAP_KEY in names:
             fields |= {MAP_KEY: state.stored_map_key, MAP_VALUE: _map_value(state)}
         case MapDescription():

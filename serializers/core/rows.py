@@ -95,6 +95,11 @@ class RowSerializer(TypeSerializer):
         """Names of the columns."""
         return self.names or tuple(f"f{i}" for i in range(len(self.fields)))
 
+    @property
+    def mask_bits(self) -> int:
+        """Bits of the mask: those of the kind, and one for each field."""
+        return self._bits
+
     def _mask(self, source: DataInput) -> tuple[str, list[bool]]:
         mask = source.read_bytes(self._mask_size, "bit mask of a row")
         bits = [bool(mask[i >> 3] & 0x80 >> (i & 7)) for i in range(self._bits)]

@@ -131,8 +131,14 @@ class Op(IntEnum):
         "a branches, b count",
         None,
     )
-    FRAME = "an int with the number of bytes up to END_FRAME", None, "a register"
-    END_FRAME = "the end of what a FRAME counts", None, "a register"
+    FRAME = (
+        "an int with the number of bytes up to END_FRAME; for decoding they are a part, and the register has the outer one's end",
+        "a register",
+        "a register",
+    )
+    END_FRAME = "the end of what a FRAME counts, which must be consumed", "a register", "a register"
+    UNTIL_END = "nothing: continue at the target at the end of the part", "d:target target", None
+    MOVE = "nothing: the position becomes that of a mark", "a register", None
     PREFIX = "the row's key group", None, "a width"
     ENTRY_END = "the end of an entry, which began at the last one or at the row's begin", None, ""
 

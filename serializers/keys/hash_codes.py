@@ -30,6 +30,7 @@ from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.memory import load_i32
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
+from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.rowdata import BinaryDataSerializer
 from state_processor.serializers.table.single_values import BinaryRowDataSerializer, StringDataSerializer
 from state_processor.serializers.traversal import nested
@@ -130,6 +131,8 @@ def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
         return polynomial([column_hashes(f, _child(array, i)) for i, f in enumerate(serializer.fields)], 0)
     if type(serializer) is RowSerializer:
         return _rows(serializer, array)
+    if isinstance(serializer, PythonKeySerializer):
+        return _rows(serializer.row, pa.StructArray.from_arrays([array], names=["f0"]))
     if isinstance(serializer, WrappingSerializer):
         return _vectorized(serializer.content, array)
     if isinstance(serializer, BinaryDataSerializer):

@@ -105,10 +105,14 @@ class TtlSerializer(NestedSerializer):
             return TtlValue(_MILLIS.accept(value[LAST_ACCESS_FIELD]), self.value.accept(value["value"]))
         return TtlValue(0, self.value.accept(value))
 
+    def emit_time(self, builder: DecodeBuilder, column: Column) -> None:
+        """Append the instructions that read the time of a value into its column, with ``DecodeOptions.ttl``."""
+        builder.op(Op.VALID, column)
+        builder.op(Op.MILLIS, column.child(0), mode=_AS_TIMESTAMP.time_mode, zone=0)
+
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if builder.options.ttl:
-            builder.op(Op.VALID, column)
-            builder.op(Op.MILLIS, column.child(0), mode=_AS_TIMESTAMP.time_mode, zone=0)
+            self.emit_time(builder, column)
             self.value.emit(builder, column.child(1))
         else:
             builder.skip(_MILLIS.length)

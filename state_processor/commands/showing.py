@@ -34,6 +34,7 @@ _STATE_COLUMNS: Final = (
     "map_key_type",
     "value_type",
     "ttl",
+    "python",
     "backend",
     "size",
 )
@@ -94,7 +95,9 @@ def _states(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
         return
-    shown = [with_operator(with_sizes(row)) | {"namespace_type": _namespace(row)} for row in rows]
+    shown = [
+        with_operator(with_sizes(row)) | {"namespace_type": _namespace(row), "python": row["python"] or None} for row in rows
+    ]
     columns = filled(_STATE_COLUMNS, shown)
     for number, (operator, of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
         print(f"{chr(10) * bool(number)}operator {operator}")

@@ -10,7 +10,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.format_names import SAVEPOINT_FORMAT
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, fields_of
+from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, UNPICKLE, fields_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
@@ -77,7 +77,7 @@ class SourceOptions:
             values.get("state"),
             values.get("kind"),
             values.get("table", "operators"),
-            ReadOptions(**fields_of(READ_OPTIONS, values)),
+            ReadOptions(**fields_of((*READ_OPTIONS, UNPICKLE), values)),
             SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values)),
             values.get("split_size"),
             values.get("pushdown"),

@@ -26,10 +26,13 @@ from state_processor.options.values import (
     PATH,
     PATH_MAPPING,
     PATHS,
+    PYTHON_TYPE,
+    PYTHON_TYPES,
     SETTINGS,
     SIZE,
     TEXT,
     TYPES,
+    UNPICKLED,
     ValueKind,
     one_of,
 )
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from state_processor.backends.read.read_options import Expired
     from state_processor.backends.state.column_types import Undescribed
     from state_processor.declared_types import DeclaredTypes
+    from state_processor.python_types import PythonTypeArgument
+    from state_processor.serializers.base import TypeSerializer
     from state_processor.serializers.decode_options import Nanos
 
     Keys: TypeAlias = Sequence[Any] | pa.Table | DataFrame
@@ -67,6 +72,9 @@ class OperatorStateOptions(TypedDict, total=False):
     nanos: Nanos
     row_kind: bool
     types: DeclaredTypes | None
+    python_type: PythonTypeArgument | None
+    python_types: Mapping[str, PythonTypeArgument] | None
+    unpickle: bool | TypeSerializer
     batch_memory: int | str
 
 
@@ -92,6 +100,9 @@ class LookupOptions(TypedDict, total=False):
     as_of: str | int | datetime | None
     expired: Expired
     undescribed: Undescribed
+    python_type: PythonTypeArgument | None
+    python_types: Mapping[str, PythonTypeArgument] | None
+    unpickle: bool | TypeSerializer
     batch_memory: int | str
 
 
@@ -101,6 +112,7 @@ class DiffOptions(TypedDict, total=False):
     nanos: Nanos
     row_kind: bool
     undescribed: Undescribed
+    python_types: Mapping[str, PythonTypeArgument] | None
     batch_memory: int | str
 
 
@@ -234,6 +246,21 @@ READ_OPTIONS: Final = (
         (),
     ),
     Option(
+        "python_type",
+        PYTHON_TYPE,
+        "Type that a PyFlink job declares for the state, which snapshots do not record: values are decoded, and value, "
+        "reducing and aggregating state have one row per key. A list state is `ListState(Types.LONG())`, as text "
+        "`ListState<LONG>`; a map state and broadcast state `Types.MAP(…)`.",
+        flag="--python-type TYPE",
+    ),
+    Option(
+        "python_types",
+        PYTHON_TYPES,
+        "The same for several states, by name in the job.",
+        (),
+        flag="--python-types STATE=TYPE",
+    ),
+    Option(
         "undescribed",
         one_of("error", "bytes"),
         "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
@@ -304,6 +331,14 @@ INFER_KRYO: Final = Option(
     False,
 )
 
+UNPICKLE: Final = Option(
+    "unpickle",
+    UNPICKLED,
+    "Loads the pickles in states of PyFlink, which runs code that is in them: only for snapshots that only people whom you trust "
+    "could have written. Values are JSON text or, with a type of `Types`, values of this type. Not an option of the data source.",
+    False,
+)
+
 _UID: Final = Option("uid", TEXT, "The operator, by uid.")
 _UID_HASH: Final = Option("uid_hash", TEXT, "The operator, by the hash of its uid.")
 STATE_KIND: Final = Option(
@@ -367,7 +402,7 @@ TEXT_OPTIONS: Final = {
 }
 """The options of each data source."""
 
-KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, INFER_KRYO, *SNAPSHOT_OPTIONS)}
+KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, UNPICKLE, INFER_KRYO, *SNAPSHOT_OPTIONS)}
 """The options that methods and functions have as keyword arguments."""
 
 

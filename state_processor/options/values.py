@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -14,13 +15,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from state_processor.backends.state.python_states import PythonType
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.durations import duration_ms, duration_text, instant_ms
 from state_processor.options.key_tables import as_key_table, is_table, rows_of
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
+from state_processor.serializers.table.pickles import Unpickled
 
 _PLAIN_NUMBERS: Final = "biuf"
 """Kinds of numpy's numbers whose Python values are the same numbers; those of times are not."""
@@ -239,6 +242,61 @@ def _encode_types(types: Iterable[tuple[str, PortableType | JavaType]]) -> str:
     return json.dumps({path: _json_of_type(type_) for path, type_ in types})
 
 
+@contextmanager
+def _as_reason() -> Iterator[None]:
+    """Raise errors about a type as reasons why a value is not of its kind."""
+    try:
+        yield
+    except StateProcessorError as error:
+        raise ValueError(str(error)) from None
+
+
+def _check_python_type(given: Any) -> PythonType:
+    from state_processor.python_types import python_type_of  # as above
+
+    with _as_reason():
+        return python_type_of(given)
+
+
+def _check_python_types(given: Any) -> tuple[tuple[str, PythonType], ...]:
+    if not isinstance(given, Mapping):
+        raise TypeError
+    return tuple((_check_text(name), _check_python_type(type_)) for name, type_ in given.items())
+
+
+def _decode_python_type(text: str) -> PythonType:
+    from state_processor.python_types import of_json  # as above
+
+    with _as_reason():
+        return of_json(parse_json(text) if text.lstrip().startswith("{") else text)
+
+
+def _decode_python_types(text: str) -> dict[str, PythonType]:
+    from state_processor.python_types import of_json  # as above
+
+    types = parse_json(text)
+    if not isinstance(types, dict):
+        raise TypeError
+    with _as_reason():
+        return {name: of_json(given) for name, given in types.items()}
+
+
+def _encode_python_type(type_: PythonType) -> str:
+    from state_processor.python_types import to_json  # as above
+
+    return json.dumps(to_json(type_))
+
+
+def _encode_python_types(types: Iterable[tuple[str, PythonType]]) -> str:
+    return json.dumps({name: json.loads(_encode_python_type(type_)) for name, type_ in types})
+
+
+def _check_unpickled(given: Any) -> Unpickled:
+    from state_processor.python_types import unpickled_of  # as above
+
+    return unpickled_of(given)
+
+
 def _json_of_type(type_: PortableType | JavaType) -> Any:
     if isinstance(type_, JavaType):
         return f"KRYO<{type_}>"
@@ -280,6 +338,16 @@ SETTINGS: Final = ValueKind(
     _encode_settings,
     is_secret=True,
 )
+PYTHON_TYPE: Final = ValueKind(
+    "a type such as LONG, or a state such as ListState<LONG>", _check_python_type, _decode_python_type, _encode_python_type
+)
+PYTHON_TYPES: Final = ValueKind(
+    'types by state such as {"total": "LONG", "items": "ListState<STRING>"}',
+    _check_python_types,
+    _decode_python_types,
+    _encode_python_types,
+)
+UNPICKLED: Final = ValueKind("true, false or a type", _check_unpickled, _decode_boolean, lambda value: str(value).lower())
 TYPES: Final = ValueKind(
     'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
 )

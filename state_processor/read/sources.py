@@ -14,6 +14,7 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state, survey_for
 from state_processor.backends.read.state_listing import find_operator, operator_label
+from state_processor.backends.state.python_states import check_known
 from state_processor.options.source import SourceOptions
 from state_processor.read.nanoseconds import refuse_nanoseconds
 from state_processor.read.projection import Projection, selection
@@ -47,6 +48,8 @@ def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> Sel
     snapshot = snapshot or options.access.open(options.path)
     operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
     surveyed = None if options.kind in RAW_KINDS else survey_for(snapshot, operator, options.state)
+    if surveyed is not None and options.read.python_types:
+        check_known(options.read.python_types, surveyed[0], operator_label(operator))
     reader = open_state(snapshot, operator, options.state, options.kind, options.read, surveyed)
     if surveyed is not None:
         read = surveyed[0] if options.state is None else {options.state: surveyed[0].get(options.state, [])}

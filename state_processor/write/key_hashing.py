@@ -15,6 +15,7 @@ from state_processor.backends.metadata.handles import KeyGroupRange
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit, plan_splits
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.state.hash_inference import HashRule, Misfit, learn_hash_rule, misfits, rules_left
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.portable_registrations import TaskSerializers
@@ -134,7 +135,7 @@ class CheckKeys:
         """Return the rules that keys contradict, with such a key."""
         self.serializers.enter()
         source = part.handle.open(self.snapshot)
-        key = source.header.key.restore_serializer()
+        key = key_of(source.header)
         found: dict[HashRule, Misfit] = {}
         for batch in _scan_keys(source, part.key_groups):
             left = [rule for rule in self.rules if rule not in found]

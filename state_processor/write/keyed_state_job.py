@@ -8,6 +8,7 @@ from time import time_ns
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
+from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.kryo_updates import needs_replaced_entries
 from state_processor.serializers.kryo.nested_kryo import java_types
@@ -57,7 +58,7 @@ def keyed_target(job: JobContext) -> KeyedTarget | None:
         draft.final_parallelism,
         draft.final_max_parallelism,
         job.serializers,
-        key_hashing(job, header.key.restore_serializer()),
+        key_hashing(job, key_of(header)),
         kept_types | {name: java_types(state) for name, state in draft.added.items()},
         draft.updated,
         frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),

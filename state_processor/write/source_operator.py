@@ -16,6 +16,7 @@ from state_processor.backends.state.descriptions import (
     OperatorDescription,
     describe_keyed,
     describe_operator_state,
+    key_of,
 )
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
@@ -98,7 +99,7 @@ class SourceOperator:
     @property
     def key(self) -> TypeSerializer | None:
         """The key's serializer; ``None`` without keyed state."""
-        return None if self.header is None else self.header.key.restore_serializer()
+        return None if self.header is None else key_of(self.header)
 
     def is_in(self, format: KeyedFormat) -> bool:
         """Return whether all keyed state is in files of a format, which can be copied."""

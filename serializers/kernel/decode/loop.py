@@ -432,6 +432,28 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
                 status = outcomes.BAD_BYTE
                 break
             pos += 1
+        elif op == Op.FRAME:
+            if pos + 4 > end:
+                status = outcomes.TRUNCATED
+                break
+            size = load_be_i32(buf, pos)
+            if size < 0 or size > end - pos - 4:
+                status = outcomes.BAD_COUNT
+                break
+            pos += 4
+            regs[prog[pc, A]] = end
+            end = pos + size
+        elif op == Op.END_FRAME:
+            if pos != end:
+                status = outcomes.TRAILING
+                break
+            end = regs[prog[pc, A]]
+        elif op == Op.UNTIL_END:
+            if pos >= end:
+                pc = prog[pc, D]
+                continue
+        elif op == Op.MOVE:
+            pos = regs[prog[pc, A]]
         elif op == Op.MARK:
             regs[prog[pc, A]] = pos
         elif op == Op.SUFFIX:

@@ -80,6 +80,24 @@ class DecodeBuilder(ProgramBuilder):
             yield
 
     @contextmanager
+    def frame(self) -> Iterator[None]:
+        """Read an int with the number of bytes of what is emitted inside, which has to use them up."""
+        register = self.register()
+        self.op(Op.FRAME, register=register)
+        yield
+        self.op(Op.END_FRAME, register=register)
+
+    @contextmanager
+    def until_end(self) -> Iterator[None]:
+        """Read what is emitted inside as often as it occurs up to the end of the part."""
+        begin = self.place()
+        end = self.label()
+        self.op(Op.UNTIL_END, target=end)
+        yield
+        self.jump(begin)
+        self.place(end)
+
+    @contextmanager
     def blocks(self, column: Column) -> Iterator[None]:
         """Read blocks of a varint count and that many elements, ended by an empty one (Avro arrays and maps)."""
         with self.loop(Op.BLOCKS, Op.BLOCKS_NEXT, column, register=self.register(), child=column.child(0)):

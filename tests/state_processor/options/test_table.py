@@ -19,6 +19,7 @@ from state_processor.options.table import (
     READ_OPTIONS,
     SNAPSHOT_OPTIONS,
     TEXT_OPTIONS,
+    UNPICKLE,
     WRITING,
     AccessOptions,
     DiffOptions,
@@ -79,7 +80,7 @@ def of_group(group: Any) -> set[str]:
 
 
 def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
-    assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo"}
+    assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo", "unpickle"}
     assert of_group(SnapshotOptions) == {o.argument for o in SNAPSHOT_OPTIONS}
     for group in (TimerOptions, OperatorStateOptions, LookupOptions, DiffOptions):
         assert of_group(group) < of_group(KeyedStateOptions)
@@ -88,7 +89,7 @@ def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
 
 
 def test_every_option_of_reading_and_opening_has_a_field() -> None:
-    for options, holder in ((READ_OPTIONS, ReadOptions), (SNAPSHOT_OPTIONS, SnapshotAccess)):
+    for options, holder in (((*READ_OPTIONS, UNPICKLE), ReadOptions), (SNAPSHOT_OPTIONS, SnapshotAccess)):
         named = fields_of(options, {o.argument: o.default for o in options})
         assert set(named) == {f.name for f in fields(holder)} - {"tell_nanos"}
         assert holder(**named) == holder()

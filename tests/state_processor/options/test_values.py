@@ -12,7 +12,10 @@ from state_processor.errors import OptionError
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import KEYWORD_OPTIONS, READING, TEXT_OPTIONS
 from state_processor.options.text import parse_options
+from state_processor.state_specs import ListState, MapState, ValueState
 from state_processor.types import Types
+
+ROW = Types.ROW_NAMED(["name", "n"], [Types.STRING(), Types.LONG()])
 
 SAME: list[tuple[str, Any, str]] = [
     ("flatten", False, "False"),
@@ -28,6 +31,11 @@ SAME: list[tuple[str, Any, str]] = [
     ("as_of", 1_706_702_400_000, "1706702400000"),
     ("types", {"value.a": Types.LIST(Types.STRING())}, '{"value.a": "LIST<STRING>"}'),
     ("types", {"value.a": "LIST<STRING>"}, '{"value.a": "LIST<STRING>"}'),
+    ("python_type", Types.LONG(), "LONG"),
+    ("python_type", ListState(Types.LONG()), "ListState<LONG>"),
+    ("python_type", MapState(Types.STRING(), ROW), " MapState< STRING, ROW<name:STRING,n:LONG> >"),
+    ("python_type", ValueState(Types.LIST(Types.LONG())), "ReducingState<LIST<LONG>>"),
+    ("python_types", {"total": Types.LONG(), "items": "ListState<STRING>"}, '{"total": "LONG", "items": "ListState<STRING>"}'),
     ("expired", "only", "ONLY"),
     ("undescribed", "bytes", "BYTES"),
     ("batch_memory", 64 << 20, "64m"),
@@ -54,6 +62,11 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("as_of", "yesterday", "yesterday"),
     ("types", ["value"], '["value"]'),
     ("types", {"value.a": "NOPE<"}, '{"value.a": "NOPE<"}'),
+    ("python_type", "NOPE", "NOPE"),
+    ("python_type", 3, '{"kind": "SET"}'),
+    ("python_type", Types.EITHER(Types.LONG(), Types.LONG()), "EITHER<LONG,LONG>"),
+    ("python_types", ["total"], '["total"]'),
+    ("python_types", {"total": "ListState<>"}, '{"total": "ListState<>"}'),
     ("expired", True, "true"),
     ("undescribed", "raw", "raw"),
     ("batch_memory", "much", "much"),

@@ -1,0 +1,209 @@
+"""States of PyFlink jobs: their names, and their kinds and types, which only the job knows.
+
+To Java a value, reducing or aggregating state is a list of one byte array, a list state one of byte arrays with one or more
+elements in each, and a map has byte arrays for keys and values (PyFlink: ``BeamBagStateHandler``, ``BeamMapStateHandler``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Literal, TypeVar
+
+from state_processor.backends.state.descriptions import (
+    LIST,
+    MAP,
+    VALUE,
+    BroadcastDescription,
+    KeyedDescription,
+    ListDescription,
+    MapDescription,
+    StateDescription,
+    ValueDescription,
+)
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
+from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
+from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.table.pickles import Unpickled, with_pickles
+from state_processor.serializers.table.python_coders import python_coder
+from state_processor.serializers.table.python_state import (
+    PYTHON_PREFIX,
+    CountedPiecesSerializer,
+    JoinedPiecesSerializer,
+    OneElementSerializer,
+    framed,
+)
+
+PythonKind = Literal["", "VALUE", "LIST", "MAP"]
+"""The kind of state in the job; empty where the type alone was given."""
+
+_State = TypeVar("_State", bound=StateDescription)
+
+
+def shown_name(name: str) -> str:
+    """Return the name that a job has for a state."""
+    return name.removeprefix(PYTHON_PREFIX)
+
+
+def stored_name(name: str, stored: Iterable[str]) -> str:
+    """Return the name in the snapshot of a state that may be named as in a PyFlink job; unknown names stay as they are."""
+    known = set(stored)
+    return PYTHON_PREFIX + name if name not in known and PYTHON_PREFIX + name in known else name
+
+
+def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], where: str) -> None:
+    """Refuse types of states that are not there.
+
+    Raises
+    ------
+    NotFoundError
+        If there is one; the message names the nearest state.
+    """
+    known = list(stored)
+    for name, _ in types:
+        if stored_name(name, known) not in known:
+            raise NotFoundError.naming_nearest("state", name, map(shown_name, known), where)
+
+
+@contextmanager
+def doubting(name: str, type_: PythonType | None) -> Iterator[None]:
+    """Add to errors about damaged bytes the type that they were read in: no snapshot can tell that it is the job's."""
+    try:
+        yield
+    except CorruptSnapshotError as error:
+        if type_ is None:
+            raise
+        raise CorruptSnapshotError(
+            f"{error}; state {shown_name(name)!r} was read as {type_}, which its bytes do not fit unless they are damaged: give "
+            "the type that the job declares, and ListState(…) for a list state"
+        ) from None
+
+
+def is_python_state(name: str) -> bool:
+    """Return whether a state is one of a PyFlink job."""
+    return name.startswith(PYTHON_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonType:
+    """The kind and type that a PyFlink job declares for a state; it can be pickled.
+
+    Parameters
+    ----------
+    kind
+        The kind of state.
+    value
+        Type of the value, of a list's elements, or of a map's values.
+    map_key
+        Type of a map's keys.
+    """
+
+    kind: PythonKind
+    value: PortableType
+    map_key: PortableType | None = None
+
+    def __str__(self) -> str:
+        inside = ",".join(str(t.restore()) for t in (self.map_key, self.value) if t is not None)
+        name = {VALUE: "ValueState", LIST: "ListState", MAP: "MapState"}.get(self.kind)
+        return f"{name}<{inside}>" if name else inside
+
+
+@dataclass(frozen=True, slots=True)
+class PythonValueDescription(ValueDescription):
+    """A value, reducing or aggregating state of a PyFlink job."""
+
+    @property
+    def whole(self) -> TypeSerializer:
+        """Serializer of the list of one element that Java has."""
+        return OneElementSerializer(self.value)
+
+    @property
+    def registered_kind(self) -> str:
+        """The kind in headers."""
+        return LIST
+
+
+@dataclass(frozen=True, slots=True)
+class PythonListDescription(ListDescription):
+    """A list state of a PyFlink job; ``value`` is the serializer of a byte array with one element."""
+
+    @property
+    def whole(self) -> TypeSerializer:
+        """Serializer of the list, in pieces of one or more elements."""
+        return CountedPiecesSerializer(self.value)
+
+    @property
+    def joined(self) -> JoinedListSerializer:
+        """Serializer of the list in framed entries."""
+        return JoinedPiecesSerializer(self.value)
+
+
+def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = False) -> _State:
+    """Return a state whose values are read, and written, as the Python workers of a job do.
+
+    Parameters
+    ----------
+    state
+        The state as the header registers it.
+    type_
+        Its kind and type in the job.
+    unpickled
+        Whether pickles are loaded, and as what.
+
+    Raises
+    ------
+    OptionError
+        If the state is not one of PyFlink, or of another kind.
+    UnsupportedFormatError
+        If PyFlink has no coder for the type.
+    """
+    if not is_python_state(state.name):
+        raise OptionError(
+            f"a Python type is given for state {state.name!r}, which is not one of PyFlink (their names begin with "
+            f"{PYTHON_PREFIX!r}): leave it out"
+        )
+    where = f"state {shown_name(state.name)!r}"
+    given = _of_map(type_)
+    match state:
+        case MapDescription() | BroadcastDescription() if given.map_key is not None:
+            role = "map_key" if isinstance(state, MapDescription) else "key"
+            keys, values = given.map_key.restore(), given.value.restore()
+            written = state.serializers[role]
+            parts = {role: _framed(keys, written, unpickled), "value": _framed(values, state.value, unpickled)}
+            return state.with_serializers(**parts)  # type: ignore[return-value]
+        case MapDescription() | BroadcastDescription():
+            raise OptionError(f"{where} is a map, which {type_} is not: give Types.MAP(…), or as text MAP<STRING,LONG>")
+        case ListDescription():
+            return _of_list(state, type_, where, unpickled)  # type: ignore[return-value]
+    raise OptionError(f"{where} is {state.kind}: Python types are for keyed state and broadcast state")
+
+
+def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: Unpickled) -> KeyedDescription:
+    declared = type_.value.restore()
+    if type_.kind == MAP:
+        raise OptionError(f"{where} is no map state, for which {type_} is")
+    if not type_.kind and isinstance(declared, ListSerializer):
+        element = declared.element
+        raise OptionError(
+            f"{where}: {declared} is the type of a list state, or of a value that is a list, which snapshots do not tell apart: "
+            f"give ListState(Types.{element}…) or ValueState(Types.LIST(…)), as text ListState<{element}> or "
+            f"ValueState<{declared}>"
+        )
+    described = PythonListDescription if type_.kind == LIST else PythonValueDescription
+    parts = {f.name: getattr(state, f.name) for f in fields(ListDescription)}
+    value = _framed(declared, state.value, unpickled)
+    return described(**parts | {"kind": LIST if type_.kind == LIST else VALUE, "value": value})
+
+
+def _of_map(type_: PythonType) -> PythonType:
+    """Return the type of a map with its keys and values apart."""
+    declared = type_.value.restore()
+    if type_.kind == MAP or not isinstance(declared, MapSerializer) or type_.kind:
+        return type_
+    return PythonType(MAP, PortableType.of(declared.value.inner), PortableType.of(declared.key))
+
+
+def _framed(declared: TypeSerializer, written: TypeSerializer, unpickled: Unpickled) -> TypeSerializer:
+    return framed(with_pickles(python_coder(declared), unpickled), written)

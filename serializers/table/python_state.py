@@ -1,0 +1,333 @@
+"""State of PyFlink jobs: byte arrays with what Python's coders wrote, and rows of one field as keys (PyFlink: ``state_impl``).
+
+To Java a value is a byte array. Here the bytes inside of it are decoded, and written, by the serializer that
+:func:`~state_processor.serializers.table.python_coders.python_coder` gives for the type that the job declares. Snapshots of these
+serializers are those of Java's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer
+from state_processor.serializers.core.rows import ROW_KINDS, RowSerializer, RowValue
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.columns import DISCARD
+from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.runtime.ttl import TtlSerializer, TtlValue
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
+    from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+PYTHON_PREFIX: Final = "python-state-"
+"""Beginning of the names of states of PyFlink jobs in snapshots (PyFlink: ``BeamStateHandler``)."""
+_ONE: Final = (1).to_bytes(4, "big")
+
+
+class FramedSerializer(TypeSerializer):
+    """A value of a Python coder in a byte array: the number of bytes, and the value, which uses them up.
+
+    Parameters
+    ----------
+    inner
+        The serializer of the value.
+    array
+        The serializer of the byte array, as the snapshot has it.
+    """
+
+    smallest = 4
+
+    def __init__(self, inner: TypeSerializer, array: TypeSerializer) -> None:
+        self.inner = inner
+        self.array = array
+
+    def __str__(self) -> str:
+        return str(self.inner)
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        (inner,) = children
+        return self._copy_with(inner=inner)
+
+    def read(self, source: DataInput) -> Any:
+        part = _frame(source)
+        value = self.inner.read(part)
+        if not part.at_end():
+            raise part.corrupt(f"{part.remaining} bytes are left over after a value of type {self}")
+        return value
+
+    def skip(self, source: DataInput) -> None:
+        _frame(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        data = self.inner.serialize(value)
+        target.write_int(len(data))
+        target.write_bytes(data)
+
+    @property
+    def writes_null(self) -> bool:
+        return False  # Java has no byte array then, whatever the coder makes of None
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.inner.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self.inner.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return self.inner.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        if column is DISCARD:
+            builder.op(Op.BYTES, DISCARD)
+            return
+        with builder.frame():
+            self.inner.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(Op.REQUIRE, column)
+        with builder.frame():
+            self.inner.emit_encode(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.array.snapshot()
+
+
+def _frame(source: DataInput) -> DataInput:
+    """Step over a byte array, and return the input of its bytes."""
+    size = source.read_count("bytes")
+    begin = source.position
+    source.skip(size)
+    return DataInput(source.data, source.source, begin, begin + size, flink_major=source.flink_major)
+
+
+class OneElementSerializer(ListSerializer):
+    """The list of one element that Java has for a value, with its count, as the heap has it."""
+
+    def __str__(self) -> str:
+        return str(self.element)
+
+    def read(self, source: DataInput) -> Any:
+        start = source.position
+        count = source.read_int()
+        if count != 1:
+            raise source.corrupt(f"a value is a list of one element, found {count}: the state is of another kind", start)
+        return self.element.read(source)
+
+    def skip(self, source: DataInput) -> None:
+        self.read(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        target.write_bytes(_ONE)
+        self.element.write(value, target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.element.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self.element.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return self.element.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        for byte in _ONE:
+            builder.expect(byte)
+        self.element.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.bytes(_ONE)
+        self.element.emit_encode(builder, column)
+
+
+class JoinedPiecesSerializer(JoinedListSerializer):
+    """The elements of a list state, in pieces with commas between them.
+
+    Python adds the elements of a bundle of records in one piece: a byte array with one after the other. With time-to-live a piece
+    has a time, that of all its elements.
+    """
+
+    def __init__(self, element: TypeSerializer) -> None:
+        super().__init__(element)
+        check_element(element)
+
+    def read(self, source: DataInput) -> list[Any]:
+        values: list[Any] = []
+        start = source.position
+        while not source.at_end():
+            if source.position > start and source.read_unsigned_byte() != ord(","):
+                raise source.corrupt("a comma between list elements expected", source.position - 1)
+            values += _piece(self.element, source)
+        return values
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.joined(column):
+            _emit_piece(self.element, builder, column.child(0))
+
+
+class CountedPiecesSerializer(ListSerializer):
+    """The same pieces behind their count, as the heap has them."""
+
+    def __init__(self, element: TypeSerializer) -> None:
+        super().__init__(element)
+        check_element(element)
+
+    def read(self, source: DataInput) -> list[Any]:
+        count = source.read_count("list elements", self.element.smallest)
+        return [value for _ in range(count) for value in _piece(self.element, source)]
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        with builder.counted(column, smallest=self.element.smallest):
+            _emit_piece(self.element, builder, column.child(0))
+
+
+def _framed(element: TypeSerializer) -> FramedSerializer:
+    framed = element.value if isinstance(element, TtlSerializer) else element
+    assert isinstance(framed, FramedSerializer)
+    return framed
+
+
+def check_element(element: TypeSerializer) -> None:
+    """Refuse elements of no bytes, whose number in a piece can't be told.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the type has such values.
+    """
+    if not _framed(element).inner.smallest:
+        raise UnsupportedFormatError(f"elements of type {element} may have no bytes: their number in a list state is not known")
+
+
+def _piece(element: TypeSerializer, source: DataInput) -> Iterator[Any]:
+    """Read the elements of one piece, each with its time if there is one."""
+    is_timed_ = isinstance(element, TtlSerializer)
+    last_access = source.read_long() if is_timed_ else 0
+    part, inner = _frame(source), _framed(element).inner
+    while not part.at_end():
+        value = inner.read(part)
+        yield TtlValue(last_access, value) if is_timed_ else value
+
+
+def _emit_piece(element: TypeSerializer, builder: DecodeBuilder, column: Column) -> None:
+    inner = _framed(element).inner
+    if not isinstance(element, TtlSerializer):
+        with builder.frame(), builder.until_end():
+            inner.emit(builder, column)
+        return
+    time, value = builder.register(), builder.register()
+    builder.op(Op.MARK, register=time)
+    builder.skip(element.nested[0].length)
+    with builder.frame(), builder.until_end():
+        if builder.options.ttl:  # the time of the piece is read again for each element
+            builder.op(Op.MARK, register=value)
+            builder.op(Op.MOVE, register=time)
+            element.emit_time(builder, column)
+            builder.op(Op.MOVE, register=value)
+            inner.emit(builder, column.child(1))
+        else:
+            inner.emit(builder, column)
+
+
+class PythonKeySerializer(TypeSerializer):
+    """The key of a PyFlink job, which Java has in a row of one field.
+
+    Parameters
+    ----------
+    row
+        The serializer of the row.
+    """
+
+    def __init__(self, row: RowSerializer) -> None:
+        self.row = row
+        self.smallest = row.smallest
+
+    @property
+    def content(self) -> TypeSerializer:
+        """Serializer of the key itself."""
+        return self.row.fields[0]
+
+    def __str__(self) -> str:
+        return str(self.content)
+
+    @property
+    def children(self) -> Sequence[TypeSerializer]:
+        return (self.content,)
+
+    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
+        return PythonKeySerializer(self.row._copy_with(fields=tuple(children)))
+
+    def read(self, source: DataInput) -> Any:
+        return self.row.read(source).fields[0]
+
+    def skip(self, source: DataInput) -> None:
+        self.row.skip(source)
+
+    def write(self, value: Any, target: DataOutput) -> None:
+        self.row.write(_row(value), target)
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return self.content.arrow_type(options)
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return None if value is None else self.content.present(value, options)
+
+    def accept(self, value: Any) -> Any:
+        return None if value is None else self.content.accept(value)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        mask = builder.register()
+        builder.op(Op.MASK, register=mask, bits=self.row.mask_bits)
+        with builder.unless(Op.MASK_NULL, column, register=mask, nulls=column, bit=self.row.mask_bits - 1):
+            self.content.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        builder.op(Op.REQUIRE, column)
+        builder.bytes(bytes(self.row.smallest))
+        self.content.emit_encode(builder, column)
+
+    def snapshot(self) -> TypeSerializerSnapshot:
+        return self.row.snapshot()
+
+    def hash_code(self, value: Any) -> int:
+        return self.row.hash_code(_row(value))
+
+
+def _row(key: Any) -> RowValue:
+    return RowValue(ROW_KINDS[0], (key,))
+
+
+def python_key(serializer: TypeSerializer) -> TypeSerializer:
+    """Return the serializer of the key in a row of one field; the serializer itself if it is no such row."""
+    if isinstance(serializer, RowSerializer) and len(serializer.fields) == 1:
+        return PythonKeySerializer(serializer)
+    return serializer
+
+
+def framed(inner: TypeSerializer, written: TypeSerializer) -> TypeSerializer:
+    """Return the serializer of Python values where a snapshot has byte arrays, with the time-to-live of these.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the snapshot has something else.
+    """
+    if isinstance(written, TtlSerializer):
+        return TtlSerializer(written.nested[0], framed(inner, written.value))
+    if isinstance(written, FramedSerializer):
+        written = written.array
+    if not isinstance(written, BytesSerializer):
+        raise UnsupportedFormatError(f"values of PyFlink are byte arrays, found {written}")
+    return FramedSerializer(inner, written)

@@ -1,0 +1,115 @@
+"""Types of states of PyFlink jobs as users give them: a type, a kind of state with its types, or the text of one of both."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Final
+
+from state_processor.backends.state.python_states import PythonType
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.table.pickles import Unpickled
+from state_processor.serializers.table.python_coders import python_coder
+from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
+from state_processor.type_text import parse_type
+
+PythonTypeArgument = TypeSerializer | StateSpec | str
+"""``Types.LONG()``, ``ListState(Types.LONG())``, or the text ``ListState<LONG>``."""
+
+_SPEC: Final = re.compile(r"\s*(ValueState|ReducingState|AggregatingState|ListState|MapState)\s*<(.*)>\s*", re.DOTALL)
+
+
+def python_type_of(given: PythonType | PythonTypeArgument) -> PythonType:
+    """Return a type as tasks get it.
+
+    Raises
+    ------
+    OptionError
+        If it is no type, or its text names none.
+    UnsupportedFormatError
+        If PyFlink has no coder for it.
+    """
+    match given:
+        case PythonType():
+            return given
+        case str():
+            return python_type_of(_parsed(given))
+        case TypeSerializer():
+            return PythonType("", _portable(given))
+        case ListState():
+            return PythonType("LIST", _portable(given.type))
+        case MapState():
+            return PythonType("MAP", _portable(given.value), _portable(given.key))
+        case ValueState() | ReducingState() | AggregatingState():
+            return PythonType("VALUE", _portable(given.type))
+    raise OptionError(f"{given!r} is neither a type of Types, nor a state such as ListState(Types.…), nor the text of one")
+
+
+def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:
+    """Return whether pickles are loaded as tasks get it.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a boolean nor a type.
+    """
+    if isinstance(given, TypeSerializer):
+        return PortableType.of(given)
+    if not isinstance(given, (bool, PortableType)):
+        raise TypeError(f"found a {type(given).__name__}")
+    return given
+
+
+def _portable(given: TypeSerializer) -> PortableType:
+    if not isinstance(given, TypeSerializer):
+        raise OptionError(f"{given!r} is no type of Types")
+    python_coder(given)
+    return PortableType.of(given)
+
+
+def _parsed(text: str) -> TypeSerializer | StateSpec:
+    match = _SPEC.fullmatch(text)
+    if match is None:
+        return parse_type(text)
+    name, inside = match.groups()
+    if name == "MapState":
+        types = parse_type(f"MAP<{inside}>")
+        return MapState(types.key, types.value.inner)  # type: ignore[attr-defined]
+    return (ListState if name == "ListState" else ValueState)(parse_type(inside))
+
+
+def to_json(type_: PythonType) -> dict[str, Any]:
+    """Return what JSON has of a type."""
+    found: dict[str, Any] = {"kind": type_.kind, "value": _json(type_.value)}
+    return found if type_.map_key is None else found | {"map_key": _json(type_.map_key)}
+
+
+def of_json(given: Any) -> PythonType:
+    """Return the type of :func:`to_json`, or of text.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if isinstance(given, str):
+        return python_type_of(given)
+    if not isinstance(given, Mapping) or given.get("kind") not in ("", "VALUE", "LIST", "MAP"):
+        raise ValueError(f"{given!r} is no type")
+    map_key = given.get("map_key")
+    return PythonType(given["kind"], _of_json(given.get("value")), None if map_key is None else _of_json(map_key))
+
+
+def _json(type_: PortableType) -> dict[str, Any]:
+    return {"snapshot": b64encode(type_.snapshot).decode(), "rows": type_.rows}
+
+
+def _of_json(given: Any) -> PortableType:
+    try:
+        rows = tuple(None if names is None else tuple(names) for names in given.get("rows", ()))
+        return PortableType(b64decode(given["snapshot"], validate=True), rows)
+    except (TypeError, KeyError, AttributeError, ValueError) as error:
+        raise ValueError(f"{given!r} is no serializer snapshot: {error!r}") from error
