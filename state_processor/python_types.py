@@ -7,11 +7,10 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
-from state_processor.backends.state.python_states import PythonType
+from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.evolution.resolution import PortableType
-from state_processor.serializers.table.pickles import Unpickled
 from state_processor.serializers.table.python_coders import python_coder
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type

@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
-from state_processor.backends.state.python_states import PythonType
+from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.table.pickles import Unpickled
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
-from state_processor.backends.state.python_states import PythonType, shown_name, with_python_type
+from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
@@ -20,7 +20,6 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declared_as, kryo_parts
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.undescribed import with_undescribed_classes
-from state_processor.serializers.table.pickles import Unpickled
 from state_processor.serializers.traversal import transform
 
 TypeByPath = tuple[str, PortableType | JavaType]

@@ -26,7 +26,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
-from state_processor.serializers.table.pickles import Unpickled, with_pickles
+from state_processor.serializers.table.pickles import loading_pickles
 from state_processor.serializers.table.python_coders import python_coder
 from state_processor.serializers.table.python_state import (
     PYTHON_PREFIX,
@@ -38,6 +38,9 @@ from state_processor.serializers.table.python_state import (
 
 PythonKind = Literal["", "VALUE", "LIST", "MAP"]
 """The kind of state in the job; empty where the type alone was given."""
+
+Unpickled = bool | PortableType
+"""Whether pickles are loaded: as JSON text, or as values of a type."""
 
 _State = TypeVar("_State", bound=StateDescription)
 
@@ -206,4 +209,7 @@ def _of_map(type_: PythonType) -> PythonType:
 
 
 def _framed(declared: TypeSerializer, written: TypeSerializer, unpickled: Unpickled) -> TypeSerializer:
-    return framed(with_pickles(python_coder(declared), unpickled), written)
+    coder = python_coder(declared)
+    if unpickled is not False:
+        coder = loading_pickles(coder, unpickled.restore() if isinstance(unpickled, PortableType) else None)
+    return framed(coder, written)

@@ -15,12 +15,8 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import StateProcessorError, UndecodableValueError
-from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.traversal import transform
-
-Unpickled = bool | PortableType
-"""Whether pickles are loaded: as JSON text, or as values of a type."""
 
 
 def load_pickle(content: bytes) -> Any:
@@ -111,9 +107,6 @@ class PickleSerializer(BytesSerializer):
 _PLAIN = DecodeOptions()
 
 
-def with_pickles(coder: TypeSerializer, unpickled: Unpickled) -> TypeSerializer:
-    """Return a coder whose byte arrays are loaded as pickles, if that is asked for."""
-    if unpickled is False:
-        return coder
-    shown = unpickled.restore() if isinstance(unpickled, PortableType) else None
+def loading_pickles(coder: TypeSerializer, shown: TypeSerializer | None) -> TypeSerializer:
+    """Return a coder whose byte arrays are loaded as pickles, and shown as values of a type or as JSON text."""
     return transform(coder, lambda part: PickleSerializer(shown) if type(part) is BytesSerializer else part)

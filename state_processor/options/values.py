@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from state_processor.backends.state.python_states import PythonType
+from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.durations import duration_ms, duration_text, instant_ms
 from state_processor.options.key_tables import as_key_table, is_table, rows_of
@@ -23,7 +23,6 @@ from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.json_text import parse_json
-from state_processor.serializers.table.pickles import Unpickled
 
 _PLAIN_NUMBERS: Final = "biuf"
 """Kinds of numpy's numbers whose Python values are the same numbers; those of times are not."""
