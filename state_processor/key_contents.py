@@ -20,6 +20,8 @@ from state_processor.options.keywords import check_arguments
 from state_processor.options.table import READ_OPTIONS, UNPICKLE, fields_of
 
 _TIMERS = "timers"
+_LONGEST = 4000
+"""Characters of a value in notebooks: more than in tables of many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class KeyContents:
 
     def _repr_html_(self) -> str:
         tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
-        parts = [html_table(table.column_names, table.to_pylist(), caption=name) for name, table in tables.items()]
+        parts = [html_table(t.column_names, t.to_pylist(), caption=name, longest=_LONGEST) for name, t in tables.items()]
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(parts)}"
 
 

@@ -57,11 +57,15 @@ Uid: TypeAlias = str | OperatorIdentifier
 Schema: TypeAlias = StructType | str | pa.Schema | TypeSerializer | Mapping[str, pa.DataType | DataType | TypeSerializer]
 
 
-_SIZES: Final = frozenset({"operator_total_size_in_bytes"})
-_COLUMNS: Final = (
-    *("operator_name", "operator_uid", "operator_uid_hash"),
-    *("operator_parallelism", "operator_max_parallelism", "operator_total_size_in_bytes"),
-)
+_COLUMNS: Final = {
+    "operator_name": "name",
+    "operator_uid": "uid",
+    "operator_uid_hash": "uid hash",
+    "operator_parallelism": "parallelism",
+    "operator_max_parallelism": "max parallelism",
+    "operator_total_size_in_bytes": "size",
+}
+"""Columns of operators in notebooks, under names that leave all of them in view."""
 
 
 class SavepointReader(SnapshotPlots):
@@ -118,9 +122,9 @@ class SavepointReader(SnapshotPlots):
         return f"{type(self).__name__}({redacted(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        rows = TABLES["operators"](self._snapshot).to_pylist()
-        columns = [c for c in _COLUMNS if any(row.get(c) is not None for row in rows)]
-        return html_table(columns, rows, caption=redacted(self.path), sizes=_SIZES)
+        rows = [{short: row.get(c) for c, short in _COLUMNS.items()} for row in TABLES["operators"](self._snapshot).to_pylist()]
+        columns = [name for name in _COLUMNS.values() if any(row[name] is not None for row in rows)]
+        return html_table(columns, rows, caption=redacted(self.path), sizes=frozenset({"size"}))
 
     @property
     def path(self) -> str:

@@ -42,7 +42,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: 0.87rem; }
 th { color: var(--muted); font-weight: 600; white-space: nowrap; }
 th, td { padding: 0.28rem 0.5rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: break-word; max-width: 18rem; font-variant-numeric: tabular-nums; }
+td { overflow-wrap: break-word; max-width: 20rem; font-variant-numeric: tabular-nums; }
 td[style*="right"] { white-space: nowrap; }
 td:first-child, th:first-child { padding-left: 0; }
 td:last-child { max-width: 36rem; }

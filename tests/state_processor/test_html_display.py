@@ -57,3 +57,4 @@ def test_objects() -> None:
     assert {"orders", "impossible", "why <not>"} <= set(Cells(report._repr_html_()).cells)
     found = Cells(sp.arrow.lookup(ORDERS_PATH, "orders", "amelia")._repr_html_()).cells
     assert {"value", "3950"} <= set(found)
+    assert not [cell for cell in found if cell.endswith("…")]

@@ -247,6 +247,7 @@ def test_no_snapshot(spark: SparkSession) -> None:
 
 def test_reader_in_a_notebook(spark: SparkSession) -> None:
     html = sp.SavepointReader.read(spark, ORDERS_PATH)._repr_html_()
-    assert "operator_uid_hash" in html
+    headers = [part.rpartition(">")[2] for part in html.split("</th>")[:-1]]
+    assert headers == ["name", "uid", "uid hash", "parallelism", "max parallelism", "size"]
     assert "<td" in html
     assert "bc4197a480c92c793190a9f8c0afc54c" in html

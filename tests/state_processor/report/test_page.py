@@ -115,16 +115,20 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no Chromium is installed")
-@pytest.mark.parametrize("width", [500, 1280])
-def test_in_a_browser(width: int, tmp_path: Path) -> None:
-    """The page is not wider than the window (tables scroll inside of it), and has all charts."""
-    probe = "<script>document.title = document.body.scrollWidth + ' ' + document.querySelectorAll('rect').length</script>"
+@pytest.mark.parametrize(("width", "scheme", "background"), [(500, 0, "rgb(20, 23, 29)"), (1280, 1, "rgb(246, 247, 249)")])
+def test_in_a_browser(width: int, scheme: int, background: str, tmp_path: Path) -> None:
+    """The page is not wider than the window (tables scroll inside of it), has all charts, and is dark where others are."""
+    body, rects = "document.body", "document.querySelectorAll('rect')"
+    shown = f"{body}.scrollWidth, {rects}.length, getComputedStyle({body}).backgroundColor"
+    probe = f"<script>document.title = [{shown}].join(';')</script>"
     made = page(contents(ORDERS_PATH, SnapshotAccess()))
     without_policy = made.replace("default-src 'none'; ", "")
     (tmp_path / "report.html").write_text(without_policy.replace("</body>", f"{probe}</body>"), "utf-8")
     browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--user-data-dir={tmp_path / 'profile'}"]
-    command = [*browser, f"--window-size={width},900", f"file://{tmp_path / 'report.html'}"]
+    preference = f"--blink-settings=preferredColorScheme={scheme}"
+    command = [*browser, preference, f"--window-size={width},900", f"file://{tmp_path / 'report.html'}"]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-    shown, drawn = map(int, dom.partition("<title>")[2].partition("</title>")[0].split())
-    assert shown <= width
-    assert drawn == made.count("<rect ")
+    found = dom.partition("<title>")[2].partition("</title>")[0].split(";")
+    assert int(found[0]) <= width
+    assert int(found[1]) == made.count("<rect ")
+    assert found[2] == background
