@@ -18,12 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from effort import effort
 from figures import Figure
 from processes import command_lines, usage
 
 ROOT = Path(__file__).parent.parent
 SAVEPOINT = str(ROOT / "tests" / "fixtures" / "2.3.0" / "orders-rocksdb-canonical" / "savepoint")
-REPEATS = 3
+REPEATS = effort(3, 1)
 _SAMPLING_SECONDS = 0.01
 
 

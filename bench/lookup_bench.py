@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from effort import effort
 from figures import Figure
 from processes import usage
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench"
-KEYS, WANTED, REPEATS = 5_000_000, 100_000, 5
+KEYS, WANTED, REPEATS = 5_000_000, 100_000, effort(5, 3)
 FORMATS = {"canonical": None, "heap": "hashmap", "RocksDB": "rocksdb"}
 
 
@@ -75,18 +77,38 @@ def least_cpu(action: Callable[[], int], expected: int) -> float:
     return min(runs[1:])
 
 
+def times_of(command: list[str]) -> tuple[float, float]:
+    """Return the seconds that a process takes from its start to its end, and its CPU seconds."""
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.perf_counter() - start, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def main() -> list[Figure]:
     """Print a row for each format."""
-    print(f"{'5,000,000 keys':16}{'first':>10}{'warm':>10}{'full read':>12}{'100,000 keys':>14}{'ratio':>8}")
+    titles = ("first", "get", "CPU", "warm", "full read", "100,000 keys", "ratio")
+    print(f"{'5,000,000 keys':16}" + "".join(f"{title:>13}" for title in titles))
     figures = []
     for form in FORMATS:
-        command = [sys.executable, __file__, str(savepoint(form))]
+        path = str(savepoint(form))
+        get = [sys.executable, "-m", "state_processor.cli", "get", path, "--uid", "bench", str(KEYS // 3)]
+        by_command = [times_of(get) for _ in range(1 + REPEATS)][1:]  # the first may have to compile kernels
+        command = [sys.executable, __file__, path]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         f = json.loads(done.stdout.splitlines()[-1])
-        times = f"{f['first']:8.2f} s{1000 * f['warm']:7.1f} ms{f['full']:10.2f} s{f['some']:12.2f} s"
-        print(f"{form:16}{times}{f['some'] / f['full']:8.2f}", flush=True)
+        command_time, command_cpu = (statistics.median(times) for times in zip(*by_command, strict=True))
+        cells = (
+            *(f"{seconds:.2f} s" for seconds in (f["first"], command_time, command_cpu)),
+            f"{1000 * f['warm']:.1f} ms",
+            *(f"{seconds:.2f} s" for seconds in (f["full"], f["some"])),
+            f"{f['some'] / f['full']:.2f}",
+        )
+        print(f"{form:16}" + "".join(f"{cell:>13}" for cell in cells), flush=True)
         figures += [
             Figure(f"first look-up, {form}", f["first"], "s", None, 2),
+            Figure(f"state-processor get, {form}", command_time, "s", None, 2),
+            Figure(f"state-processor get, {form}", command_cpu, "CPU s"),
             Figure(f"look-up, {form}", 1000 * f["warm"], "ms", None, 50),
             Figure(f"read of 100,000 keys, {form}", f["some"], "CPU s", (f["full"], "a full read"), 1.3),
         ]

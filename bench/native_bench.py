@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 import write_bench
+from effort import effort
 from figures import Figure
 from processes import usage
 from read_bench import session
@@ -31,8 +32,8 @@ FORMATS: Final[dict[str, Any]] = {"canonical": {}, "native": {"format": "native"
 
 
 def measured(write: Callable[[], object]) -> Medians:
-    """Return the medians of three runs, after one to warm up."""
-    return write_bench.measure(lambda: write() and None, warm_ups=1, repeats=3)
+    """Return the medians of three runs, or of one, after one to warm up."""
+    return write_bench.measure(warm_ups=1, repeats=effort(3, 1), write=write)["write"]
 
 
 def bench(kind: str) -> dict[str, object]:

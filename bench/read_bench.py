@@ -24,6 +24,7 @@ import decode_bench
 import pyarrow as pa
 from arrow_source import ArrowFileDataSource
 from bench_savepoints import bench_savepoint
+from effort import effort
 from figures import Figure
 from processes import usage
 from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,7 @@ from pyspark.sql import functions as f
 import state_processor as sp
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench"
-REPEATS = 5
+WARM_UPS, REPEATS = 2, effort(7, 3)
 SUMS = {"long_long": ("value",), "string_pojo": ("value.id", "value.score", "value.level")}
 ONE_KEY = {"long_long": 4_000_000, "string_pojo": "user-0400000"}
 
@@ -66,18 +67,21 @@ def aggregate(frame: DataFrame, kind: str) -> tuple[int, ...]:
     return tuple(frame.agg(f.count("*"), *(f.sum(c) for c in SUMS[kind])).first())
 
 
-def measure(read: Callable[[], DataFrame], kind: str) -> tuple[Medians, tuple[int, ...]]:
-    """Warm up, then take medians."""
-    result = aggregate(read(), kind)
-    aggregate(read(), kind)
-    cpu, wall = [], []
-    for _ in range(REPEATS):
+def measure(kind: str, **reads: Callable[[], DataFrame]) -> dict[str, Medians]:
+    """Read in several ways that give the same rows: after two rounds to warm up, medians of rounds that take them in turn."""
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in reads}
+    results = {}
+    for name in [*reads] * (WARM_UPS + REPEATS):
         before, start = usage(), time.perf_counter()
-        if aggregate(read(), kind) != result:
-            raise AssertionError("two reads of the same savepoint differ")
-        wall.append(time.perf_counter() - start)
-        cpu.append(usage().cpu_seconds - before.cpu_seconds)
-    return Medians(result[0], statistics.median(cpu), statistics.median(wall)), result
+        results[name] = aggregate(reads[name](), kind)
+        runs[name].append((usage().cpu_seconds - before.cpu_seconds, time.perf_counter() - start))
+        if len(set(results.values())) > 1:
+            raise AssertionError(f"reads of the same rows differ: {results}")
+    rows = next(iter(results.values()))[0]
+    return {
+        name: Medians(rows, *(statistics.median(figures) for figures in zip(*found[WARM_UPS:], strict=True)))
+        for name, found in runs.items()
+    }
 
 
 def parquet_copy(spark: SparkSession, kind: str, path: Path) -> Path:
@@ -108,19 +112,19 @@ def arrow_copy(kind: str, path: Path) -> Path:
 def bench(kind: str, variant: str, cores: int) -> dict[str, Any]:
     """Measure one savepoint with a number of cores."""
     path = bench_savepoint(kind, variant)
-    ready = arrow_copy(kind, bench_savepoint(kind, "canonical"))
     spark = session(cores)
-    ours, result = measure(lambda: sp.SavepointReader.read(spark, path).read_keyed_state("bench", "value"), kind)
-    peak = usage().peak_worker_bytes
-    copy = parquet_copy(spark, kind, bench_savepoint(kind, "canonical"))
-    parquet, expected = measure(lambda: spark.read.parquet(str(copy)), kind)
-    if result != expected:
-        raise AssertionError(f"the savepoint holds {result}, Parquet {expected}")
+    canonical = bench_savepoint(kind, "canonical")
+    ready, copy = arrow_copy(kind, canonical), parquet_copy(spark, kind, canonical)
     spark.dataSource.register(ArrowFileDataSource)
-    least, same = measure(lambda: spark.read.format("arrow-file").load(str(ready)), kind)
-    if same != expected:
-        raise AssertionError(f"ready-made batches hold {same}, Parquet {expected}")
-    figures: dict[str, Any] = {"ours": asdict(ours), "parquet": asdict(parquet), "least": asdict(least), "peak": peak}
+    reads: dict[str, Callable[[], DataFrame]] = {
+        "ours": lambda: sp.SavepointReader.read(spark, path).read_keyed_state("bench", "value"),
+        "parquet": lambda: spark.read.parquet(str(copy)),
+        "least": lambda: spark.read.format("arrow-file").load(str(ready)),
+    }
+    if cores == 1:  # for its wall time
+        reads = {"ours": reads["ours"]}
+    figures: dict[str, Any] = {name: asdict(found) for name, found in measure(kind, **reads).items()}
+    figures["peak"] = usage().peak_worker_bytes
     figures["mb"] = sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) / 1e6
     key = ONE_KEY[kind]
     reader = sp.SavepointReader.read(spark, path)

@@ -1,47 +1,106 @@
-"""The page docs/performance.md: each figure with its ratio, what it was measured against, and how to repeat it."""
+"""The page docs/performance.md: each figure with its ratio, what it was measured against, and how to repeat it.
+
+Figures are kept in .cache/bench/figures, a file for each benchmark, so that a report can be made in parts.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
+import effort
 from figures import Figure
 
-PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-_PACKAGES = ("pyspark", "pyarrow", "numba")
+ROOT: Final = Path(__file__).parent.parent
+PAGE: Final = ROOT / "docs" / "performance.md"
+KEPT: Final = ROOT / ".cache" / "bench" / "figures"
+_PACKAGES: Final = ("pyspark", "pyarrow", "numba")
+_TITLES: Final = {
+    "read": "Reading through Spark, and decoding",
+    "write": "Writing through Spark",
+    "native": "Native savepoints of RocksDB",
+    "metadata": "Metadata",
+    "encode": "Encoding",
+    "cold": "First questions of a new process",
+    "plan": "Planning",
+    "lookup": "Look-ups",
+    "scale": "Number of keys",
+    "kernel": "First values of a new installation",
+    "flink": "Flink's State Processor API",
+}
+_NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar, which is not in the package index."}
+_HEAD: Final = """\
+# Performance
+
+CPU seconds are those of the whole tree of processes: the driver, the JVM that Spark starts, and all Python workers. Figures and
+what they are compared with come from one run on one machine. Targets are the largest ratio, or the largest figure where nothing
+is compared (≥: the least); those that are missed are in bold.
+
+`./dev bench NAME` repeats one table, `./dev bench report` all, and writes this page; `--quick` repeats less and measures smaller
+savepoints."""
 
 
-def write_page(benches: Mapping[str, Iterable[Figure]], load: float) -> Path:
-    """Write the page and return its path.
+@dataclass
+class Run:
+    """Figures of one benchmark: when and how they were measured."""
 
-    Parameters
-    ----------
-    benches
-        Figures by the name of the benchmark that measured them.
-    load
-        The load average of the machine before they were measured.
-    """
-    lines = [
-        "# Performance",
-        "",
-        "CPU seconds are those of the whole tree of processes: the driver, the JVM that Spark starts, and all Python workers. "
-        "Figures and what they are compared with come from one run on one machine. Targets are the largest ratio, or the largest "
-        "figure where nothing is compared; those that are missed are in bold.",
-        "",
-        f"Measured on {datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores, load average {load:.1f} before and "
-        f"{os.getloadavg()[0]:.1f} after, Python {platform.python_version()}, "
-        + ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-        + ". `./dev bench report` writes this page anew; `./dev bench NAME` repeats one table.",
-    ]
-    for name, figures in benches.items():
-        lines += ["", f"## {name}", "", "| | figure | compared with | ratio | target |", "|---|---:|---:|---:|---:|"]
-        lines += [_row(figure) for figure in figures]
+    date: str
+    seconds: float
+    load: tuple[float, float]
+    quick: bool
+    figures: list[Figure]
+
+
+def is_kept(name: str) -> bool:
+    """Return True if a benchmark has been measured."""
+    return (KEPT / f"{name}.json").exists()
+
+
+@contextmanager
+def kept(name: str) -> Iterator[list[Figure]]:
+    """Keep the figures that are added to a list inside, with the load before and after."""
+    before, start = os.getloadavg()[0], time.monotonic()
+    figures: list[Figure] = []
+    yield figures
+    if not figures:
+        return
+    load = before, os.getloadavg()[0]
+    run = Run(f"{datetime.now(UTC):%Y-%m-%d}", time.monotonic() - start, load, effort.is_quick(), figures)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    (KEPT / f"{name}.json").write_text(json.dumps(asdict(run)))
+
+
+def write_page(names: Iterable[str]) -> Path:
+    """Write the page with the figures that are kept, and return its path."""
+    machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
+    lines = [_HEAD, "", f"Machine: {machine}, {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}."]
+    for name in names:
+        lines += ["", f"## {_TITLES[name]}", ""]
+        lines += _table(name, _read(name)) if is_kept(name) else [f"`./dev bench {name}`: not measured.{_NEEDS.get(name, '')}"]
     PAGE.write_text("\n".join(lines) + "\n")
     return PAGE
+
+
+def _read(name: str) -> Run:
+    found = json.loads((KEPT / f"{name}.json").read_text())
+    figures = [Figure(**f | {"against": None if f["against"] is None else tuple(f["against"])}) for f in found["figures"]]
+    return Run(**found | {"figures": figures})
+
+
+def _table(name: str, run: Run) -> list[str]:
+    how = f"`./dev bench {name}{' --quick' * run.quick}`"
+    load = f"load average {run.load[0]:.1f} before and {run.load[1]:.1f} after"
+    head = ["| | figure | compared with | ratio | target |", "|---|---:|---:|---:|---:|"]
+    return [f"{how}, {run.date}, {run.seconds / 60:.1f} minutes, {load}.", "", *head, *map(_row, run.figures)]
 
 
 def _row(figure: Figure) -> str:

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from effort import effort
 from figures import Figure
 from processes import usage
 from pyspark.sql import SparkSession
@@ -28,7 +29,7 @@ from read_bench import session
 import state_processor as sp
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "scale"
-MILLIONS = (1, 10, 50)
+MILLIONS = effort((1, 10, 50), (1, 10))
 FORMATS: dict[str, dict[str, Any]] = {"canonical": {}, "rocksdb": {"format": "native", "backend": "rocksdb"}}
 CORES = 2
 LOCAL = f"local[{CORES}]"

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from effort import effort
 from figures import Figure
 from processes import usage
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,7 @@ from read_bench import session
 import state_processor as sp
 
 TARGET = Path(__file__).parent.parent / ".cache" / "bench" / "written"
-WARM_UPS, REPEATS = 2, 5
+WARM_UPS, REPEATS = 2, effort(5, 3)
 CORES = 2
 TARGET_RATIO = 2
 T = sp.Types
@@ -56,18 +57,19 @@ class Medians:
     mb: float
 
 
-def measure(write: Callable[[], None], warm_ups: int = WARM_UPS, repeats: int = REPEATS) -> Medians:
-    """Warm up, then take medians."""
-    cpu, wall = [], []
-    for run in range(warm_ups + repeats):
+def measure(warm_ups: int = WARM_UPS, repeats: int = REPEATS, **writes: Callable[[], object]) -> dict[str, Medians]:
+    """Write in several ways: after some rounds to warm up, medians of rounds that take them in turn."""
+    runs: dict[str, list[tuple[float, float, float]]] = {name: [] for name in writes}
+    for name in [*writes] * (warm_ups + repeats):
         shutil.rmtree(TARGET, ignore_errors=True)
         before, start = usage(), time.perf_counter()
-        write()
-        if run >= warm_ups:
-            wall.append(time.perf_counter() - start)
-            cpu.append(usage().cpu_seconds - before.cpu_seconds)
-    size = sum(p.stat().st_size for p in TARGET.rglob("*") if p.is_file())
-    return Medians(statistics.median(cpu), statistics.median(wall), size / 1e6)
+        writes[name]()
+        wall, cpu = time.perf_counter() - start, usage().cpu_seconds - before.cpu_seconds
+        runs[name].append((cpu, wall, sum(p.stat().st_size for p in TARGET.rglob("*") if p.is_file()) / 1e6))
+    return {
+        name: Medians(*(statistics.median(figures) for figures in zip(*found[warm_ups:], strict=True)))
+        for name, found in runs.items()
+    }
 
 
 def bench(kind: str) -> dict[str, object]:
@@ -83,10 +85,9 @@ def bench(kind: str) -> dict[str, object]:
         if summary.entries != count:
             raise AssertionError(f"{summary.entries} of {count} rows were written")
 
-    parquet = measure(lambda: frame.write.parquet(str(TARGET)))
-    ours = measure(savepoint)
+    found = measure(ours=savepoint, parquet=lambda: frame.write.parquet(str(TARGET)))
     shutil.rmtree(TARGET, ignore_errors=True)
-    return {"rows": count, "ours": asdict(ours), "parquet": asdict(parquet), "peak": usage().peak_worker_bytes}
+    return {name: asdict(medians) for name, medians in found.items()} | {"rows": count, "peak": usage().peak_worker_bytes}
 
 
 def main() -> list[Figure]:
