@@ -1,7 +1,8 @@
-"""Native savepoints of RocksDB against canonical ones, in one session: written from rows, and patches of some keys.
+"""Native savepoints of RocksDB against canonical ones, in one session: written from rows, patches of some keys, and restored.
 
-Targets: at most 3 times the CPU time of a canonical write; a patch at most 5 % of that of a canonical patch, and at most 1 % of
-the bytes beside those that are copied.
+Targets: at most 3 times the CPU time of a canonical write; a patch at most 5 % of that of a canonical patch, beyond what either
+takes where there are no other keys, and at most 1 % of the bytes beside those that are copied. Flink restores them in a fifth of
+the time of canonical ones at most, and in 1.3 times that of its own native savepoint of the same state.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
+import flink
 import write_bench
+from bench_savepoints import VERSION, bench_savepoint
 from effort import effort
 from figures import Figure
 from processes import usage
+from pyspark.sql import DataFrame
 from read_bench import session
 from write_bench import CORES, TARGET, TYPES, Medians, rows
 
@@ -27,13 +33,24 @@ import state_processor as sp
 
 BASES = TARGET.parent / "native"
 CHANGED = 1000
+PARALLELISM = 2
+"""That of Flink's own savepoint, and of the job that restores."""
+ROUNDS = effort(4, 2)
+"""Of restores; the first, in which the JVM loads classes, does not count."""
 TARGETS = {"written": 3.0, "patched": 0.05}
+RESTORED = {"canonical": 0.2, "Flink's own": 1.3}
+"""Targets of the time of restores, in relation to other savepoints."""
 FORMATS: Final[dict[str, Any]] = {"canonical": {}, "native": {"format": "native", "backend": "rocksdb"}}
 
 
 def measured(write: Callable[[], object]) -> Medians:
     """Return the medians of three runs, or of one, after one to warm up."""
     return write_bench.measure(warm_ups=1, repeats=effort(3, 1), write=write)["write"]
+
+
+def base(kind: str, name: str) -> Path:
+    """Return the directory of one of our savepoints."""
+    return BASES / f"{kind}-{name}"
 
 
 def bench(kind: str) -> dict[str, object]:
@@ -43,30 +60,49 @@ def bench(kind: str) -> dict[str, object]:
     key, value = TYPES[kind]
     changed = frame.limit(CHANGED).cache()
     changed.count()
+
+    def new(frame: DataFrame) -> sp.SavepointWriter:
+        writer = sp.SavepointWriter.new(spark)
+        return writer.with_keyed_state("bench", frame, key_type=key, states={"value": value}, parallelism=PARALLELISM)
+
+    def patched(path: Path, options: dict[str, Any]) -> Medians:
+        def write() -> None:
+            sp.SavepointWriter.from_existing(spark, path).update_keyed_state("bench", "value", changed).write(TARGET, **options)
+
+        return measured(write)
+
     result: dict[str, object] = {}
     for name, options in FORMATS.items():
-        base = BASES / f"{kind}-{name}"
-        shutil.rmtree(base, ignore_errors=True)
-        new = sp.SavepointWriter.new(spark).with_keyed_state("bench", frame, key_type=key, states={"value": value}, parallelism=4)
-        written = measured(lambda: new.write(TARGET, **options))  # noqa: B023 - called at once
-        new.write(base, **options)
-        known = {sha256(path.read_bytes()).digest() for path in base.iterdir()}
-        patched = measured(
-            lambda: sp.SavepointWriter.from_existing(spark, base)  # noqa: B023
-            .update_keyed_state("bench", "value", changed)
-            .write(TARGET, **options)  # noqa: B023
-        )
-        more = sum(path.stat().st_size for path in TARGET.iterdir() if sha256(path.read_bytes()).digest() not in known)
-        result[name] = {"written": asdict(written), "patched": asdict(patched), "new": more / 1e6}
-        shutil.rmtree(base)
+        path, alone = base(kind, name), base(kind, f"{name}-alone")
+        for directory in (path, alone):
+            shutil.rmtree(directory, ignore_errors=True)
+        everything = new(frame)
+        written = measured(lambda: everything.write(TARGET, **options))  # noqa: B023 - called at once
+        everything.write(path, **options)
+        new(changed).write(alone, **options)
+        least = patched(alone, options)
+        more = patched(path, options)
+        known = {sha256(file.read_bytes()).digest() for file in path.iterdir()}
+        size = sum(file.stat().st_size for file in TARGET.iterdir() if sha256(file.read_bytes()).digest() not in known)
+        medians = {"written": written, "patched": more, "least": least}
+        result[name] = {what: asdict(found) for what, found in medians.items()} | {"new": size / 1e6}
     shutil.rmtree(TARGET, ignore_errors=True)
     return result | {"peak": usage().peak_worker_bytes}
+
+
+def restored(kind: str) -> dict[str, float]:
+    """Return the seconds that real Flink takes from the submission of a job until all its tasks run, as medians."""
+    paths = {name: base(kind, name) for name in FORMATS} | {"Flink's own": bench_savepoint(kind, "native")}
+    arguments = [str(ROUNDS), kind, *map(str, paths.values())]
+    printed = flink.run(VERSION, "BenchRestore", arguments, heap="2g", timeout=1800, short=False)
+    rounds = [list(map(float, line.split())) for line in printed.splitlines()[-ROUNDS + 1 :]]
+    return {name: statistics.median(times) for name, times in zip(paths, zip(*rounds, strict=True), strict=True)}
 
 
 def main() -> list[Figure]:
     """Measure both kinds, each in a separate process, and print a table."""
     figures = []
-    print(f"{'native and canonical':32} {'MB':>7} {'MB':>7} {'CPU s':>7} {'CPU s':>7} {'ratio':>6} {'peak MB':>8}")
+    print(f"{'native and canonical':40} {'MB':>7} {'MB':>7} {'CPU s':>7} {'CPU s':>7} {'ratio':>6} {'peak MB':>8}")
     for kind in TYPES:
         command = [sys.executable, __file__, kind]
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -75,14 +111,26 @@ def main() -> list[Figure]:
         for what, target in TARGETS.items():
             ours, other = (r[name][what] for name in ("native", "canonical"))
             print(
-                f"{f'{kind} {what}':32} {ours['mb']:7.0f} {other['mb']:7.0f} {ours['cpu']:7.2f} {other['cpu']:7.2f}"
+                f"{f'{kind} {what}':40} {ours['mb']:7.0f} {other['mb']:7.0f} {ours['cpu']:7.2f} {other['cpu']:7.2f}"
                 f" {ours['cpu'] / other['cpu']:6.2f} {r['peak'] / 1e6:8.0f}",
                 flush=True,
             )
-            figures.append(Figure(f"native {kind} {what}", ours["cpu"], "CPU s", (other["cpu"], "canonical"), target))
+            if what == "written":
+                figures.append(Figure(f"native {kind} {what}", ours["cpu"], "CPU s", (other["cpu"], "canonical"), target))
+        beyond, others = (r[name]["patched"]["cpu"] - r[name]["least"]["cpu"] for name in ("native", "canonical"))
+        label = f"{kind} patched, beyond a patch of {CHANGED} keys"
+        print(f"{label:56} {beyond:7.2f} {others:7.2f} {beyond / others:6.2f}", flush=True)
+        what = f"native {label}"
+        figures.append(Figure(what, beyond, "CPU s", (others, "canonical"), TARGETS["patched"]))
         new, all_bytes = r["native"]["new"], r["native"]["patched"]["mb"]
-        print(f"{f'{kind} patched, not copied':32} {new:7.2f} {r['canonical']['new']:7.2f}", flush=True)
+        print(f"{f'{kind} patched, not copied':40} {new:7.2f} {r['canonical']['new']:7.2f}", flush=True)
         figures.append(Figure(f"native {kind} patched, bytes that are not copied", new, "MB", (all_bytes, "all"), 0.01))
+        times = restored(kind)
+        for name, target in RESTORED.items():
+            label = f"{kind} restored, and {name}"
+            print(f"{label:56} {times['native']:7.2f} {times[name]:7.2f} {times['native'] / times[name]:6.3f}", flush=True)
+            figures.append(Figure(f"native {kind} restored by Flink", times["native"], "s", (times[name], name), target))
+    shutil.rmtree(BASES, ignore_errors=True)
     return figures
 
 

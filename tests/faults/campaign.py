@@ -7,7 +7,7 @@ import re
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,8 @@ from tests.faults.driver import APIS
 from tests.faults.processes import Cluster, Driver, command, descendants, kill, parent
 from tests.faults.storage import faults, no_fault
 from tests.faults.truth import check_second_write, names, visible
-from tests.faults.writes import Write, digests_of_base
+from tests.faults.writes import STORE_PATH, Write, digests_of_base
+from tests.state_processor.samples import ORDERS_PATH
 
 KINDS: Final = {
     "process": ("local", "remote"),
@@ -29,7 +30,7 @@ KINDS: Final = {
 worker or all of them, the driver's Python or JVM or all that belongs to it, executors, and the daemons that start these."""
 
 _SURVIVES: Final = ("worker", "executor", "daemon")
-_PHASES: Final = (None, "-open", "-shuffle-", "-index-", "-(keyed|operator)-", "-claim")
+_PHASES: Final = (None, "-open", "-shuffle-", "-index-", "-(keyed|operator|store)-", "-claim")
 """Files of a write that a kill waits for, so that no phase is too short to be met."""
 _ROWS: Final = 20000
 _PYTHON: Final = "pyspark.daemon"
@@ -67,13 +68,16 @@ class Campaign:
         Of random moments and choices.
     kinds
         What is killed, of :data:`KINDS`; all by default.
+    apis
+        What writes with Spark.
     """
 
-    def __init__(self, root: Path, seed: int, kinds: Collection[str] = ()) -> None:
+    def __init__(self, root: Path, seed: int, kinds: Collection[str] = (), apis: Sequence[str] = APIS) -> None:
         self.report = Report()
         self._root = root
         self._random = random.Random(seed)
         self._kinds = {group: [k for k in all_ if not kinds or k in kinds] for group, all_ in KINDS.items()}
+        self._apis = apis
         self._base = digests_of_base()
         self._number = 0
 
@@ -81,10 +85,10 @@ class Campaign:
         """Kill writes of a group of kinds."""
         {"process": self._processes, "spark": self._spark, "cluster": self._cluster}[group](kills)
 
-    def _write(self, end: int, url: str = "") -> tuple[Write, Write | None]:
+    def _write(self, end: int, url: str = "", base: str = ORDERS_PATH) -> tuple[Write, Write | None]:
         """Return a write, and the one before whose savepoint it replaces, if it is to replace one."""
         self._number += 1
-        write = Write(f"{url or self._root}/{self._number}", end=end)
+        write = Write(f"{url or self._root}/{self._number}", end=end, base=base)
         if self._random.random() < 0.5:
             return write, None
         return replace(write, overwrite=True), replace(write, first=end, end=end + 10)
@@ -153,8 +157,8 @@ class Campaign:
                 kind = self._kinds[group][turn % len(self._kinds[group])]
                 if kind not in _SURVIVES:
                     spare.wait()
-                api = self._random.choice(APIS)
-                write, before = self._write(_ROWS)
+                api = self._random.choice(self._apis)
+                write, before = self._write(_ROWS, base=STORE_PATH if api.startswith("patch") else ORDERS_PATH)
                 if before is not None:
                     before.run()
                 while not self._is_killed(driver, api, write, kind, processes, cluster):

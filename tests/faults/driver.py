@@ -14,9 +14,12 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 import state_processor as sp
+from state_processor.spark import small_changes
+from state_processor.spark.small_changes import COPIED_BYTES
 from tests.faults.writes import Write
 
-APIS: Final = ("writer", "sink", "native")
+APIS: Final = ("writer", "sink", "native", "patch", "patch in tasks")
+"""Writers of canonical and of native savepoints, the data source, and changes of a store, which the driver or tasks write."""
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Little compilation: the JVMs do not live long."""
 _CONFIGURATION: Final = {
@@ -39,11 +42,12 @@ _PARTITIONS: Final = 4
 
 
 def write(spark: SparkSession, api: str, wanted: Write) -> None:
-    """Write with an API; ``native`` is a writer of native savepoints."""
+    """Write with one of :data:`APIS`."""
+    small_changes.COPIED_BYTES = COPIED_BYTES if api != "patch in tasks" else -1
     rows = spark.range(wanted.first, wanted.end, 1, _PARTITIONS).selectExpr("concat('new-', id) AS key", "id AS value")
     if api != "sink":
         writer = sp.SavepointWriter.from_existing(spark, wanted.base).update_keyed_state("orders", "total", rows)
-        form = {"format": "native", "backend": "rocksdb"} if api == "native" else {}
+        form = {"format": "native", "backend": "rocksdb"} if api != "writer" else {}
         writer.write(wanted.target, overwrite=wanted.overwrite, **form)
         return
     sink = rows.write.format("flink-savepoint").option("uid", "orders").option("state", "total").option("base", wanted.base)

@@ -16,6 +16,8 @@ from state_processor.spark.sink import SavepointSink
 from tests.state_processor.samples import ORDERS, ORDERS_PATH, expected_values
 
 _TASKS: Final = 3
+STORE_PATH: Final = str(ORDERS.parent / "orders-rocksdb-native" / "savepoint")
+"""A native savepoint of RocksDB with the same content as that of ``ORDERS_PATH``."""
 
 
 @dataclass(frozen=True)
@@ -71,5 +73,5 @@ class Write:
 
 
 def digests_of_base() -> dict[str, bytes]:
-    """Files of the base with their bytes."""
-    return {p.name: p.read_bytes() for p in Path(ORDERS_PATH).iterdir()}
+    """Files of the bases with their bytes."""
+    return {f"{base}/{p.name}": p.read_bytes() for base in (ORDERS_PATH, STORE_PATH) for p in Path(base).iterdir()}

@@ -7,6 +7,7 @@ import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.java.functions.KeySelector;
+import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.state.FunctionInitializationContext;
 import org.apache.flink.runtime.state.FunctionSnapshotContext;
 import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
@@ -28,26 +29,31 @@ public final class BenchSavepoint {
         Variant variant = Variant.parse(arguments[3]);
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(variant.configuration(output.toUri().toString()));
+        JobGraph graph = job(env, arguments[1], Long.parseLong(arguments[2]));
+        try (Cluster cluster = new Cluster(2, 20 * 1024)) {
+            JobID job = cluster.start(graph);
+            IdleSource.awaitEmitted();
+            cluster.savepoint(job, output, variant.savepointFormat());
+            cluster.cancel(job);
+        }
+    }
+
+    /** The job, in two subtasks, which adds as many keys to its state. */
+    static JobGraph job(StreamExecutionEnvironment env, String kind, long keys) {
         env.setParallelism(2);
         env.setMaxParallelism(128);
         env.getConfig().enableObjectReuse();
-        DataStream<Long> numbers =
-                env.addSource(new Numbers(Long.parseLong(arguments[2])), "numbers", Types.LONG).uid("numbers").setParallelism(1);
-        switch (arguments[1]) {
+        DataStream<Long> numbers = env.addSource(new Numbers(keys), "numbers", Types.LONG).uid("numbers").setParallelism(1);
+        switch (kind) {
             case "long_long" -> numbers.keyBy(number -> number, Types.LONG)
                     .process(new Keep<Long, Long>("LONG", number -> 7 * number + 3))
                     .uid("bench");
             case "string_pojo" -> numbers.keyBy(number -> String.format("user-%07d", number), Types.STRING)
                     .process(new Keep<String, Customer>("POJO<" + Customer.class.getName() + ">", Customer::numbered))
                     .uid("bench");
-            default -> throw new IllegalArgumentException("no such benchmark: " + arguments[1]);
+            default -> throw new IllegalArgumentException("no such benchmark: " + kind);
         }
-        try (Cluster cluster = new Cluster(2, 20 * 1024)) {
-            JobID job = cluster.start(env.getStreamGraph().getJobGraph());
-            IdleSource.awaitEmitted();
-            cluster.savepoint(job, output, variant.savepointFormat());
-            cluster.cancel(job);
-        }
+        return env.getStreamGraph().getJobGraph();
     }
 
     /** Emits the numbers from 0. */

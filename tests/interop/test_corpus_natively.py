@@ -1,0 +1,181 @@
+"""Keyed state of packed snapshots, and of those of the external corpus, written natively for a backend: real Flink restores it.
+
+With every entry and timer, at the parallelism that it was written with and at another one. The job goes on, and its checkpoint,
+an incremental one, holds the same. ``STATE_PROCESSOR_EVERY_CASE=1`` tries all cases with all backends, which takes an hour;
+otherwise it is a sample.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import flink
+import pytest
+from rewriting import rewrite
+from selection import asking
+from test_corpus_rewritten import (
+    FIRST_PROFILE,
+    PARALLELISM,
+    RESTORED,
+    UNTYPED_STATES,
+    expected_operators,
+    first_difference,
+    named,
+    read,
+    restorer,
+)
+
+from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.write.assembly import metadata_version
+from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
+from tests import corpus
+
+pytestmark = pytest.mark.interop
+
+FORMATS: Final[dict[str, KeyedFormat]] = {
+    "rocksdb": StoreFormat("rocksdb"),
+    "forst": StoreFormat("forst"),
+    "hashmap": HeapFormat(),
+}
+OTHER_PARALLELISM: Final = 2
+SAMPLE: Final = {
+    "1.20.5/keyed-all-hashmap-canonical": ("rocksdb", "hashmap"),
+    "1.20.5/windows-kinds-rocksdb-canonical": ("rocksdb",),
+    "2.3.0/keyed-all-rocksdb-heap-timers-incremental": ("rocksdb", "forst"),
+    "2.3.0/big-list-rocksdb-canonical": ("forst",),
+}
+EVERY_CASE: Final = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
+SETTINGS: Final = {"execution.checkpointing.incremental": "true", "state.backend.incremental": "true"}
+
+
+@dataclass(frozen=True)
+class Native:
+    """A case, and the backend whose native format it is written in."""
+
+    case: corpus.Case
+    backend: str
+
+    def __str__(self) -> str:
+        return f"{self.case.id} to-{self.backend}"
+
+    @property
+    def jvm(self) -> tuple[str, str | None]:
+        """The version of Flink that restores it, and classes that take the place of others."""
+        return restorer(self.case), "profile1" if named(self.case, (FIRST_PROFILE,)) else None
+
+    @cached_property
+    def operators(self) -> list[dict[str, Any]]:
+        """What Flink has to find: keyed states only."""
+        found = expected_operators(self.case)
+        for operator in found:
+            operator["states"] = [state for state in operator["states"] if state.get("key_type") and state["kind"] != "BROADCAST"]
+        return [operator for operator in found if operator["states"]]
+
+    def write(self, target: Path) -> None:
+        """Write it natively, each value decoded and encoded anew."""
+
+        def carried(state: StateDescription) -> bool:
+            return restorer(self.case)[0] == "1" and state.name in UNTYPED_STATES
+
+        version = metadata_version(restorer(self.case))
+        rewrite(self.case.snapshot, target, PARALLELISM, version, carried, FORMATS[self.backend])
+
+    def requests(self, target: Path, directory: Path) -> list[dict[str, Any]]:
+        """What to ask of Flink: to restore it twice, and to take a checkpoint then."""
+        size = self.case.facts["max_parallelism"]
+        return [
+            flink.request(
+                self.operators,
+                target,
+                backend=self.backend,
+                parallelism=min(parallelism, size),
+                max_parallelism=size,
+                settings=SETTINGS,
+                snapshots=["incremental"],
+                snapshots_to=directory,
+            )
+            for parallelism in (PARALLELISM, OTHER_PARALLELISM)
+        ]
+
+
+def natives() -> Iterator[Native]:
+    """Cases with keyed state, by backend; ForSt came with Flink 2."""
+    for case in RESTORED:
+        backends = tuple(FORMATS) if EVERY_CASE else SAMPLE.get(case.name, ())
+        for backend in backends:
+            native = Native(case, backend)
+            if native.operators and (backend != "forst" or restorer(case)[0] == "2"):
+                yield native
+
+
+NATIVES: Final = list(natives())
+
+
+@pytest.fixture(scope="module")
+def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[dict[str, Any]]]:
+    """What Flink found in each case, or what became of writing it; one JVM for many cases, while others are written."""
+    groups: dict[tuple[str, str | None, str], list[Native]] = defaultdict(list)
+    for item in asking(request, "answers"):
+        native = item.callspec.params["native"]
+        groups[*native.jvm, native.backend].append(native)
+    found: dict[str, list[dict[str, Any]]] = {}
+    with ThreadPoolExecutor(1) as jvm:
+        running = []
+        for (version, instead, _), group in groups.items():
+            requests: dict[str, list[dict[str, Any]]] = {}
+            for native in group:
+                directory = tmp_path_factory.mktemp("natively")
+                try:
+                    native.write(directory / "savepoint")
+                except Exception as problem:
+                    found[str(native)] = [{"error": repr(problem)}]
+                    continue
+                requests[str(native)] = native.requests(directory / "savepoint", directory)
+            asked = [request for own in requests.values() for request in own]
+            running.append((requests, jvm.submit(flink.restore, version, asked, instead, timeout=1800)))
+        for requests, future in running:
+            answered = iter(future.result())
+            found |= {name: [next(answered) for _ in own] for name, own in requests.items()}
+    return found
+
+
+def keyed_rows(snapshot_directory: str | Path, operators: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """The rows of the keyed states and timers of some operators as text, in an order of their own."""
+    snapshot = open_snapshot(snapshot_directory)
+    rows = {}
+    for asked in operators:
+        operator = find_operator(snapshot, asked.get("uid"), None if asked.get("uid") else asked["uid_hash"])
+        for name, state in operator_states(snapshot, operator).items():
+            if state.is_keyed:
+                rows[f"{operator.operator_id}/{name}"] = sorted(map(corpus.sort_key, read(snapshot, operator, name)))
+    return rows
+
+
+@pytest.mark.parametrize("native", NATIVES, ids=map(str, NATIVES))
+def test_flink_restores_and_goes_on(native: Native, answers: Mapping[str, list[dict[str, Any]]]) -> None:
+    expected = flink.entries(native.operators)
+    rows = keyed_rows(native.case.snapshot, native.operators)
+    for answer in answers[str(native)]:
+        assert "error" not in answer, answer["error"][:3000]
+        found = flink.entries(answer["operators"])
+        assert found.keys() == expected.keys()
+        differences = [
+            first_difference(state, found[state], expected[state]) for state in expected if found[state] != expected[state]
+        ]
+        assert differences == []
+        checkpoint = answer["snapshots"]["incremental"]
+        handles = [s.managed_keyed for o in open_snapshot(checkpoint).metadata.operators for s in o.subtasks]
+        stores = any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in handles)
+        assert stores == (native.backend != "hashmap")
+        after = keyed_rows(checkpoint, native.operators)
+        assert {state for state in rows if after.get(state, []) != rows[state]} == set()
