@@ -28,6 +28,8 @@ ENTRIES: list[Case] = [
     *((name, version, "rocksdb") for name in (*PATCHES, *CHAINS) for version in BOTH),
     *((name, "2.3.0", "forst") for name in CHAINS),
     *(("all kinds in 512 key groups", version, "rocksdb") for version in BOTH),
+    *(("native with shared files", version, "rocksdb") for version in BOTH),
+    ("native with shared files", "2.3.0", "forst"),
     ("heap timers in 512 key groups", "1.20.5", "hashmap"),
     ("orders in 32768 key groups", "1.20.5", "rocksdb"),
     ("orders in 32768 key groups", "2.3.0", "forst"),

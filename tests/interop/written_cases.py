@@ -354,6 +354,25 @@ def patched_in_steps(source: str, steps: slice) -> Callable[[Workshop, Path], Wr
     return write
 
 
+def sharing_files(workshop: Workshop, target: Path) -> Written:
+    """Patches of states with TTL in a native savepoint; the new one refers to the files of that."""
+    base = workshop.written("bootstrapped")
+    writer, spark = workshop.from_existing(base.target), workshop.spark
+    seen = {5: {"first": 50, "second": 2}, 1000: {"first": 1}, 8: None}
+    recent = {1: ["page 1", "page 2"], 3: None}
+    session = {4: "s-new", 1000: "s-first"}
+    writer.update_keyed_state(RICH, "seen", spark.createDataFrame(list(seen.items()), "key long, value map<string,long>"))
+    writer.delete_map_entries(RICH, "seen", spark.createDataFrame([(6, "first"), (7, "other")], "key long, map_key string"))
+    writer.update_keyed_state(RICH, "recent", spark.createDataFrame(list(recent.items()), "key long, value array<string>"))
+    writer.update_keyed_state(RICH, "session", spark.createDataFrame(list(session.items()), "key long, value string"))
+    writer.write(target, format="native", backend=workshop.backend, share_files=True)
+    maps = {key: None if value is None else _shown(value) for key, value in seen.items()} | {6: None}
+    operators = base.operators
+    for state, values in (("seen", maps), ("recent", recent), ("session", session)):
+        operators = e.changed(operators, RICH, state, values)
+    return Written(target, operators, base=base.target)
+
+
 def rescaled_checkpoint(source: str, max_parallelism: int) -> Callable[[Workshop, Path], Written]:
     """Other key groups, of a checkpoint that Flink made for this."""
 
@@ -442,6 +461,7 @@ CASES = {
     "native patched in steps": Case(patched_in_steps("orders-rocksdb-native", slice(None, None, 2))),
     "incremental patched in steps": Case(patched_in_steps("orders-rocksdb-incremental", slice(1, None, 2))),
     "native with four states": Case(patched("orders-rocksdb-native", _remove)),
+    "native with shared files": Case(sharing_files),
     "heap timers": Case(patched(HEAP, _update)),
     "heap timers in 512 key groups": Case(rescaled_checkpoint(HEAP, 512)),
     "changelog in 512 key groups": Case(rescaled_checkpoint(CHANGELOG, 512)),
