@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from state_processor.backends.metadata.handles import StreamStateHandle
+    from state_processor.backends.sql.plan import CompiledPlan
 
 METADATA_FILE: Final = "_metadata"
 _DEPTH: Final = 3
@@ -83,7 +84,8 @@ class Snapshot:
     """A snapshot with access to its files; it can be pickled.
 
     ``directory`` holds ``_metadata``; ``scratch`` is where files are copied that have to be on this machine, by default
-    what :mod:`~state_processor.backends.files.scratch` takes from the environment.
+    what :mod:`~state_processor.backends.files.scratch` takes from the environment. ``plan`` is that of the query of Flink SQL
+    that wrote it, if the user gave it.
     """
 
     directory: str
@@ -91,6 +93,7 @@ class Snapshot:
     storage: Storage
     relocation: Relocation
     scratch: str | None = None
+    plan: CompiledPlan | None = None
 
     __repr__ = redacted_repr
 

@@ -21,6 +21,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, survey
+from state_processor.backends.sql.naming import describe, planned
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.serializers.base import TypeSerializer
@@ -76,7 +77,8 @@ def states(snapshot: Snapshot) -> pa.Table:
     """Return one row per state of every operator, the union over all subtasks.
 
     ``size_in_bytes`` is what the state takes in the snapshot; null where several states share a file and only reading it
-    through would show it. ``spark_schema`` is the schema of reading by default. Raw state has no name. A state that
+    through would show it. ``spark_schema`` is the schema of reading by default. ``description`` says what a state of Flink SQL
+    holds, if the snapshot was opened with the plan of its query. Raw state has no name. A state that
     can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read. Types
     with classes that Kryo wrote and nobody described show the call that describes them, and so does one warning.
     """
@@ -91,6 +93,7 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState, undescribed: list[s
     variants, unread = surveyed = survey(snapshot, operator)
     found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
+    plan = planned(snapshot, operator)
     for state in found.values():
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
         serializers = state.serializers
@@ -107,6 +110,7 @@ def _state_rows(snapshot: Snapshot, operator: OperatorState, undescribed: list[s
             "backend": state.backend,
             "size_in_bytes": size,
             "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
+            "description": None if plan is None else describe(plan, state),
         }
     for left in unread:
         name = left.name and shown_name(left.name)

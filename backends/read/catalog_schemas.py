@@ -35,6 +35,7 @@ STATES_SCHEMA: Final = pa.schema(
         ("backend", pa.string()),
         ("size_in_bytes", pa.int64()),
         ("spark_schema", pa.string()),
+        ("description", pa.string()),
     ]
 )
 

@@ -29,6 +29,7 @@ from state_processor.backends.read.state_listing import naming_state, operator_l
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import TypeByPath, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import doubting, shown_name
 from state_processor.serializers.errors import NotFoundError, OptionError
 
@@ -54,7 +55,9 @@ class JoinedStatesReader(Selectable):
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
         self._columns = _column_names(beside)
         self._types = self._types_of_states(options)
-        self._keys = None if options.keys is None else keys_of(next(iter(beside.values()))[0], options.keys)
+        first = next(iter(beside.values()))[0]
+        named = with_names(first, dict(options.names).get(first.name, {}))
+        self._keys = None if options.keys is None else keys_of(named, options.keys)
         self._readers = {
             n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
         }

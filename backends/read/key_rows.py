@@ -13,7 +13,7 @@ from state_processor.backends.read.key_lookup import WantedKeys, keys_of
 from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
+from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state, with_state_names
 from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name
@@ -67,7 +67,8 @@ def rows_of_key(
     plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
     if options.python_type is not None:
         raise OptionError("python_type is the type of one state: name the state, or give python_types={'name': …}")
-    tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, options)) for name, found in plain.items()}
+    named = with_state_names(snapshot, owners, plain, None, KEYED_KIND, options)
+    tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, named)) for name, found in plain.items()}
     if len(plain) == len(keyed):
         return tables, None
     return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(options.without_python_types(), ttl_ms=None)))

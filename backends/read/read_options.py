@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from state_processor.backends.state.column_types import ColumnTypes, TypeByPath, Undescribed
+from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
 from state_processor.serializers.errors import OptionError
@@ -41,6 +42,10 @@ class ReadOptions:
         ``hide`` leaves out what is expired, ``only`` what is not, ``include`` nothing.
     types
         Types that columns are read in by Flink's rules for state that evolves, and Java types of parts that Kryo wrote.
+    fields
+        Names that the user gives to the fields of rows, by the state.
+    names
+        Names for the fields of rows by state, from a plan or from ``fields``; :func:`open_state` finds them.
     undescribed
         ``error``, or ``bytes`` for values of a POJO's subclasses that the snapshot does not describe.
     python_type, python_types
@@ -63,6 +68,8 @@ class ReadOptions:
     as_of_ms: int | None = None
     expired: Expired = "hide"
     types: tuple[TypeByPath, ...] = ()
+    fields: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    names: tuple[tuple[str, DeclaredNames], ...] = ()
     undescribed: Undescribed = "error"
     python_type: PythonType | None = None
     python_types: tuple[tuple[str, PythonType], ...] = ()
@@ -88,7 +95,7 @@ class ReadOptions:
     def column_types(self) -> ColumnTypes:
         """Types that columns are read in."""
         python = self.python_types if self.python_type is None else (("", self.python_type), *self.python_types)
-        return ColumnTypes(self.types, self.undescribed, python, self.unpickle)
+        return ColumnTypes(self.types, self.undescribed, python, self.unpickle, self.names)
 
     @property
     def decode(self) -> DecodeOptions:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR, RawStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_listing import Survey, naming_state, operator_label, survey
+from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import (
     BROADCAST,
     OPERATOR_KINDS,
@@ -134,6 +135,7 @@ def _open_whole(
         raise concerned[0].error
     if not variants and not unread:
         raise NotFoundError(f"{operator_label(operator)} has no state{_other_state(operator)}")
+    options = with_state_names(snapshot, operator, variants, state, kind, options)
     if state is None:
         if kind == TIMER_KIND:
             queues = [[s for s in states if isinstance(s, TimerDescription)] for states in variants.values()]
@@ -150,6 +152,32 @@ def _open_whole(
     if keyed:
         return KeyedStateReader(snapshot, operator, keyed, options)
     return OperatorStateReader(snapshot, operator, found, options)
+
+
+def with_state_names(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    variants: Mapping[str, Sequence[StateDescription]],
+    state: str | None,
+    kind: str | None,
+    options: ReadOptions,
+) -> ReadOptions:
+    """Return the options with the names that a plan and the user give to rows of what is read.
+
+    Raises
+    ------
+    OptionError
+        If they do not fit.
+    """
+    read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
+    if snapshot.plan is None and not options.fields:
+        return options
+    return replace(options, names=state_names(snapshot, operator, read, dict(options.fields)))
+
+
+def _is_read(state: StateDescription, kind: str | None) -> bool:
+    """Return whether a state is one of those that are read where no name is given."""
+    return state.is_timer if kind == TIMER_KIND else state.is_keyed and not state.is_timer
 
 
 def survey_for(snapshot: Snapshot, operator: OperatorState, state: str | None) -> Survey:

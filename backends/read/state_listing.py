@@ -34,7 +34,7 @@ from state_processor.serializers.io import DataInput
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
-    """Find an operator by its uid or uid hash.
+    """Find an operator by its uid or uid hash, or in a snapshot with a plan by what it does: ``group-aggregate[5]``.
 
     Raises
     ------
@@ -42,6 +42,8 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
         If there is none; the message names those that there are.
     """
     wanted = uid_hash.lower() if uid_hash else operator_id(uid or "")
+    if uid and snapshot.plan is not None:
+        wanted = snapshot.plan.find(uid, (o.operator_id for o in snapshot.metadata.operators)) or wanted
     for operator in snapshot.metadata.operators:
         if operator.operator_id == wanted:
             return operator

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from state_processor.backends.state.descriptions import BROADCAST, LIST, MAP, StateDescription
+from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
@@ -33,13 +34,14 @@ class ColumnTypes(NamedTuple):
     """Types that a state is read in, where they are not those that it was written in.
 
     ``python`` has the types of states of PyFlink jobs by name, an empty one for any state, and ``unpickled`` whether pickles in
-    them are loaded.
+    them are loaded. ``names`` has those of rows, by state.
     """
 
     types: tuple[TypeByPath, ...] = ()
     undescribed: Undescribed = "error"
     python: tuple[tuple[str, PythonType], ...] = ()
     unpickled: Unpickled = False
+    names: tuple[tuple[str, DeclaredNames], ...] = ()
 
     def python_type(self, state: str) -> PythonType | None:
         """Return the type that is given for a state of a PyFlink job."""
@@ -58,7 +60,7 @@ _ELEMENTS: Final = {
 
 
 def evolved(state: _State, given: ColumnTypes) -> _State:
-    """Return the state with serializers that read it in other types.
+    """Return the state with serializers that read it in other types, and rows of other names.
 
     Raises
     ------
@@ -70,6 +72,7 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
     python = given.python_type(state.name)
     if python is not None:
         state = with_python_type(state, python, given.unpickled)
+    state = with_names(state, dict(given.names).get(state.name, {}))
     columns = [(column, wanted.restore()) for column, wanted in given.types if isinstance(wanted, PortableType)]
     for column, role, wanted_type in by_role(state, columns):
         state = state.with_serializers(**{role: _resolved(state, column, wanted_type)})

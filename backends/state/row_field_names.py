@@ -7,27 +7,14 @@ from typing import TypeVar
 
 from state_processor.backends.state.column_types import by_role
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.part_names import with_names
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.runtime.ttl import TtlSerializer
-from state_processor.serializers.table.row_names import RowNames, row_names, with_row_names
-
-DeclaredNames = Mapping[str, RowNames]
-"""Names of rows by the part of a state: ``key``, ``namespace``, ``map_key`` or ``value``."""
+from state_processor.serializers.table.row_names import RowNames, row_names
 
 _State = TypeVar("_State", bound=StateDescription)
-
-
-def declared_names(state: StateDescription) -> DeclaredNames:
-    """Return the names in the types of a state; parts without rows are left out."""
-    found = {role: row_names(serializer) for role, serializer in state.serializers.items()}
-    return {part: names for part, names in found.items() if names}
-
-
-def with_names(state: _State, names: DeclaredNames) -> _State:
-    """Return the state with rows of these names."""
-    return state.with_serializers(**{part: with_row_names(getattr(state, part), own) for part, own in names.items()})
 
 
 def named_by(state: _State, types: Mapping[str, TypeSerializer]) -> _State:

@@ -49,11 +49,16 @@ class TupleSerializer(TypeSerializer):
         The serializers of the fields.
     tuple_class
         The Java class, where it is not the ``TupleN`` of that many fields but a subclass.
+    names
+        Names of the columns, ``f0``, ``f1``, … by default.
     """
 
-    def __init__(self, fields: Sequence[TypeSerializer], tuple_class: str = "") -> None:
+    def __init__(
+        self, fields: Sequence[TypeSerializer], tuple_class: str = "", names: Sequence[str] | None = None
+    ) -> None:
         self.fields = tuple(fields)
         self.tuple_class = tuple_class or f"{TUPLE}{len(self.fields)}"
+        self.names = None if names is None else tuple(names)
         lengths = [f.length for f in self.fields]
         self.length = sum(lengths) if all(n > 0 for n in lengths) else VARIABLE
         self.smallest = sum(f.smallest for f in self.fields)
@@ -66,7 +71,16 @@ class TupleSerializer(TypeSerializer):
         return self.fields
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        return TupleSerializer(children, self.tuple_class)
+        return TupleSerializer(children, self.tuple_class, self.names)
+
+    def with_names(self, names: Sequence[str] | None) -> TupleSerializer:
+        """Return the same serializer with other names of the fields."""
+        return TupleSerializer(self.fields, self.tuple_class, names)
+
+    @property
+    def field_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.names or tuple(f"f{i}" for i in range(len(self.fields)))
 
     def read(self, source: DataInput) -> tuple[Any, ...]:
         return tuple(f.read(source) for f in self.fields)
@@ -80,26 +94,25 @@ class TupleSerializer(TypeSerializer):
             f.write(v, target)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.struct([(f"f{i}", f.arrow_type(options)) for i, f in enumerate(self.fields)])
+        return pa.struct([(n, f.arrow_type(options)) for n, f in zip(self.field_names, self.fields, strict=True)])
 
     def present(self, value: Sequence[Any], options: DecodeOptions) -> dict[str, Any]:
-        return {f"f{i}": f.present(v, options) for i, (f, v) in enumerate(zip(self.fields, value, strict=True))}
+        return {n: f.present(v, options) for n, f, v in zip(self.field_names, self.fields, value, strict=True)}
 
     def accept(self, value: Any) -> tuple[Any, ...]:
-        names = [f"f{i}" for i in range(len(self.fields))]
-        parts = fields_in_order(value, names, "a value") if isinstance(value, Mapping) else value
+        parts = fields_in_order(value, self.field_names, "a value") if isinstance(value, Mapping) else value
         return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         builder.op(Op.VALID, column)
-        for i, f in enumerate(self.fields):
-            with builder.field(f"f{i}"):
+        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
+            with builder.field(name):
                 f.emit(builder, column.child(i))
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
-        for i, f in enumerate(self.fields):
-            with builder.field(f"f{i}"):
+        for i, (name, f) in enumerate(zip(self.field_names, self.fields, strict=True)):
+            with builder.field(name):
                 f.emit_encode(builder, column.child(i))
 
     def snapshot(self) -> TypeSerializerSnapshot:

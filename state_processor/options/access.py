@@ -33,6 +33,8 @@ class SnapshotAccess:
         Places outside of the storage of the snapshot that recorded paths may refer to.
     storage_options
         Settings of remote storage, which are not shown.
+    plan
+        Path or text of the compiled plan of the query that wrote the snapshot.
     """
 
     path_mapping: Mapping[str, str] = field(default_factory=dict)
@@ -40,6 +42,7 @@ class SnapshotAccess:
     scratch: str | None = None
     allow_paths: tuple[str, ...] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    plan: str | None = field(default=None, repr=False)
 
     __repr__ = redacted_repr
 
@@ -81,12 +84,24 @@ class SnapshotAccess:
         CorruptSnapshotError
             If ``_metadata`` is damaged.
         OptionError
-            If a module can't be imported.
+            If a module can't be imported, or the plan is none.
+        MissingFileError
+            If there is no file with the plan.
         """
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
         import_serializers(self.serializers)
-        return open_snapshot(fspath(path), self.path_mapping, self.storage(), self.scratch, self.allow_paths)
+        snapshot = open_snapshot(fspath(path), self.path_mapping, self.storage(), self.scratch, self.allow_paths)
+        return snapshot if self.plan is None else self._planned(snapshot, self.plan)
+
+    def _planned(self, snapshot: Snapshot, plan: str) -> Snapshot:
+        from state_processor.backends.files.location import Location
+        from state_processor.backends.sql.naming import with_plan
+        from state_processor.backends.sql.plan import CompiledPlan
+
+        is_text = plan.lstrip().startswith("{")
+        text = plan if is_text else bytes(snapshot.storage.read_all(str(Location.given(plan)))).decode("utf-8", "replace")
+        return with_plan(snapshot, CompiledPlan.parse(text))
 
     def storage(self) -> Storage:
         """Return access to files."""

@@ -19,6 +19,7 @@ from state_processor.options.values import (
     BOOLEAN,
     COUNT,
     DURATION,
+    FIELDS,
     INSTANT,
     KEYS,
     MODULES,
@@ -26,6 +27,7 @@ from state_processor.options.values import (
     PATH,
     PATH_MAPPING,
     PATHS,
+    PLAN,
     PYTHON_TYPE,
     PYTHON_TYPES,
     SETTINGS,
@@ -62,6 +64,7 @@ class TimerOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     metadata: bool
     keys: Keys | None
+    fields: Mapping[str, Sequence[str]] | None
 
 
 class OperatorStateOptions(TypedDict, total=False):
@@ -75,6 +78,7 @@ class OperatorStateOptions(TypedDict, total=False):
     python_type: PythonTypeArgument | None
     python_types: Mapping[str, PythonTypeArgument] | None
     unpickle: bool | TypeSerializer
+    fields: Mapping[str, Sequence[str]] | None
     batch_memory: int | str
 
 
@@ -99,6 +103,7 @@ class LookupOptions(TypedDict, total=False):
     ttl: str | timedelta | None
     as_of: str | int | datetime | None
     expired: Expired
+    fields: Mapping[str, Sequence[str]] | None
     undescribed: Undescribed
     python_type: PythonTypeArgument | None
     python_types: Mapping[str, PythonTypeArgument] | None
@@ -128,6 +133,7 @@ class AccessOptions(WorkerOptions, total=False):
     """Options of opening a snapshot, beside where its files are now."""
 
     allow_paths: Iterable[str | PathLike[str]] | None
+    plan: str | PathLike[str] | Mapping[str, Any] | None
 
 
 class SnapshotOptions(AccessOptions, total=False):
@@ -261,6 +267,13 @@ READ_OPTIONS: Final = (
         flag="--python-types STATE=TYPE",
     ),
     Option(
+        "fields",
+        FIELDS,
+        "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several columns "
+        "are rows (`data-state.map_key`). They are used instead of those of `plan`.",
+        (),
+    ),
+    Option(
         "undescribed",
         one_of("error", "bytes"),
         "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
@@ -308,6 +321,13 @@ SNAPSHOT_OPTIONS: Final = (
         "Directory, on every machine that reads, for copies of files that RocksDB needs there (remote ones, and parts of merged "
         "files). By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
         flag="--scratch DIR",
+    ),
+    Option(
+        "plan",
+        PLAN,
+        "The compiled plan of the query of Flink SQL that wrote the snapshot: the file that `COMPILE PLAN` writes, or its text. "
+        "Operators have the names and uids of the plan, and rows the columns of the query.",
+        flag="--plan FILE",
     ),
     Option(
         "storage_options",

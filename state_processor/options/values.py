@@ -302,6 +302,16 @@ def _json_of_type(type_: PortableType | JavaType) -> Any:
     return {"snapshot": b64encode(type_.snapshot).decode(), "rows": type_.rows}
 
 
+def _check_fields(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, Mapping):
+        raise TypeError
+    return tuple((_check_text(path), _check_names(names)) for path, names in value.items())
+
+
+def _check_plan(value: Any) -> str:
+    return json.dumps(value) if isinstance(value, Mapping) else _check_path(value)
+
+
 def _check_settings(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise TypeError
@@ -350,3 +360,10 @@ UNPICKLED: Final = ValueKind("true, false or a type", _check_unpickled, _decode_
 TYPES: Final = ValueKind(
     'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
 )
+FIELDS: Final = ValueKind(
+    'names by state such as {"left-records": ["id", "amount"]}',
+    _check_fields,
+    parse_json,
+    lambda value: json.dumps(dict(value)),
+)
+PLAN: Final = ValueKind("a path, or the JSON of a compiled plan", _check_plan)

@@ -10,7 +10,7 @@ from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.key_groups import check_parallelism
-from state_processor.backends.state.row_field_names import DeclaredNames
+from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat

@@ -13,7 +13,8 @@ from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
-from state_processor.backends.state.row_field_names import DeclaredNames, declared_names, named_by, names_in, with_names
+from state_processor.backends.state.part_names import DeclaredNames, declared_names, with_names
+from state_processor.backends.state.row_field_names import named_by, names_in
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
 from state_processor.inferred_types import inferred_type

@@ -21,7 +21,7 @@ from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
-from state_processor.backends.state.row_field_names import DeclaredNames, with_names
+from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat

@@ -15,7 +15,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
-from state_processor.backends.state.row_field_names import DeclaredNames, with_names
+from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.portable_registrations import TaskSerializers

@@ -1,0 +1,1 @@
+"""What the state of Flink SQL's operators means, as the compiled plan of the query says."""

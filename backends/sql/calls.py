@@ -1,0 +1,157 @@
+"""Aggregate calls of plans, and the fields of accumulators that belong to them (Flink: ``AggregateUtil``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
+from state_processor.serializers.table.logical_types import AtomicType, LogicalType, TextType
+
+ROW_COUNT: Final = "row_count"
+"""The field that counts rows of a key: Flink adds it where rows may be taken back, to know when a group is gone."""
+
+_BIGINT: Final = AtomicType("BIGINT")
+_INTERNAL: Final = re.compile(r"\$+(.+)\$\d+")
+_COUNTED: Final = {"avg": "sum", "single_value": ""}
+_WHOLE: Final = frozenset({"sum", "sum0", "min", "max", "count"})
+"""Functions whose first field has the type of the result, where nothing is taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """A call of an aggregate function.
+
+    Parameters
+    ----------
+    function
+        Its name in lower case.
+    arguments
+        The columns that it is called with.
+    distinct
+        True for a call with each value once.
+    filter
+        The column that says which rows count, if any.
+    retracts
+        True if rows may be taken back.
+    type
+        The type of its result, nullable as accumulators are.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    distinct: bool
+    filter: str | None
+    retracts: bool
+    type: LogicalType | None
+
+    def __str__(self) -> str:
+        arguments = ", ".join(self.arguments) if self.arguments or self.function != "count" else "*"
+        text = f"{self.function}({'distinct ' if self.distinct else ''}{arguments})"
+        return text if self.filter is None else f"{text} filter {self.filter}"
+
+    @property
+    def counts_rows(self) -> bool:
+        """True for ``count(*)``."""
+        return str(self) == "count(*)"
+
+    @property
+    def has_view(self) -> bool:
+        """True if the accumulator has a view of the values that came."""
+        return self.distinct and bool(self.arguments)
+
+    def fields(self, order: Sequence[str] = ()) -> Iterator[PlanField]:
+        """Yield the fields of the accumulator; one for an object, whose class has the names of its parts.
+
+        Parameters
+        ----------
+        order
+            The columns that rows are ordered by, for functions that rank them.
+        """
+        text = str(self)
+        match self.function:
+            case "avg" | "single_value":
+                first = f"{text} {_COUNTED[self.function]}".strip()
+                yield from (PlanField(first), PlanField(f"{text} count", None))
+            case "sum" if self.retracts:
+                yield from (PlanField(text, self.type), PlanField(f"{text} count", _BIGINT))
+            case "listagg" if not self.retracts:
+                yield from (PlanField(f"{text} delimiter"), PlanField(text, self.type))
+            case "rank":
+                yield from (PlanField(f"{text} row number", _BIGINT), PlanField(text, _BIGINT))
+                yield from (PlanField(f"{text} last {column}") for column in order)
+            case "dense_rank":
+                yield PlanField(text, _BIGINT)
+                yield from (PlanField(f"{text} last {column}") for column in order)
+            case function if function in _WHOLE and not (self.retracts and function in ("min", "max")):
+                yield PlanField(text, None if isinstance(self.type, TextType) else self.type)
+            case _:
+                yield PlanField(text)
+
+
+def aggregate_calls(
+    given: Iterable[Mapping[str, Any]], columns: Sequence[str], retractions: Sequence[bool]
+) -> list[AggregateCall]:
+    """Return calls from their JSON.
+
+    Parameters
+    ----------
+    given
+        The JSON of each.
+    columns
+        The names of the columns that calls refer to.
+    retractions
+        For each call whether rows may be taken back; the last one is that of all further calls.
+    """
+    found = []
+    for at, call in enumerate(given):
+        filtered, result = int(call.get("filterArg", -1)), plan_type(call.get("type"))
+        found.append(
+            AggregateCall(
+                function=_function(call),
+                arguments=tuple(_column(columns, int(i)) for i in call.get("argList", ())),
+                distinct=bool(call.get("distinct", False)),
+                filter=None if filtered < 0 else _column(columns, filtered),
+                retracts=bool(retractions[min(at, len(retractions) - 1)]) if retractions else False,
+                type=None if result is None else replace(result, nullable=True),
+            )
+        )
+    return found
+
+
+def _column(columns: Sequence[str], index: int) -> str:
+    return columns[index] if index < len(columns) else f"#{index}"
+
+
+def _function(call: Mapping[str, Any]) -> str:
+    internal = _INTERNAL.fullmatch(str(call.get("internalName", "")))
+    if internal is not None:
+        return internal[1].lower()
+    catalog = str(call.get("catalogName", "")).rpartition(".")[2].strip("`")
+    return (catalog or str(call.get("systemName", "")) or str(call.get("class", "")).rpartition(".")[2] or "aggregate").lower()
+
+
+def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool, order: Sequence[str] = ()) -> PlanFields:
+    """Return the fields of the accumulators of some calls: those of each, the count of rows, the views of distinct values.
+
+    Parameters
+    ----------
+    calls
+        The calls.
+    counts_rows
+        True if the operator needs to know how many rows it has seen: a count is added unless ``count(*)`` is among the calls.
+    order
+        As for :meth:`AggregateCall.fields`.
+    """
+    fields = [field for call in calls for field in call.fields(order)]
+    if counts_rows and not any(call.counts_rows for call in calls):
+        fields.append(PlanField(ROW_COUNT, _BIGINT))
+    fields += [PlanField(f"distinct({', '.join(view)})") for view in distinct_views(calls)]
+    return distinct_names(fields)
+
+
+def distinct_views(calls: Sequence[AggregateCall]) -> list[tuple[str, ...]]:
+    """Return the columns whose values are kept to count them once, as often as there is a view of them."""
+    return list(dict.fromkeys(call.arguments for call in calls if call.has_view))

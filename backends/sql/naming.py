@@ -1,0 +1,175 @@
+"""Names from a plan, or from the user, for the fields of rows in states, whose types in the bytes have the last word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.sql.meaning import key_of, meaning_of
+from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
+from state_processor.backends.sql.plan_types import PlanFields, distinct_names
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.rows import RowSerializer
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.row_names import ROWS, RowNames, row_names
+from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.serializers.traversal import walk
+
+_KEY: Final = "key"
+_ROWS: Final = (RowSerializer, RowDataSerializer)
+
+
+def planned(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
+    """Return what a plan says about an operator of a snapshot that was opened with it."""
+    return None if snapshot.plan is None else snapshot.plan.operators.get(operator.operator_id)
+
+
+def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
+    """Return the snapshot with a plan: its operators have the uids of the plan, and names where the snapshot has none."""
+    operators = tuple(
+        o
+        if (known := plan.operators.get(o.operator_id)) is None
+        else replace(o, uid=o.uid or known.uid, name=o.name or known.label)
+        for o in snapshot.metadata.operators
+    )
+    return replace(snapshot, metadata=replace(snapshot.metadata, operators=operators), plan=plan)
+
+
+def names_from_plan(operator: PlanOperator, state: StateDescription) -> DeclaredNames:
+    """Return the names that a plan gives to the rows of a state, by its parts; none for parts that it says nothing of.
+
+    Raises
+    ------
+    OptionError
+        If the plan has other columns or types than the state: it is of another query.
+    """
+    meaning = meaning_of(operator, state)
+    rows = dict(meaning.rows) if meaning is not None else {}
+    key = key_of(operator)
+    if key is not None and state.is_keyed:
+        rows[_KEY] = key
+    tuples = meaning.tuples if meaning is not None else ()
+    where = f"{operator.label} (uid {operator.uid!r}), state {state.name!r}"
+    found = {
+        part: _named(serializer, rows.get(part, ()), tuples if part == "value" else (), f"{where}, {part}")
+        for part, serializer in state.serializers.items()
+        if part in rows or (part == "value" and tuples)
+    }
+    return {part: names for part, names in found.items() if names}
+
+
+def state_names(
+    snapshot: Snapshot,
+    operator: OperatorState,
+    states: Iterable[StateDescription],
+    fields: Mapping[str, Sequence[str]],
+) -> tuple[tuple[str, DeclaredNames], ...]:
+    """Return names for the rows of states that are read: those of the user, and for all other parts those of the plan.
+
+    Parameters
+    ----------
+    snapshot, operator
+        Where the states are.
+    states
+        The states.
+    fields
+        Names that the user gives, see :func:`names_from_user`.
+
+    Raises
+    ------
+    OptionError
+        If names are given for something that is not read, or do not fit; or the plan is that of another query.
+    """
+    by_name = {state.name: state for state in states}
+    known = {_KEY, *by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
+    for path in fields:
+        if path not in known:
+            raise OptionError(f"fields: there is no {path!r} in what is read; names may be given for {', '.join(sorted(known))}")
+    plan = planned(snapshot, operator)
+    found = {}
+    for state in by_name.values():
+        given = names_from_user(fields, state)
+        from_plan = {} if plan is None else names_from_plan(plan, state)
+        found[state.name] = {**from_plan, **given}
+    return tuple((name, names) for name, names in found.items() if names)
+
+
+def describe(operator: PlanOperator, state: StateDescription) -> str | None:
+    """Return what a state holds, for people."""
+    if state.is_timer:
+        return "timers"
+    meaning = meaning_of(operator, state)
+    return None if meaning is None else meaning.description
+
+
+def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription) -> DeclaredNames:
+    """Return the names that a user gives to the rows of a state.
+
+    Parameters
+    ----------
+    given
+        Names by ``key``, the name of a state, or the name of a state and one of its columns (``left-records.map_key``).
+    state
+        The state.
+
+    Raises
+    ------
+    OptionError
+        If a row has another number of fields, or there is no row or more than one to name.
+    """
+    columns = {column: part for column, part in state.COLUMNS.items() if part != _KEY and part in state.serializers}
+    found = {part: given[path] for column, part in columns.items() if (path := f"{state.name}.{column}") in given}
+    if state.is_keyed and _KEY in given:
+        found[_KEY] = given[_KEY]
+    if state.name in given:
+        with_rows = [part for part in columns.values() if any(isinstance(one, _ROWS) for one in walk(state.serializers[part]))]
+        if len(with_rows) != 1:
+            paths = " or ".join(f"{state.name}.{c}" for c, part in columns.items() if part in with_rows)
+            there = f"state {state.name!r} has {len(with_rows)} columns of rows"
+            raise OptionError(f"fields: {there}; name {paths or 'none of them'}")
+        found[with_rows[0]] = given[state.name]
+    return {
+        part: _names_of(state.serializers[part], tuple(names), f"fields: state {state.name!r}, {part}")
+        for part, names in found.items()
+    }
+
+
+def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], where: str) -> RowNames:
+    """Return the names of a plan for the row in a serializer, and for the tuple around it, after comparing the types."""
+    names: list[tuple[str, ...] | None] = []
+    for part in walk(serializer):
+        if isinstance(part, TupleSerializer):
+            names.append(tuples if len(tuples) == len(part.fields) else None)
+        elif isinstance(part, RowDataSerializer):
+            _check_types(part, fields, where)
+            names.append(tuple(f.name for f in distinct_names(fields)))
+        elif isinstance(part, RowSerializer):
+            names.append(part.names)
+    return tuple(names)
+
+
+def _check_types(row: RowDataSerializer, fields: PlanFields, where: str) -> None:
+    """Refuse a plan with other types than those in the bytes, which have the last word."""
+    types = row.slot.type.types
+    differs = any(f.type is not None and own != f.type for own, f in zip(types, fields, strict=False))
+    if len(types) != len(fields) or differs:
+        known = f"ROW<{', '.join(map(str, fields))}>"
+        raise OptionError(f"plan: {where} is {row}, the plan has {known}; give the plan of the query that wrote the snapshot")
+
+
+def _names_of(serializer: TypeSerializer, names: tuple[str, ...], where: str) -> RowNames:
+    """Return the names of a user for the one row in a serializer."""
+    rows = [part for part in walk(serializer) if isinstance(part, _ROWS)]
+    if len(rows) != 1:
+        raise OptionError(f"{where} is {serializer}, which has {len(rows)} rows; only one row can be named")
+    size = len(rows[0].slot.fields if isinstance(rows[0], RowDataSerializer) else rows[0].fields)
+    if len(names) != size or len(set(names)) != size:
+        raise OptionError(f"{where} has rows of {size} fields; expected as many different names, found {list(names)}")
+    found = zip((part for part in walk(serializer) if isinstance(part, ROWS)), row_names(serializer), strict=True)
+    return tuple(names if part is rows[0] else own for part, own in found)

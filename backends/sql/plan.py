@@ -1,0 +1,168 @@
+"""Compiled plans of Flink SQL: the JSON that ``COMPILE PLAN`` writes (Flink: ``ExecNodeGraphJsonSerializer``)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.sql.plan_types import PlanFields, row_fields
+from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.json_text import parse_json
+
+TRANSFORMATIONS: Final = (
+    *("source", "sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter", "values"),
+    *("calc", "async-calc", "correlate", "async-correlate", "expand", "drop-update-before", "mini-batch-assigner"),
+    *("watermark-assigner", "lookup-join", "lookup-join-materialize", "delta-join", "process", "ml-predict-table-function"),
+    *("changelog-normalize", "deduplicate", "rank", "sort", "temporal-sort", "match", "over-aggregate"),
+    *("group-aggregate", "local-group-aggregate", "global-group-aggregate", "incremental-group-aggregate"),
+    *("group-table-aggregate", "group-window-aggregate", "window", "window-aggregate", "local-window-aggregate"),
+    *("global-window-aggregate", "window-deduplicate", "window-join", "window-rank"),
+    *("join", "multi-join", "temporal-join", "interval-join", "filter-left", "filter-right", "pad-left", "pad-right"),
+    *("python-calc", "python-correlate", "python-group-aggregate", "python-group-table-aggregate"),
+    *("python-group-window-aggregate", "python-over-aggregate"),
+)
+"""Operators that nodes are translated to (Flink: the constants ``…_TRANSFORMATION`` of ``StreamExec…``)."""
+
+_LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
+
+
+@dataclass(frozen=True)
+class PlanNode:
+    """A node of a plan, with those that its rows come from.
+
+    Parameters
+    ----------
+    id, type
+        As the plan has them: ``5``, ``stream-exec-join_1``.
+    content
+        Its JSON.
+    inputs
+        The nodes before it, in the order of the operator's inputs.
+    """
+
+    id: int
+    type: str
+    content: Mapping[str, Any]
+    inputs: tuple[PlanNode, ...] = field(repr=False)
+
+    @cached_property
+    def output(self) -> PlanFields:
+        """The fields of the rows that leave it."""
+        return self.fields_of("outputType")
+
+    @property
+    def left(self) -> PlanFields:
+        """The fields of the rows of the first input."""
+        return self.inputs[0].output if self.inputs else ()
+
+    @property
+    def right(self) -> PlanFields:
+        """The fields of the rows of the second input."""
+        return self.inputs[1].output if len(self.inputs) > 1 else ()
+
+    def fields_of(self, member: str) -> PlanFields:
+        """Return the fields of a row type that the node has in its JSON.
+
+        Raises
+        ------
+        OptionError
+            If it has none.
+        """
+        try:
+            return row_fields(self.content.get(member))
+        except (OptionError, KeyError, TypeError) as error:
+            raise OptionError(f"plan: {member} of node {self.id} ({self.type}): {error}") from None
+
+    def at(self, *path: str, default: Any = None) -> Any:
+        """Return a part of the JSON, or the default where there is none."""
+        found: Any = self.content
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        return default if found is None else found
+
+
+@dataclass(frozen=True)
+class PlanOperator:
+    """An operator of the job that runs a plan: a node, and what part of it the operator does."""
+
+    node: PlanNode
+    transformation: str
+    uid: str
+
+    @property
+    def label(self) -> str:
+        """What it does and the node: ``group-aggregate[5]``."""
+        return f"{self.transformation}[{self.node.id}]"
+
+
+@dataclass(frozen=True)
+class CompiledPlan:
+    """A compiled plan."""
+
+    nodes: tuple[PlanNode, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> CompiledPlan:
+        """Parse the JSON of a plan.
+
+        Raises
+        ------
+        OptionError
+            If it is not one.
+        """
+        try:
+            content = parse_json(text)
+            edges = [(int(e["source"]), int(e["target"])) for e in content["edges"]]
+            given = {int(n["id"]): (str(n["type"]), n) for n in content["nodes"]}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise OptionError(f"plan: expected the JSON that COMPILE PLAN writes, with nodes and edges: {error!r}") from None
+        return cls(tuple(_linked(given, edges)))
+
+    @cached_property
+    def operators(self) -> Mapping[str, PlanOperator]:
+        """The operators by the hash of their uid, in the formats of ``table.exec.uid.format`` that are known.
+
+        They are the default ones of Flink 1.15 and of later versions, and ``<transformation>`` where only one node has it.
+        """
+        once = Counter(node.type for node in self.nodes)
+        found: dict[str, PlanOperator] = {}
+        for node in self.nodes:
+            for transformation in TRANSFORMATIONS:
+                formats = [f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}"]
+                if once[node.type] == 1:
+                    formats.append(transformation)
+                for uid in formats:
+                    found.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))
+        return found
+
+    def find(self, label: str, among: Iterable[str]) -> str | None:
+        """Return which of some operators has a label such as ``group-aggregate[5]``, all by the hash of the uid.
+
+        Raises
+        ------
+        NotFoundError
+            If the text is such a label, and none has it.
+        """
+        if _LABEL.fullmatch(label) is None:
+            return None
+        known = {self.operators[uid_hash].label: uid_hash for uid_hash in among if uid_hash in self.operators}
+        if label not in known:
+            raise NotFoundError.naming_nearest("operator", label, known)
+        return known[label]
+
+
+def _linked(given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]]) -> Iterable[PlanNode]:
+    """Yield the nodes with their inputs; a node comes after its inputs in every plan that Flink writes."""
+    made: dict[int, PlanNode] = {}
+    for number, (type_, content) in given.items():
+        sources = [source for source, target in edges if target == number]
+        missing = [source for source in sources if source not in made]
+        if missing:
+            raise OptionError(f"plan: node {number} has rows of node {missing[0]}, which does not come before it")
+        made[number] = PlanNode(number, type_, content, tuple(made[source] for source in sources))
+        yield made[number]

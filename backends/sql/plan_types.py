@@ -1,0 +1,123 @@
+"""Types in compiled plans: text as SQL writes it, or JSON objects (Flink: ``LogicalTypeJsonSerializer``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_type_text import parse_logical_type
+from state_processor.serializers.table.logical_types import (
+    ArrayType,
+    LogicalType,
+    MapType,
+    MultisetType,
+    RowField,
+    RowType,
+    TimestampType,
+)
+
+_FIELD: Final = re.compile(r"\s*`((?:[^`]|``)*)`\s*(.*)", re.DOTALL)
+_ROW: Final = re.compile(r"\s*ROW\s*<(.*)>\s*(?:NOT\s+NULL\s*)?", re.DOTALL)
+_OPENING: Final = {"<": 1, "(": 1, ">": -1, ")": -1}
+_ZONED: Final = {"TIMESTAMP_WITHOUT_TIME_ZONE": False, "TIMESTAMP_WITH_LOCAL_TIME_ZONE": True}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanField:
+    """A field of a row: its name, and its type unless that is of a user's class, which a plan does not describe."""
+
+    name: str
+    type: LogicalType | None = None
+
+    def __str__(self) -> str:
+        return f"`{self.name}` {self.type or 'of an unknown type'}"
+
+
+PlanFields = tuple[PlanField, ...]
+
+
+def row_fields(given: Any) -> PlanFields:
+    """Return the fields of a row type.
+
+    Raises
+    ------
+    OptionError
+        If it is no row type.
+    """
+    if isinstance(given, Mapping) and given.get("type") == "ROW":
+        return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in given.get("fields", ()))
+    match = _ROW.fullmatch(given) if isinstance(given, str) else None
+    if match is None:
+        raise OptionError(f"expected the type of a row, found {str(given)[:200]!r}")
+    return tuple(_field(part) for part in _parts(match[1]))
+
+
+def distinct_names(fields: Iterable[PlanField]) -> PlanFields:
+    """Return the fields with names that differ: Flink lets a row have two fields of one name."""
+    found: dict[str, PlanField] = {}
+    for position, given in enumerate(fields):
+        name = given.name
+        while name in found:
+            name = f"{name}_{position}"
+        found[name] = replace(given, name=name)
+    return tuple(found.values())
+
+
+def plan_type(given: Any) -> LogicalType | None:
+    """Return a type; ``None`` for one that has no description outside of Java."""
+    if isinstance(given, str):
+        try:
+            return parse_logical_type(given)
+        except OptionError:
+            return None
+    if not isinstance(given, Mapping):
+        return None
+    found = _of_object(given)
+    return None if found is None else replace(found, nullable=bool(given.get("nullable", True)))
+
+
+def _of_object(given: Mapping[str, Any]) -> LogicalType | None:
+    root = given.get("type")
+    if root in _ZONED:
+        return TimestampType(int(given.get("precision", 6)), _ZONED[root], str(given.get("kind", "REGULAR")))
+    if root == "ROW":
+        fields = row_fields(given)
+        known = tuple(RowField(f.name, f.type) for f in fields if f.type is not None)
+        return RowType(known) if len(known) == len(fields) else None
+    parts = [plan_type(given.get(name)) for name in _INSIDE.get(str(root), ())]
+    known_parts = [part for part in parts if part is not None]
+    if not parts or len(known_parts) < len(parts):
+        return None
+    return _WITH_PARTS[str(root)](*known_parts)
+
+
+_INSIDE: Final = {"ARRAY": ("elementType",), "MULTISET": ("elementType",), "MAP": ("keyType", "valueType")}
+_WITH_PARTS: Final[Mapping[str, Callable[..., LogicalType]]] = {"ARRAY": ArrayType, "MULTISET": MultisetType, "MAP": MapType}
+
+
+def _field(text: str) -> PlanField:
+    match = _FIELD.fullmatch(text)
+    if match is None:
+        raise OptionError(f"expected the name of a field between backticks, found {text[:200]!r}")
+    return PlanField(match[1].replace("``", "`"), plan_type(match[2]))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield what stands between commas outside of brackets and quotes."""
+    depth = start = 0
+    quote = ""
+    for at, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "`'":
+            quote = character
+        elif character in _OPENING:
+            depth += _OPENING[character]
+        elif character == "," and not depth:
+            yield text[start:at]
+            start = at + 1
+    if text[start:].strip():
+        yield text[start:]
