@@ -47,8 +47,17 @@ Row = dict[str, Any]
 
 
 def operators(snapshot: Snapshot) -> pa.Table:
-    """Return one row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores."""
-    return _table([_operator_row(snapshot.metadata, o) for o in snapshot.metadata.operators], OPERATORS_SCHEMA, snapshot)
+    """Return one row per operator: the columns of Flink's ``savepoint_metadata`` function, with underscores.
+
+    Operators of a snapshot that was opened with a plan are called as the plan has them: ``group-aggregate[5]``.
+    """
+    rows = [_operator_row(snapshot.metadata, o) | _planned_name(snapshot, o) for o in snapshot.metadata.operators]
+    return _table(rows, OPERATORS_SCHEMA, snapshot)
+
+
+def _planned_name(snapshot: Snapshot, operator: OperatorState) -> Row:
+    plan = planned(snapshot, operator)
+    return {} if plan is None else {"operator_name": plan.label}
 
 
 def _table(content: list[Row] | dict[str, list[Any]], schema: pa.Schema, snapshot: Snapshot) -> pa.Table:

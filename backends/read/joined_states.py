@@ -55,12 +55,14 @@ class JoinedStatesReader(Selectable):
             raise NotFoundError(f"{operator_label(operator)} has no keyed state outside windows; name the state to read")
         self._columns = _column_names(beside)
         self._types = self._types_of_states(options)
-        first = next(iter(beside.values()))[0]
-        named = with_names(first, dict(options.names).get(first.name, {}))
-        self._keys = None if options.keys is None else keys_of(named, options.keys)
+        self._keys = None if options.keys is None else keys_of(self._named(next(iter(beside.values()))[0]), options.keys)
         self._readers = {
             n: KeyedStateReader(snapshot, operator, v, replace(self._options, types=self._types[n])) for n, v in beside.items()
         }
+
+    def _named(self, state: KeyedDescription) -> KeyedDescription:
+        """Return a state with the names of its rows, which keys are looked up by."""
+        return with_names(state, dict(self._options.names).get(state.name, {}))
 
     def _types_of_states(self, options: ReadOptions) -> dict[str, tuple[TypeByPath, ...]]:
         """Return the types by state: a column here is the value there."""
@@ -109,7 +111,8 @@ class JoinedStatesReader(Selectable):
     def read(self, split: KeyedSplit) -> Iterator[pa.RecordBatch]:
         """Read the rows of one split, a few key groups at a time: a key lies in one key group in every state."""
         source = split.handle.open(self._snapshot)
-        states = {name: state for name in self._readers if (state := source.describe(name)) is not None}
+        found = (state for name in self._readers if (state := source.describe(name)) is not None)
+        states = {state.name: self._named(state) for state in found}
         wanted = None
         if split.keys is not None and states:
             wanted = WantedKeys(next(iter(states.values())), split.keys, self._operator.max_parallelism)

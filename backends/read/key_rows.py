@@ -16,6 +16,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state, with_state_names
 from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name
 from state_processor.serializers.errors import NotFoundError, OptionError
 
@@ -55,7 +56,8 @@ def rows_of_key(
     options = replace(options, keys=(key,))
     if options.python_types:
         check_known(options.python_types, survey(snapshot, operator)[0], operator_label(operator))
-    owners = _owners(snapshot, operator, key)
+    of_key = replace(options, fields=tuple((path, names) for path, names in options.fields if path == "key"))
+    owners = _owners(snapshot, operator, key, of_key)
     if state is not None:
         stored = stored_name(state, survey(snapshot, operator)[0])
         # A state that the owners do not register may be registered by other subtasks, or be a mistake.
@@ -71,10 +73,10 @@ def rows_of_key(
     tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, named)) for name, found in plain.items()}
     if len(plain) == len(keyed):
         return tables, None
-    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(options.without_python_types(), ttl_ms=None)))
+    return tables, _table(open_state(snapshot, owners, None, TIMER_KIND, replace(of_key.without_python_types(), ttl_ms=None)))
 
 
-def _owners(snapshot: Snapshot, operator: OperatorState, key: Any) -> OperatorState:
+def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: ReadOptions) -> OperatorState:
     """Return the operator with those subtasks only whose keyed state can hold the key."""
     for handle in keyed_handles(operator, snapshot):
         with naming_state(None, operator):
@@ -82,6 +84,8 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any) -> OperatorSt
             described = next((source.describe(s.name) for s in source.header.states), None)
         if described is None:
             continue
+        named = with_state_names(snapshot, operator, {described.name: [described]}, described.name, None, options)
+        described = with_names(described, dict(named.names).get(described.name, {}))
         groups = WantedKeys(described, keys_of(described, (key,)), operator.max_parallelism).key_groups
         if groups is None:
             return operator

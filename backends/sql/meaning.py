@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, aggregate_calls, distinct_views
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
-from state_processor.backends.sql.plan_types import PlanFields
+from state_processor.backends.sql.plan_types import PlanField, PlanFields, plan_type
 from state_processor.backends.state.descriptions import MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
@@ -295,18 +295,23 @@ def _session(node: PlanNode, state: StateDescription) -> Meaning | None:
     return _windows(node, state)
 
 
+def _sink_row(node: PlanNode) -> PlanFields:
+    """Return the columns of a sink that are stored; none if the plan leaves them to the catalog."""
+    columns = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "columns", default=())
+    stored = [c for c in columns if str(c.get("kind", "PHYSICAL")).upper() == "PHYSICAL"]
+    return tuple(PlanField(str(c["name"]), plan_type(c.get("dataType"))) for c in stored)
+
+
 def _materialized(node: PlanNode, state: StateDescription) -> Meaning | None:
+    row = _sink_row(node)
     text = "rows of the primary key, the last one of which the sink has"
-    return Meaning(text, {"value": node.left}) if _has_rows(state.value) else None
+    return Meaning(text, {"value": row} if row else {}) if _has_rows(state.value) else None
 
 
 def _primary_key(node: PlanNode) -> PlanFields | None:
     names = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "primaryKey", "columns")
-    columns = node.at("dynamicTableSink", "table", "resolvedTable", "schema", "columns", default=())
-    physical = [c["name"] for c in columns if not str(c.get("kind", "PHYSICAL")).upper().startswith("COMPUTED")]
-    if names is None or any(name not in physical for name in names) or len(physical) < len(node.left):
-        return None
-    return _picked(node.left, [physical.index(name) for name in names])
+    row = {f.name: f for f in _sink_row(node)}
+    return None if names is None or not row else tuple(row[name] for name in names)
 
 
 def _by(*path: str) -> Callable[[PlanNode], PlanFields]:

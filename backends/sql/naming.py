@@ -31,11 +31,9 @@ def planned(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
 
 
 def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
-    """Return the snapshot with a plan: its operators have the uids of the plan, and names where the snapshot has none."""
+    """Return the snapshot with a plan: its operators have the uids of the plan where the snapshot has none."""
     operators = tuple(
-        o
-        if (known := plan.operators.get(o.operator_id)) is None
-        else replace(o, uid=o.uid or known.uid, name=o.name or known.label)
+        replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o
         for o in snapshot.metadata.operators
     )
     return replace(snapshot, metadata=replace(snapshot.metadata, operators=operators), plan=plan)

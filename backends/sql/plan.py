@@ -14,20 +14,20 @@ from state_processor.backends.sql.plan_types import PlanFields, row_fields
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.json_text import parse_json
 
-TRANSFORMATIONS: Final = (
-    *("source", "sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter", "values"),
-    *("calc", "async-calc", "correlate", "async-correlate", "expand", "drop-update-before", "mini-batch-assigner"),
-    *("watermark-assigner", "lookup-join", "lookup-join-materialize", "delta-join", "process", "ml-predict-table-function"),
-    *("changelog-normalize", "deduplicate", "rank", "sort", "temporal-sort", "match", "over-aggregate"),
-    *("group-aggregate", "local-group-aggregate", "global-group-aggregate", "incremental-group-aggregate"),
-    *("group-table-aggregate", "group-window-aggregate", "window", "window-aggregate", "local-window-aggregate"),
-    *("global-window-aggregate", "window-deduplicate", "window-join", "window-rank"),
-    *("join", "multi-join", "temporal-join", "interval-join", "filter-left", "filter-right", "pad-left", "pad-right"),
-    *("python-calc", "python-correlate", "python-group-aggregate", "python-group-table-aggregate"),
-    *("python-group-window-aggregate", "python-over-aggregate"),
-)
-"""Operators that nodes are translated to (Flink: the constants ``…_TRANSFORMATION`` of ``StreamExec…``)."""
+_TRANSFORMATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "table-source-scan": ("source",),
+    "sink": ("sink", "upsert-materialize", "constraint-validator", "partitioner", "timestamp-inserter"),
+    "limit": ("rank",),
+    "sort-limit": ("rank",),
+    "window-table-function": ("window",),
+    "match": ("match", "timestamp-inserter"),
+    "interval-join": ("interval-join", "filter-left", "filter-right", "pad-left", "pad-right"),
+    "lookup-join": ("lookup-join", "lookup-join-materialize"),
+    "process-table-function": ("process",),
+}
+"""Operators that a node is translated to, if they are not called as its type is (Flink: ``…_TRANSFORMATION``)."""
 
+_TYPE: Final = re.compile(r"stream-exec-(.+)_\d+")
 _LABEL: Final = re.compile(r"([a-z-]+)\[(\d+)\]")
 
 
@@ -54,6 +54,13 @@ class PlanNode:
     def output(self) -> PlanFields:
         """The fields of the rows that leave it."""
         return self.fields_of("outputType")
+
+    @property
+    def transformations(self) -> tuple[str, ...]:
+        """The operators that it may be translated to."""
+        match = _TYPE.fullmatch(self.type)
+        name = self.type if match is None else match[1]
+        return _TRANSFORMATIONS.get(name, (name,))
 
     @property
     def left(self) -> PlanFields:
@@ -129,12 +136,12 @@ class CompiledPlan:
 
         They are the default ones of Flink 1.15 and of later versions, and ``<transformation>`` where only one node has it.
         """
-        once = Counter(node.type for node in self.nodes)
+        once = Counter(transformation for node in self.nodes for transformation in node.transformations)
         found: dict[str, PlanOperator] = {}
         for node in self.nodes:
-            for transformation in TRANSFORMATIONS:
+            for transformation in node.transformations:
                 formats = [f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}"]
-                if once[node.type] == 1:
+                if once[transformation] == 1:
                     formats.append(transformation)
                 for uid in formats:
                     found.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))

@@ -22,6 +22,7 @@ from state_processor.kryo_inference import kryo_types
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.table.row_names import row_names
 from state_processor.state_specs import StateSpec, as_spec, timer_queue, with_type
 from state_processor.write.column_checks import (
     METADATA,
@@ -130,8 +131,9 @@ def delete_keys(
     names = draft.kept_keyed()
     columns = key_columns(schema, column, None if state is None else draft.keyed(state), names)
     keys: DeclaredNames = {}
-    if key_type is not None and draft.source_key is not None:
-        keys = {"key": names_in(key_type, draft.source_key, "key")}
+    if draft.source_key is not None:
+        named = row_names(draft.source_key) if key_type is None else names_in(key_type, draft.source_key, "key")
+        keys = {"key": named} if named else {}
     for name in names if state is None else [state]:
         check_key_types(with_names(draft.keyed(name), keys), schema, columns)
     if state is None:

@@ -130,7 +130,7 @@ class SavepointPlan:
         NotFoundError
             If there is no such operator.
         """
-        identifier = OperatorIdentifier.of(uid)
+        identifier = self._identifier(uid)
         if identifier.uid_hash not in self._drafts:
             raise NotFoundError.naming_nearest("operator", str(identifier), [str(d.identifier) for d in self.drafts])
         return self._draft(identifier)
@@ -146,7 +146,7 @@ class SavepointPlan:
         existing
             Whether the operator has to be there.
         """
-        draft = (self.existing(uid) if existing else self._draft(OperatorIdentifier.of(uid))).copy()
+        draft = (self.existing(uid) if existing else self._draft(self._identifier(uid))).copy()
         with naming(draft.label):
             yield draft
         self._drafts[draft.identifier.uid_hash] = draft
@@ -187,8 +187,16 @@ class SavepointPlan:
 
     def has_keyed_state(self, uid: Uid, state: str) -> bool:
         """Return whether the source savepoint has a keyed state."""
-        draft = self._drafts.get(OperatorIdentifier.of(uid).uid_hash)
+        draft = self._drafts.get(self._identifier(uid).uid_hash)
         return draft is not None and state in draft.source_keyed
+
+    def _identifier(self, uid: Uid) -> OperatorIdentifier:
+        """Return the identifier of an operator, which the plan of a query may have another name for: ``group-aggregate[5]``."""
+        identifier = OperatorIdentifier.of(uid)
+        if identifier.uid is None or self.snapshot is None or self.snapshot.plan is None:
+            return identifier
+        known = self.snapshot.plan.find(identifier.uid, self._drafts)
+        return identifier if known is None else self._drafts[known].identifier
 
     def _draft(self, identifier: OperatorIdentifier) -> OperatorDraft:
         draft = self._drafts.get(identifier.uid_hash)

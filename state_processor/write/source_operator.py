@@ -10,6 +10,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.state_listing import operator_header, operator_label, subtask_label
+from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import (
     KeyedDescription,
@@ -18,6 +19,7 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
     key_of,
 )
+from state_processor.backends.state.part_names import with_names
 from state_processor.backends.write.keyed_formats import KeyedFormat
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -66,9 +68,11 @@ class SourceOperator:
 
     @cached_property
     def keyed_states(self) -> dict[str, KeyedDescription]:
-        """Keyed states and timers by name."""
+        """Keyed states and timers by name; rows have the names of the plan that the snapshot was opened with."""
         header = self.header
-        return {} if header is None else {m.name: describe_keyed(header, m) for m in header.states}
+        states = [] if header is None else [describe_keyed(header, m) for m in header.states]
+        names = dict(state_names(self.snapshot, self.operator, states, {})) if self.snapshot.plan is not None else {}
+        return {state.name: with_names(state, names.get(state.name, {})) for state in states}
 
     @cached_property
     def operator_metas(self) -> dict[str, mi.StateMetaInfo]:
@@ -99,7 +103,14 @@ class SourceOperator:
     @property
     def key(self) -> TypeSerializer | None:
         """The key's serializer; ``None`` without keyed state."""
+<<<<<<< HEAD
         return None if self.header is None else key_of(self.header)
+=======
+        if self.header is None:
+            return None
+        named = next((state.key for state in self.keyed_states.values()), None)
+        return named or self.header.key.restore_serializer()
+>>>>>>> 7598084 (Plans and savepoints of real queries; a table of queries, operators, states and columns)
 
     def is_in(self, format: KeyedFormat) -> bool:
         """Return whether all keyed state is in files of a format, which can be copied."""

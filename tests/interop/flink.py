@@ -89,14 +89,39 @@ def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict
     ------
         FlinkError: a query failed.
     """
-    CACHE.mkdir(exist_ok=True)
-    path = sql_class_path(version)
-    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
-        asked, answered = Path(exchange, "queries.json"), Path(exchange, "answers.json")
-        asked.write_text(json.dumps(list(requests)), "utf-8")
-        run(version, "SqlJob", [str(asked), str(answered)], class_path=path)
-        answers: list[list[dict[str, Any]]] = json.loads(answered.read_text("utf-8"))
+    answers: list[list[dict[str, Any]]] = _asked(version, "SqlJob", requests, sql_class_path(version))
     return answers
+
+
+def plans(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Compile queries of Flink SQL, and run their plans until a savepoint, in one JVM.
+
+    Args:
+        version: the Flink version that runs them.
+        requests: for each the statements that create its ``tables``, the ``insert`` and the file of its ``plan``, which is
+            written unless it is there, ``settings``, ``backend``, the number of ``lines`` to wait for, and the savepoints that it
+            goes on ``from`` and stops with, in the directory ``to``; without that it is only compiled.
+
+    Returns
+    -------
+        The path of each ``savepoint``, and the ``changes`` that were printed; or the ``error``.
+
+    Raises
+    ------
+        FlinkError: Flink did not run.
+    """
+    answers: list[dict[str, Any]] = _asked(version, "SqlPlans", requests, [*sql_class_path(version), *python_and_files(version)])
+    return answers
+
+
+def _asked(version: str, main: str, requests: Sequence[Mapping[str, Any]], path: Sequence[Path]) -> Any:
+    """Return the answers of one of our main classes to requests."""
+    CACHE.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
+        asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
+        asked.write_text(json.dumps(list(requests)), "utf-8")
+        run(version, main, [str(asked), str(answered)], class_path=path)
+        return json.loads(answered.read_text("utf-8"))
 
 
 def sql_class_path(version: str) -> list[Path]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import flink
+import sql_queries
 from fixture_plan import CASES, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
 
 from tests.archives import ARCHIVES, pack
@@ -23,6 +24,9 @@ from tests.archives import ARCHIVES, pack
 FIXTURES = flink.ROOT / "tests" / "fixtures"
 FILE_SINKS = "sinks"
 """A case whose state are files: a savepoint alone, in a folder of its own."""
+
+PLANS = "sql-plans"
+"""A case of many queries, each with its compiled plan: those of ``sql_queries``."""
 
 EVOLUTION = "evolution"
 """A case of three jobs with three versions of a class."""
@@ -95,6 +99,15 @@ def generate_sinks(version: str) -> Path:
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(written, target)
     return target
+
+
+def generate_plans(version: str) -> Path:
+    """Write plans and savepoints of all queries into one archive."""
+    archive = ARCHIVES / "sql" / version / "queries.tar.xz"
+    with tempfile.TemporaryDirectory(prefix="flink-queries-") as temporary:
+        sql_queries.generate(version, Path(temporary))
+        pack(archive, list(Path(temporary).iterdir()))
+    return archive
 
 
 def _case_of(directory: Path, plan: Plan) -> str:
@@ -184,7 +197,7 @@ def _compact(value: Any) -> str:
 
 def main(cases: list[str]) -> None:
     packed = {case for plan in PACKED.values() for case in plan}
-    known = {*CASES, "baskets", FILE_SINKS, *packed}
+    known = {*CASES, "baskets", FILE_SINKS, PLANS, *packed}
     if set(cases) - known:
         sys.exit(f"no such case: {', '.join(sorted(set(cases) - known))}; there are {', '.join(sorted(known))}")
     made = []
@@ -197,10 +210,13 @@ def main(cases: list[str]) -> None:
     for path in made:
         size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         print(f"{path.relative_to(flink.ROOT)}: {size / 1000:.0f} kB")
+    archives = [generate_plans(version) for version in VERSIONS if PLANS in cases]
     for version, plan in PACKED.items():
-        for archive in generate_packed(version, {case: variants for case, variants in plan.items() if case in cases}):
+        archives += generate_packed(version, {case: variants for case, variants in plan.items() if case in cases})
+        while archives:
+            archive = archives.pop(0)
             print(f"{archive.relative_to(flink.ROOT)}: {archive.stat().st_size / 1000:.0f} kB", flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or [*CASES, "baskets", FILE_SINKS, *{case: None for plan in PACKED.values() for case in plan}])
+    main(sys.argv[1:] or [*CASES, "baskets", FILE_SINKS, PLANS, *{case: None for plan in PACKED.values() for case in plan}])
