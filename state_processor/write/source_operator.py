@@ -103,14 +103,10 @@ class SourceOperator:
     @property
     def key(self) -> TypeSerializer | None:
         """The key's serializer; ``None`` without keyed state."""
-<<<<<<< HEAD
-        return None if self.header is None else key_of(self.header)
-=======
         if self.header is None:
             return None
-        named = next((state.key for state in self.keyed_states.values()), None)
-        return named or self.header.key.restore_serializer()
->>>>>>> 7598084 (Plans and savepoints of real queries; a table of queries, operators, states and columns)
+        states = self.keyed_states.values() if self.snapshot.plan is not None else ()
+        return next((state.key for state in states), key_of(self.header))
 
     def is_in(self, format: KeyedFormat) -> bool:
         """Return whether all keyed state is in files of a format, which can be copied."""
