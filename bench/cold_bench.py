@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apart import result_of
 from effort import effort
 from figures import Figure
 from processes import command_lines, usage
@@ -123,7 +123,7 @@ def main() -> list[Figure]:
     """Print the medians of several processes."""
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name in _RUNS:
-        runs = [_in_new_process(name) for _ in range(REPEATS)]
+        runs = [result_of(__file__, name) for _ in range(REPEATS)]
         print(f"{name}: wall and CPU seconds, Python processes started")
         found[name] = {}
         for step in runs[0]:
@@ -148,11 +148,6 @@ def _figures(ours: dict[str, dict[str, float]], parquet: dict[str, dict[str, flo
         Figure("the first write, beyond the third", first_write, "CPU s", None, 3),
         Figure("a write of 64 states", cpu["write of 64 states"], "CPU s", (cpu["third write"], "one state"), 3),
     ]
-
-
-def _in_new_process(name: str) -> dict[str, dict[str, Any]]:
-    done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 if __name__ == "__main__":

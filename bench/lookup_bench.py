@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apart import result_of
 from effort import effort
 from figures import Figure
 from processes import usage
@@ -94,9 +95,7 @@ def main() -> list[Figure]:
         path = str(savepoint(form))
         get = [sys.executable, "-m", "state_processor.cli", "get", path, "--uid", "bench", str(KEYS // 3)]
         by_command = [times_of(get) for _ in range(1 + REPEATS)][1:]  # the first may have to compile kernels
-        command = [sys.executable, __file__, path]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        f = json.loads(done.stdout.splitlines()[-1])
+        f = result_of(__file__, path)
         command_time, command_cpu = (statistics.median(times) for times in zip(*by_command, strict=True))
         cells = (
             *(f"{seconds:.2f} s" for seconds in (f["first"], command_time, command_cpu)),

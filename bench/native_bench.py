@@ -8,10 +8,8 @@ the time of canonical ones at most, and in 1.3 times that of its own native save
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -21,6 +19,7 @@ from typing import Any, Final
 
 import flink
 import write_bench
+from apart import result_of
 from bench_savepoints import VERSION, bench_savepoint
 from effort import effort
 from figures import Figure
@@ -104,10 +103,7 @@ def main() -> list[Figure]:
     figures = []
     print(f"{'native and canonical':40} {'MB':>7} {'MB':>7} {'CPU s':>7} {'CPU s':>7} {'ratio':>6} {'peak MB':>8}")
     for kind in TYPES:
-        command = [sys.executable, __file__, kind]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-        r = json.loads(done.stdout.splitlines()[-1])
+        r = result_of(__file__, kind)
         for what, target in TARGETS.items():
             ours, other = (r[name][what] for name in ("native", "canonical"))
             print(

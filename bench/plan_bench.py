@@ -9,7 +9,6 @@ import json
 import pickle
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from apart import result_of
 from figures import Figure
 
 from state_processor.backends.files import storage
@@ -109,8 +109,7 @@ def main() -> list[Figure]:
     """Print the figures of a new process."""
     with tempfile.TemporaryDirectory() as directory:
         target = many_subtasks(Path(directory))
-        done = subprocess.run([sys.executable, __file__, str(target)], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
+        found = result_of(__file__, target)
     print(
         f"plan of {SUBTASKS:,} subtasks with {FILES} files: {found['wall']:.1f} s, {found['cpu']:.1f} CPU s, "
         f"{found['memory'] / 1e6:.0f} MB; {found['requests']:,} requests, at most {found['most']} of a header; "

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 
 import decode_bench
 import pyarrow as pa
+from apart import result_of
 from arrow_source import ArrowFileDataSource
 from bench_savepoints import bench_savepoint
 from effort import effort
@@ -139,14 +139,6 @@ def bench(kind: str, variant: str, cores: int) -> dict[str, Any]:
     return figures
 
 
-def bench_apart(kind: str, variant: str, cores: int) -> dict[str, Any]:
-    """Run :func:`bench` in a separate process."""
-    command = [sys.executable, __file__, kind, variant, str(cores)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return figures
-
-
 def main() -> list[Figure]:
     """Measure each savepoint with one core and with two, each in a separate process, and print a table."""
     titles = ("rows/s", "MB/s", "CPU s", "Parquet", "ratio", "least", "peak MB", "2 cores", "one key")
@@ -154,7 +146,7 @@ def main() -> list[Figure]:
     figures = []
     for kind in SUMS:
         for variant in ("canonical", "native"):
-            results = {cores: bench_apart(kind, variant, cores) for cores in (1, 2)}
+            results = {cores: result_of(__file__, kind, variant, cores) for cores in (1, 2)}
             two = results[2]
             ours, parquet = two["ours"], two["parquet"]
             cells = (
@@ -180,5 +172,4 @@ def main() -> list[Figure]:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "interop"))
     print(json.dumps(bench(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

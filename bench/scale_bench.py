@@ -9,16 +9,15 @@ a standalone cluster with one core each are compared with one.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from apart import result_of
 from effort import effort
 from figures import Figure
 from processes import usage
@@ -115,22 +114,13 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, float]:
     return measure(lambda: act(spark, target, size))
 
 
-def run_apart(*arguments: object) -> dict[str, float]:
-    """Run :func:`run` in a separate process."""
-    command = [sys.executable, __file__, *map(str, arguments)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
-
-
 def main() -> list[Figure]:
     """Measure each format and size, and print a table."""
     figures = []
     print(f"{'savepoint':28} {'CPU s/M rows':>12} {'wall s':>8} {'worker MB':>10} {'driver MB':>10}")
     for form in FORMATS:
         for name in ("write", "read"):
-            runs = {size: run_apart(name, form, size, LOCAL) for size in MILLIONS}
+            runs = {size: result_of(__file__, name, form, size, LOCAL) for size in MILLIONS}
             first = runs[MILLIONS[0]]
             for size, found in runs.items():
                 _print(f"{name} {form} {size} M keys", found, found["cpu"] / size)
@@ -138,7 +128,7 @@ def main() -> list[Figure]:
         shutil.rmtree(CACHE / f"{form}-{MILLIONS[-1]}", ignore_errors=True)
     for what in SIZES:
         for name in ("write", "read"):
-            found = run_apart(name, "canonical", what, LOCAL)
+            found = result_of(__file__, name, "canonical", what, LOCAL)
             label = f"{name} {what} of {SIZES[what] / 1e6:g} M"
             _print(label, found, found["cpu"] / SIZES[what] * 1e6)
             figures.append(Figure(f"{label}, worker", found["worker"], "MB", (first["worker"], "many keys"), 1.15))
@@ -148,8 +138,8 @@ def main() -> list[Figure]:
 def _speed_up(size: int) -> Figure:
     """Compare reads by one worker and by two workers of a standalone cluster, which have one core each."""
     if not (CACHE / f"canonical-{size}").exists():
-        run_apart("write", "canonical", size, LOCAL)
-    one, two = (run_apart("read", "canonical", size, WORKERS.format(workers))["wall"] for workers in (1, 2))
+        result_of(__file__, "write", "canonical", size, LOCAL)
+    one, two = (result_of(__file__, "read", "canonical", size, WORKERS.format(workers))["wall"] for workers in (1, 2))
     print(f"{f'read of {size} M keys, cluster':28} {one:.2f} s by one worker, {two:.2f} s by two")
     return Figure(f"read of {size} M keys by two workers", one / two, "times as fast as by one", None, 1.8, at_least=True)
 

@@ -6,16 +6,15 @@ Targets: at most twice Parquet's CPU time after warm-up, and 700 MB at most in a
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from apart import result_of
 from effort import effort
 from figures import Figure
 from processes import usage
@@ -95,10 +94,7 @@ def main() -> list[Figure]:
     figures = []
     print(f"{'written':32} {'rows/s':>12} {'MB':>7} {'CPU s':>7} {'Parquet':>8} {'ratio':>6} {'peak MB':>8}")
     for kind in TYPES:
-        command = [sys.executable, __file__, kind]
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-        r = json.loads(done.stdout.splitlines()[-1])
+        r = result_of(__file__, kind)
         ours, parquet = r["ours"], r["parquet"]
         print(
             f"{kind:32} {r['rows'] / ours['wall']:12,.0f} {ours['mb']:7.0f} {ours['cpu']:7.2f} {parquet['cpu']:8.2f}"

@@ -19,8 +19,11 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 
-_WINDOW: Final = 4 << 20
-_TABLE_ROWS: Final = 1 << 16
+_WINDOW: Final = 1 << 19
+"""Bytes that are read, indexed and decoded at a time: they stay in the processor's cache meanwhile."""
+_REMOTE_WINDOW: Final = 4 << 20
+"""The same in remote storage, where each read is a request."""
+_TABLE_ROWS: Final = 1 << 14
 _NO_STATE: Final = -2
 _FRAMING_PROBLEMS: Final = {
     framing.MORE_INPUT: "the last entry is cut off",
@@ -82,7 +85,8 @@ class CanonicalSource(KeyGroupFile):
         end, states = blocks[-1][1], len(self.header.states)
         walk = framing.new_walk()
         walk[framing.POSITION] = blocks[0][0]
-        size = _WINDOW
+        window = _REMOTE_WINDOW if self.stream.is_remote else _WINDOW
+        size = window
         while True:
             base = int(walk[framing.POSITION])
             buffer = view(source.read(base, min(size, end - base)))
@@ -99,7 +103,7 @@ class CanonicalSource(KeyGroupFile):
                 key_group = int(bounds[walk[framing.BLOCK], 2])
                 where = self.at(origin + int(walk[framing.POSITION]))
                 raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
-            size = max(_WINDOW, int(walk[framing.NEEDED]))
+            size = max(window, int(walk[framing.NEEDED]))
 
 
 class _Plain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import StoredFile
 from state_processor.backends.metadata import handles as h
 from state_processor.serializers.errors import CorruptSnapshotError
@@ -52,6 +53,11 @@ class StateStream:
         self._description = description
         self.size = size
         self.path = path
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a read takes a request to remote storage."""
+        return self.path is not None and not Location.parse(self.path).is_local
 
     @property
     def start(self) -> int:
