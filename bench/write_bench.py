@@ -35,16 +35,28 @@ TYPES = {
 }
 
 
-def rows(spark: SparkSession, kind: str) -> DataFrame:
-    """Return the rows to write: those of the savepoints that the reading benchmark reads."""
+def rows(spark: SparkSession, kind: str, count: int | None = None, changed: int = 0) -> DataFrame:
+    """Return the rows to write: those of the savepoints that the reading benchmark reads.
+
+    Parameters
+    ----------
+    spark, kind
+        The session, and the kind of values.
+    count
+        How many other than that benchmark has.
+    changed
+        The value of each so many keys is another one; 0 for none.
+    """
     if kind == "long_long":
-        return spark.range(5_000_000, numPartitions=CORES).selectExpr("id AS key", "7 * id + 3 AS value")
+        value = f"7 * id + if({changed} > 0 and id % {max(1, changed)} = 0, 4, 3)"
+        return spark.range(count or 5_000_000, numPartitions=CORES).selectExpr("id AS key", f"{value} AS value")
+    score = f"id / 8.0D + if({changed} > 0 and id % {max(1, changed)} = 0, 1, 0)"
     fields = (
-        "'id', id, 'name', concat('Customer ', id), 'city', concat('City ', id % 997), 'score', id / 8.0D, "
+        f"'id', id, 'name', concat('Customer ', id), 'city', concat('City ', id % 997), 'score', {score}, "
         "'level', cast(id % 100 AS int), 'active', id % 2 = 0"
     )
     pojo = f"named_struct({fields}) AS value"
-    return spark.range(1_000_000, numPartitions=CORES).selectExpr("concat('user-', lpad(id, 7, '0')) AS key", pojo)
+    return spark.range(count or 1_000_000, numPartitions=CORES).selectExpr("concat('user-', lpad(id, 7, '0')) AS key", pojo)
 
 
 @dataclass

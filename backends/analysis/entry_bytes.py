@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 from numba.core.types import int64, uint8, uint64
 
 from state_processor.backends.formats.entry_framing import entry_table, fingerprint
-from state_processor.backends.formats.entry_runs import Buffer, Entries, EntryRun, FramedRun, view
+from state_processor.backends.formats.entry_layouts import LayoutOf
+from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, view
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
@@ -32,47 +33,73 @@ def _print(data, table, prints):  # type: ignore[no-untyped-def]
 
 
 @dataclass(frozen=True, slots=True)
-class FramedEntries:
-    """Entries of one state of one handle."""
+class StateEntries:
+    """The entries of one state of one handle in some key groups, wherever the source keeps them.
+
+    Parameters
+    ----------
+    source, state
+        The keyed state of the handle, and the state as it registers it.
+    subtask, key_groups, max_parallelism
+        The subtask of the handle, the key groups, and the max parallelism of the operator.
+    """
 
     source: KeyedStateSource
     state: KeyedDescription
     subtask: int
+    key_groups: h.KeyGroupRange
+    max_parallelism: int
+
+    def runs(self) -> list[EntryRun]:
+        """Return the entries as runs that lie in one way each."""
+        return list(self.source.runs(self.state.name, self.key_groups))
+
+    def framed(self, runs: Iterable[EntryRun] | None = None) -> Iterator[EntryBytes]:
+        """Yield the entries, or those of some runs, as framed bytes, in parts."""
+        copying = KeyedPassThrough(1, self.max_parallelism, self.max_parallelism)
+        for run in self.runs() if runs is None else runs:
+            for batch in copying.blobs_of(run, 0, self.source.context):
+                yield EntryBytes.of_blobs(self, batch)
+
+    @property
+    def types(self) -> tuple[bytes, ...]:
+        """The serializer snapshots: entries with equal bytes have equal values if these are equal, too."""
+        return tuple(serializer.snapshot().to_bytes() for serializer in self.state.serializers.values())
+
+
+@dataclass(frozen=True, slots=True)
+class EntryBytes:
+    """Entries of one state of one handle as bytes, in memory: what identifies each, and its value.
+
+    Parameters
+    ----------
+    origin
+        Where they come from.
+    buffer, entries
+        The entries.
+    layout
+        The layout of entries whose parts lie together without lengths, as in heap files; ``None`` for framed ones.
+    """
+
+    origin: StateEntries
     buffer: Buffer
     entries: Entries
+    layout: LayoutOf | None = None
 
     @classmethod
-    def read(
-        cls, source: KeyedStateSource, name: str, subtask: int, key_groups: h.KeyGroupRange, max_parallelism: int
-    ) -> Iterator[FramedEntries]:
-        """Yield the entries of a state in some key groups, in parts; none if the source does not have the state."""
-        state = source.describe(name)
-        if state is None:
-            return
-        copying = KeyedPassThrough(1, max_parallelism, max_parallelism)
-        for batch in copying.blobs(source, name, 0, key_groups):
-            yield cls._of_blobs(source, state, subtask, batch, prefix_size(max_parallelism))
-
-    @classmethod
-    def _of_blobs(
-        cls, source: KeyedStateSource, state: KeyedDescription, subtask: int, batch: pa.RecordBatch, prefix: int
-    ) -> FramedEntries:
+    def of_blobs(cls, origin: StateEntries, batch: pa.RecordBatch) -> EntryBytes:
+        """Return the entries of blobs."""
         blobs = batch.column("blob")
         offsets = np.frombuffer(blobs.buffers()[1], dtype=np.int32)[blobs.offset : blobs.offset + len(blobs) + 1]
         buffer = view(blobs.buffers()[2] or b"")[offsets[0] : offsets[-1]]
         groups = np.repeat(batch.column("key_group").to_numpy(), batch.column("count").to_numpy())
-        return cls(source, state, subtask, buffer, entry_table(buffer, prefix, groups))
+        return cls(origin, buffer, entry_table(buffer, prefix_size(origin.max_parallelism), groups))
 
     def fingerprints(self) -> npt.NDArray[np.uint64]:
         """Return a line per entry: 128 bits of the key (with namespace and map key), then 128 of the value."""
         prints = np.empty((len(self.entries), _FINGERPRINTS), dtype=np.uint64)
         _print(self.buffer, self.entries, prints)
         return prints
-
-    def run(self) -> FramedRun:
-        """Return the entries as a run, which decodes them."""
-        where = f"{self.source.context}, state {self.state.name!r}"
-        return FramedRun(self.state, where, iter([(self.buffer, None, self.entries)]))
 
     def selected(self, rows: npt.NDArray[np.bool_]) -> SelectedEntries:
         """Return some of the entries as a source of keyed state."""
@@ -82,17 +109,21 @@ class FramedEntries:
 class SelectedEntries(KeyedStateSource):
     """Some entries of one state, in memory."""
 
-    def __init__(self, entries: FramedEntries, selected: Entries) -> None:
-        super().__init__(entries.source.header, entries.source.context)
-        self._entries = entries
+    def __init__(self, found: EntryBytes, selected: Entries) -> None:
+        super().__init__(found.origin.source.header, found.origin.source.context)
+        self._found = found
         self._selected = selected
 
     @property
     def backend(self) -> str:
         """Name of the backend that the entries come from."""
-        return self._entries.source.backend
+        return self._found.origin.source.backend
 
-    def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[EntryRun]:
-        yield FramedRun(
-            state, f"{self.context}, state {state.name!r}", iter([(self._entries.buffer, None, self._selected)])
-        ).of_keys(keys)
+    def _runs(
+        self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None
+    ) -> Iterator[FramedRun | BoundedRun]:
+        where, layout = f"{self.context}, state {state.name!r}", self._found.layout
+        if layout is None:
+            yield FramedRun(state, where, iter([(self._found.buffer, None, self._selected)])).of_keys(keys)
+        else:
+            yield BoundedRun.of_parts(state, where, layout, self._found.buffer, self._selected)

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from state_processor.backends.analysis.entry_bytes import FramedEntries
+from state_processor.backends.analysis.entry_bytes import StateEntries
+from state_processor.backends.analysis.key_sizes import KeySizes
+from state_processor.backends.analysis.measured_entries import MeasuredEntries, has_one_entry_for_each_key, measured
 from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.serialized_entries import decode_bytes
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.backends.read.keyed_handles import keyed_handles
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, key_group_chunks, plan_splits
+from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, cut_at_bounds, key_group_chunks, plan_splits
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
-from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.serializers.decode_options import DecodeOptions
 
 ENTRIES: Final = "entries"
 SIZE: Final = "size_in_bytes"
@@ -40,15 +40,24 @@ PLACES: Final = pa.schema(
 """Sizes by state and key group."""
 
 _CHUNK_BYTES: Final = 32 << 20
-_OPTIONS: Final = DecodeOptions(nanos="string", row_kind=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSplit:
+    """A range of key groups, and all handles that have some of them: a key may have state in one, and timers in another."""
+
+    key_groups: h.KeyGroupRange
+    handles: tuple[KeyedHandle, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the snapshot to read, if key groups are alike."""
+        return sum(x.handle.state_size * len(self.key_groups) // max(1, len(x.key_groups)) for x in self.handles)
 
 
 @dataclass(frozen=True)
 class KeyedSizes:
-    """Measures the keyed state of one operator, split by split.
-
-    The size of an entry is that of its key, namespace and value as a canonical savepoint has them, without lengths.
-    """
+    """Measures the keyed state of one operator, split by split, without decoding values."""
 
     snapshot: Snapshot
     operator: OperatorState
@@ -60,73 +69,65 @@ class KeyedSizes:
         """Plan splits, each of which a task can measure."""
         return plan_splits(list(keyed_handles(self.operator, self.snapshot)), None, split_bytes)
 
+    def splits_of_keys(self, split_bytes: int = SPLIT_BYTES) -> list[KeysSplit]:
+        """Plan splits, each of which has all entries of its keys."""
+        handles = tuple(keyed_handles(self.operator, self.snapshot))
+        everything = KeysSplit(h.KeyGroupRange(0, self.operator.max_parallelism - 1), handles)
+        ranges = key_group_chunks(everything.key_groups, sum(x.handle.state_size for x in handles), split_bytes)
+        splits = [KeysSplit(r, tuple(x for x in handles if len(x.key_groups.intersect(r)))) for r in ranges]
+        return [split for split in splits if split.handles]
+
     def by_place(self, split: KeyedSplit) -> pa.RecordBatch:
         """Return the sizes in a split by state and key group: a batch of :data:`PLACES`."""
         rows = []
         source = split.handle.open(self.snapshot)
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            for state, part in self._parts(source, split, key_groups):
-                groups = part.entries[:, 4]
-                counts = np.bincount(groups)
-                sizes = np.bincount(groups, weights=_sizes(part))
-                for group in np.flatnonzero(counts).tolist():
-                    numbers = {ENTRIES: int(counts[group]), SIZE: int(sizes[group])}
-                    place = {"state_name": state.name, "state_kind": state.kind, "subtask": split.handle.subtask}
-                    rows.append({**place, "key_group": group, **numbers})
+            for found in self._states([(split.handle, source)], key_groups):
+                for part in self._measured(found):
+                    counts = np.bincount(part.key_groups, weights=part.counts)
+                    sizes = np.bincount(part.key_groups, weights=part.sizes)
+                    for group in np.flatnonzero(counts).tolist():
+                        numbers = {ENTRIES: int(counts[group]), SIZE: int(sizes[group])}
+                        place = {"state_name": found.state.name, "state_kind": found.state.kind, "subtask": found.subtask}
+                        rows.append({**place, "key_group": group, **numbers})
         return pa.RecordBatch.from_pylist(rows, PLACES)
 
-    def largest_keys(self, split: KeyedSplit, top: int) -> pa.Table | None:
-        """Return the largest keys in a split, with all their entries: ``key``, ``entries``, ``size_in_bytes``.
-
-        A key lies in one key group, so that no other split has entries of it.
-        """
-        source = split.handle.open(self.snapshot)
+    def largest_keys(self, split: KeysSplit, top: int) -> pa.Table | None:
+        """Return the largest keys in a split, with all their entries: ``key``, ``entries``, ``size_in_bytes``."""
         found = []
         for key_groups in key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            tables = [_keys_and_sizes(state, part) for state, part in self._parts(source, split, key_groups)]
-            if tables:
-                found.append(largest(_by_key(pa.concat_tables(tables)), top))
-        return largest(pa.concat_tables(found), top) if found else None
+            sources = [(x, x.open(self.snapshot)) for x in split.handles if len(x.key_groups.intersect(key_groups))]
+            for part in cut_at_bounds(key_groups, [x.key_groups for x, _ in sources]):
+                states = list(self._states(sources, part))
+                if states:
+                    found.append(self._largest_keys(states, top))
+        return largest(pa.concat_tables(found, promote_options="permissive"), top) if found else None
 
-    def _parts(
-        self, source: KeyedStateSource, split: KeyedSplit, key_groups: h.KeyGroupRange
-    ) -> Iterator[tuple[KeyedDescription, FramedEntries]]:
-        for meta in source.header.states:
-            with naming_state(meta.name, self.operator):
-                parts = FramedEntries.read(
-                    source, meta.name, split.handle.subtask, key_groups, self.operator.max_parallelism
-                )
-                for part in parts:
-                    yield part.state, part
+    def _largest_keys(self, states: Sequence[StateEntries], top: int) -> pa.Table:
+        first = states[0]
+        parts = (part for state in states for part in self._measured(state))
+        by_entry = len(states) == 1 and has_one_entry_for_each_key(first)
+        found = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
+        keys = decode_bytes(first.state.key, found.to_binary(), f"{first.source.context}, state {first.state.name!r}")
+        return pa.table([keys, found.counts, found.sizes], names=[layouts.KEY, ENTRIES, SIZE])
+
+    def _states(
+        self, sources: Iterable[tuple[KeyedHandle, KeyedStateSource]], key_groups: h.KeyGroupRange
+    ) -> Iterator[StateEntries]:
+        for handle, source in sources:
+            groups = handle.key_groups.intersect(key_groups)
+            for meta in source.header.states if len(groups) else ():
+                with naming_state(meta.name, self.operator):
+                    state = source.describe(meta.name)
+                    assert state is not None
+                    yield StateEntries(source, state, handle.subtask, groups, self.operator.max_parallelism)
+
+    def _measured(self, found: StateEntries) -> Iterator[MeasuredEntries]:
+        with naming_state(found.state.name, self.operator):
+            yield from measured(found)
 
 
 def largest(table: pa.Table, top: int | None) -> pa.Table:
     """Return the largest rows, largest first."""
     order = pc.sort_indices(table, sort_keys=[(SIZE, "descending"), (ENTRIES, "descending")])
     return table.take(order if top is None else order[:top])
-
-
-def _sizes(part: FramedEntries) -> npt.NDArray[np.int64]:
-    e = part.entries
-    return e[:, 1] - e[:, 0] + e[:, 3] - e[:, 2]
-
-
-def _keys_and_sizes(state: KeyedDescription, part: FramedEntries) -> pa.Table:
-    run = part.run()
-    batches = [b.select([layouts.KEY]) for b in run.decode(state, frozenset({layouts.KEY}), _OPTIONS)]
-    keys = pa.Table.from_batches(batches, pa.schema([pa.field(layouts.KEY, state.key.arrow_type(_OPTIONS))]))
-    return keys.append_column(SIZE, pa.array(_sizes(part)))
-
-
-def _by_key(table: pa.Table) -> pa.Table:
-    """Return number and bytes of the entries of each key; keys of nested types are compared as text."""
-    keys = table.column(layouts.KEY)
-    if pa.types.is_nested(keys.type):
-        texts = pa.array([repr(key) for key in keys.to_pylist()])
-        numbered = pa.table({"text": texts, "row": np.arange(len(texts)), SIZE: table.column(SIZE)})
-        grouped = numbered.group_by("text").aggregate([("row", "min"), (SIZE, "count"), (SIZE, "sum")])
-        columns = [keys.take(grouped.column("row_min")), grouped.column(f"{SIZE}_count"), grouped.column(f"{SIZE}_sum")]
-    else:
-        grouped = table.group_by(layouts.KEY).aggregate([(SIZE, "count"), (SIZE, "sum")])
-        columns = [grouped.column(n) for n in (layouts.KEY, f"{SIZE}_count", f"{SIZE}_sum")]
-    return pa.table(columns, names=[layouts.KEY, ENTRIES, SIZE])

@@ -18,14 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
-from state_processor.backends.analysis.entry_bytes import FramedEntries
+from state_processor.backends.analysis.entry_bytes import EntryBytes, StateEntries
+from state_processor.backends.analysis.unequal_entries import unequal_entries
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
 from state_processor.backends.read.keyed_reader import KeyedStateReader
-from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_chunks
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -160,24 +161,37 @@ class KeyedDifference:
         """Compare one split, a few key groups at a time, and yield the rows that differ."""
         whole = (split.key_groups,)
         for key_groups in whole if split.whole else key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
-            old = self._entries(self._old, split.old, key_groups)
-            new = self._entries(self._new, split.new, key_groups)
+            old, new = list[EntryBytes](), list[EntryBytes]()
+            for olds, news in self._beside(split, key_groups):
+                if len(olds) == len(news) == 1 and not split.whole and olds[0].types == news[0].types:
+                    left = unequal_entries(olds[0], news[0])
+                    old += left[0]
+                    new += left[1]
+                else:
+                    old += [part for entries in olds for part in entries.framed()]
+                    new += [part for entries in news for part in entries.framed()]
             yield from self._differences(old, new)
 
-    def _entries(self, side: Side, handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> list[FramedEntries]:
-        return [
-            part
-            for handle in _with(handles, key_groups)
-            for part in FramedEntries.read(
-                handle.open(side.snapshot),
-                self._name,
-                handle.subtask,
-                handle.key_groups.intersect(key_groups),
-                side.max_parallelism,
+    def _beside(
+        self, split: DifferenceSplit, key_groups: h.KeyGroupRange
+    ) -> Iterator[tuple[list[StateEntries], list[StateEntries]]]:
+        """Yield the entries of both snapshots, cut where a handle of either begins or ends."""
+        handles = (_with(split.old, key_groups), _with(split.new, key_groups))
+        sides = (self._old, self._new)
+        sources = [[(x, x.open(side.snapshot)) for x in found] for side, found in zip(sides, handles, strict=True)]
+        bounds = [] if split.whole else [x.key_groups for found in handles for x in found]
+        for part in cut_at_bounds(key_groups, bounds):
+            old, new = (
+                [
+                    StateEntries(source, state, x.subtask, x.key_groups.intersect(part), side.max_parallelism)
+                    for x, source in found
+                    if len(x.key_groups.intersect(part)) and (state := source.describe(self._name)) is not None
+                ]
+                for side, found in zip(sides, sources, strict=True)
             )
-        ]
+            yield old, new
 
-    def _differences(self, old: list[FramedEntries], new: list[FramedEntries]) -> Iterator[pa.RecordBatch]:
+    def _differences(self, old: list[EntryBytes], new: list[EntryBytes]) -> Iterator[pa.RecordBatch]:
         old_prints, new_prints = _fingerprints(old), _fingerprints(new)
         old_keys, new_keys = _column(old_prints, _KEY_PRINT), _column(new_prints, _KEY_PRINT)
         twin = pc.index_in(new_keys, value_set=old_keys)
@@ -203,7 +217,7 @@ class KeyedDifference:
             before, after = _filtered(before, changed), _filtered(after, changed)
         yield from self._rows(UPDATE, before, after)
 
-    def _decoded(self, side: int, parts: list[FramedEntries], rows: npt.NDArray[np.int64]) -> pa.Table | None:
+    def _decoded(self, side: int, parts: list[EntryBytes], rows: npt.NDArray[np.int64]) -> pa.Table | None:
         """Return some entries as rows, in the order of ``rows``."""
         reader = self._readers[side]
         if reader is None or not len(rows):
@@ -217,7 +231,7 @@ class KeyedDifference:
             if mask.any():
                 selected = part.selected(mask)
                 groups = h.KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
-                batches = list(reader.read_source(selected, groups, None, part.subtask))
+                batches = list(reader.read_source(selected, groups, None, part.origin.subtask))
                 tables.append(pa.Table.from_batches(batches, reader.schema))
                 found += sum(b.num_rows for b in batches)
         table = pa.concat_tables(tables)
@@ -243,7 +257,7 @@ def _with(handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[
     return tuple(x for x in handles if len(x.key_groups.intersect(key_groups)))
 
 
-def _fingerprints(parts: Sequence[FramedEntries]) -> npt.NDArray[np.uint64]:
+def _fingerprints(parts: Sequence[EntryBytes]) -> npt.NDArray[np.uint64]:
     return np.concatenate([np.empty((0, 4), dtype=np.uint64), *(part.fingerprints() for part in parts)])
 
 

@@ -110,10 +110,10 @@ class UnframedRun:
         CorruptSnapshotError
             If the entries of a key group do not end where it ends.
         """
-        layout = self.layout(state, columns)
         if self.keys is not None:
-            yield from decode_framed(layout.framed(), options, self.where, self._blocks(self.keys))
+            yield from BoundedRun(self.state, self.where, self.layout, self._blocks(self.keys)).decode(state, columns, options)
             return
+        layout = self.layout(state, columns)
         decoder = layout.decoder(options)
         for section in self.sections:
             locator = EntryLocator(self.where, layout, section.buffer, section.base)
@@ -121,6 +121,26 @@ class UnframedRun:
             if section.count and decoder.position != section.end:
                 raise self._early_end(section, decoder.position)
         yield from decoder.finish()
+
+    def bounded(self) -> Iterator[Block]:
+        """Yield the entries as framed ones are: what identifies each, which is all of a timer, and its value.
+
+        A block is valid until the next one is asked for.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the entries of a key group do not end where it ends.
+        """
+        whole = self.state.is_timer
+        spans = RowSpans(self.layout(self.state, frozenset()))
+        for section in self.sections:
+            row, count = spans.fixed, section.count
+            if row is not None and section.position + count * row.size == section.end:
+                entries = spans.of_fixed(row, section.position, count, section.key_group, whole)
+            else:
+                entries = spans.in_parts(self._rows(spans, section), whole)
+            yield section.buffer, section.base, entries
 
     def _blocks(self, keys: SerializedKeys) -> Iterator[Block]:
         """Yield the entries of some keys, each as one part; the others are stepped over."""
@@ -130,13 +150,17 @@ class UnframedRun:
             row, count = spans.fixed, section.count
             if row is not None and section.position + count * row.size == section.end:
                 kept = index.keep_rows(section.buffer, section.position, count, row, section.key_group)
-                yield section.buffer, section.base, kept
-                continue
-            locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
-            entries = spans.of(section.buffer, section.position, count, locator, section.key_group)
-            if count and entries[-1, 1] != section.end:
-                raise self._early_end(section, int(entries[-1, 1]))
-            yield section.buffer, section.base, index.keep(section.buffer, entries, part=1)
+            else:
+                kept = index.keep(section.buffer, self._rows(spans, section), part=1)
+            yield section.buffer, section.base, kept
+
+    def _rows(self, spans: RowSpans, section: Section) -> Entries:
+        """Step over the rows of a section."""
+        locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
+        entries = spans.of(section.buffer, section.position, section.count, locator, section.key_group)
+        if section.count and entries[-1, 1] != section.end:
+            raise self._early_end(section, int(entries[-1, 1]))
+        return entries
 
     def _early_end(self, section: Section, end: int) -> CorruptSnapshotError:
         return CorruptSnapshotError(
@@ -149,7 +173,40 @@ class UnframedRun:
         return sum(section.count for section in self.sections)
 
 
-EntryRun = FramedRun | UnframedRun
+@dataclass(frozen=True, slots=True)
+class BoundedRun:
+    """Entries without lengths whose bounds are known.
+
+    Parameters
+    ----------
+    state, where, layout
+        As for :class:`UnframedRun`.
+    blocks
+        The entries, each as one part; they can be iterated over once.
+    """
+
+    state: KeyedDescription
+    where: str
+    layout: LayoutOf
+    blocks: Iterator[Block]
+
+    @classmethod
+    def of_parts(cls, state: KeyedDescription, where: str, layout: LayoutOf, buffer: Buffer, entries: Entries) -> Self:
+        """Return entries of two parts that lie together."""
+        rows = entries.copy()
+        rows[:, 1] = entries[:, 3]
+        return cls(state, where, layout, iter([(buffer, None, rows)]))
+
+    def decode(self, state: KeyedDescription, columns: Columns, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+        """Yield the entries as columns, read with the serializers of ``state``."""
+        return decode_framed(self.layout(state, columns).framed(), options, self.where, self.blocks)
+
+    def count(self) -> int:
+        """Count the entries, of which no value is read."""
+        return sum(len(entries) for _, _, entries in self.blocks)
+
+
+EntryRun = FramedRun | UnframedRun | BoundedRun
 
 
 def decode_framed(layout: RowLayout, options: DecodeOptions, context: str, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:

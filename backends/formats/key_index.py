@@ -31,7 +31,7 @@ def _mixed(code):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _code(data, begin, size):  # type: ignore[no-untyped-def]
+def hash_code(data, begin, size):  # type: ignore[no-untyped-def]
     """Return a hash of some bytes, eight at a time."""
     code = np.uint64(size)
     at = begin
@@ -54,7 +54,7 @@ def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
     ``bits`` is a filter that tells most other keys at once, and is smaller than the table. The sizes of both are powers of two.
     """
     for key in range(len(spans)):
-        code = _code(keys, spans[key, 0], spans[key, 1] - spans[key, 0])
+        code = hash_code(keys, spans[key, 0], spans[key, 1] - spans[key, 0])
         bit = (code >> _FILTER_SHIFT) & (8 * len(bits) - 1)
         bits[bit >> 3] |= 1 << (bit & 7)
         slot = code & (len(slots) - 1)
@@ -66,14 +66,14 @@ def _fill_slots(keys, spans, slots, bits):  # type: ignore[no-untyped-def]
 @kernel
 def _may_be_key(data, begin, size, bits):  # type: ignore[no-untyped-def]
     """Return 0 if the filter says that the bytes are no key, else 1."""
-    bit = (_code(data, begin, size) >> _FILTER_SHIFT) & (8 * len(bits) - 1)
+    bit = (hash_code(data, begin, size) >> _FILTER_SHIFT) & (8 * len(bits) - 1)
     return bits[bit >> 3] >> (bit & 7) & 1
 
 
 @kernel
 def _is_key(data, begin, size, keys, spans, slots):  # type: ignore[no-untyped-def]
     """Return True if the bytes are a key."""
-    slot = _code(data, begin, size) & (len(slots) - 1)
+    slot = hash_code(data, begin, size) & (len(slots) - 1)
     while slots[slot] != 0:
         key = slots[slot] - 1
         at = spans[key, 0]

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba.core.types import boolean, int64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.key_index import FixedRow
@@ -15,6 +16,7 @@ from state_processor.backends.formats.row_layout import RowLayout, placing_error
 from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError
+from state_processor.serializers.kernel.compiler import entry_point, written
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import DecodeBuilder
 from state_processor.serializers.kernel.opcodes import Op
@@ -23,6 +25,29 @@ ROW_BEGIN: Final = 0
 ROW_END: Final = 1
 KEY_BEGIN: Final = 2
 KEY_END: Final = 3
+
+
+@entry_point(written(int64, 2), int64, int64, int64, int64)
+def _fill(entries, position, row, identity, key_group):  # type: ignore[no-untyped-def]
+    """Fill in entries of two parts for rows of one size; ``identity`` is the size of the first part."""
+    for i in range(len(entries)):
+        entries[i, 0] = position
+        entries[i, 1] = position + identity
+        entries[i, 2] = position + identity
+        entries[i, 3] = position + row
+        entries[i, KEY_GROUP] = key_group
+        position += row
+
+
+@entry_point(written(int64, 2), boolean)
+def _end_identity(entries, whole):  # type: ignore[no-untyped-def]
+    """Turn rows and the keys in them into entries of two parts, the first of which ends with the key, or is the whole row."""
+    for i in range(len(entries)):
+        end = entries[i, ROW_END]
+        identity = end if whole else entries[i, KEY_END]
+        entries[i, 1] = identity
+        entries[i, 2] = identity
+        entries[i, 3] = end
 
 
 class RowSpans:
@@ -53,9 +78,7 @@ class RowSpans:
 
         They are valid until the next call, which overwrites them.
         """
-        if count > len(self._room):
-            self._room = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
-        entries = self._room[:count]
+        entries = self._room_for(count)
         if not count:
             return entries
         if self._decoder is not None:
@@ -70,6 +93,23 @@ class RowSpans:
         if self._key != VARIABLE:
             entries[:, KEY_END] = entries[:, KEY_BEGIN] + self._key
         return entries
+
+    def of_fixed(self, row: FixedRow, position: int, count: int, key_group: int, whole: bool) -> npt.NDArray[np.int64]:
+        """Return entries like :meth:`in_parts` of ``count`` rows of one size."""
+        entries = self._room_for(count)
+        _fill(entries, position, row.size, row.size if whole else row.key_begin + row.key_size, key_group)
+        return entries
+
+    @staticmethod
+    def in_parts(entries: npt.NDArray[np.int64], whole: bool) -> npt.NDArray[np.int64]:
+        """Turn what :meth:`of` returns into entries of two parts: all up to the end of the key, and the rest; or whole rows."""
+        _end_identity(entries, whole)
+        return entries
+
+    def _room_for(self, count: int) -> npt.NDArray[np.int64]:
+        if count > len(self._room):
+            self._room = np.empty((count, ENTRY_FIELDS), dtype=np.int64)
+        return self._room[:count]
 
     @cached_property
     def _decoder(self) -> ColumnDecoder | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -74,6 +74,15 @@ def key_group_chunks(key_groups: h.KeyGroupRange, size: int, most_bytes: int) ->
     step = max(1, most_bytes * len(key_groups) // max(1, size))
     for start in range(key_groups.start, key_groups.end_inclusive + 1, step):
         yield h.KeyGroupRange(start, min(start + step - 1, key_groups.end_inclusive))
+
+
+def cut_at_bounds(key_groups: h.KeyGroupRange, ranges: Iterable[h.KeyGroupRange]) -> Iterator[h.KeyGroupRange]:
+    """Cut key groups where one of some ranges begins or ends."""
+    bounds = {bound for r in ranges for bound in (r.start, r.end_inclusive + 1)}
+    end = key_groups.end_inclusive + 1
+    inner = sorted(bound for bound in bounds if key_groups.start < bound < end)
+    for first, behind in pairwise([key_groups.start, *inner, end]):
+        yield h.KeyGroupRange(first, behind - 1)
 
 
 def _split(handle: KeyedHandle, key_groups: h.KeyGroupRange, wanted: WantedKeys | None) -> KeyedSplit:

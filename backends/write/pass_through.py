@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_framing import frame_entries
-from state_processor.backends.formats.entry_runs import FramedRun, UnframedRun, decode_framed
+from state_processor.backends.formats.entry_runs import BoundedRun, EntryRun, FramedRun, UnframedRun, decode_framed
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.backends.formats.serialized_entries import ENTRY_COLUMNS, LOSSLESS, decode_bytes, with_serialized_values
@@ -68,11 +68,15 @@ class KeyedPassThrough:
             Which key groups of the handle to take.
         """
         for run in source.runs(name, key_groups):
-            match run:
-                case FramedRun():
-                    yield from self._framed_anew(run, state_id)
-                case UnframedRun():
-                    yield from self._encoded(run, state_id, source.context)
+            yield from self.blobs_of(run, state_id, source.context)
+
+    def blobs_of(self, run: EntryRun, state_id: int, context: str) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a run as blobs; ``context`` names the source."""
+        match run:
+            case FramedRun():
+                return self._framed_anew(run, state_id)
+            case UnframedRun() | BoundedRun():
+                return self._encoded(run, state_id, context)
 
     @property
     def _moves(self) -> bool:
@@ -101,7 +105,7 @@ class KeyedPassThrough:
             spans = np.stack([starts[bounds[:-1]], starts[bounds[1:]], np.diff(bounds)], axis=1)
             yield from to_blobs(out, spans, in_order[bounds[:-1]], state_id, self.parallelism, self.max_parallelism)
 
-    def _encoded(self, run: UnframedRun, state_id: int, context: str) -> Iterator[pa.RecordBatch]:
+    def _encoded(self, run: UnframedRun | BoundedRun, state_id: int, context: str) -> Iterator[pa.RecordBatch]:
         bare = with_serialized_values(run.state)
         encoder: KeyedStateEncoder | None = None
         for batch in run.decode(bare, ENTRY_COLUMNS, LOSSLESS):

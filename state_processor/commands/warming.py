@@ -19,6 +19,9 @@ MODULES: Final = (
     "state_processor.backends.write.sorted_entries",
     "state_processor.backends.write.tombstones",
     "state_processor.backends.analysis.entry_bytes",
+    "state_processor.backends.analysis.key_sizes",
+    "state_processor.backends.analysis.matching",
+    "state_processor.backends.analysis.measured_entries",
 )
 """The modules with kernels that Python calls, and with those that a program may need."""
 

@@ -80,7 +80,7 @@ class SizeReport:
             SizePart(sizes, o.uid, o.operator_id, split, kind, top or 1 << 62)
             for o in found
             for sizes in (KeyedSizes(snapshot, o),)
-            for split in sizes.splits()
+            for split in (sizes.splits_of_keys() if kind == "key" else sizes.splits())
         ]
         if operator is not None and not parts:
             raise NotFoundError(f"{operator_label(found[0])} has no keyed state")

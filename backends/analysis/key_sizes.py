@@ -1,0 +1,156 @@
+"""The largest of measured keys. Keys are compared as bytes; only those that are returned are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba.core.types import int32, int64, uint8
+
+from state_processor.backends.analysis.measured_entries import MeasuredEntries, Spans
+from state_processor.backends.formats.entry_runs import Buffer
+from state_processor.backends.formats.key_index import hash_code
+from state_processor.serializers.kernel.compiler import entry_point, read, written
+
+_Numbers = npt.NDArray[np.int64]
+
+
+@entry_point(*(read(uint8), read(int64, 2), read(int64), written(int32)), *(written(int64), written(int64), written(uint8)))
+def _sum_by_key(data, keys, groups, slots, sizes, counts, first):  # type: ignore[no-untyped-def]
+    """Add sizes and counts of all entries of a key to those of its first, and mark that.
+
+    Parameters
+    ----------
+    data, keys
+        The keys, in the order of ``groups``, their key groups.
+    slots
+        Room for twice the entries of the largest key group: a power of two.
+    sizes, counts
+        What is summed up.
+    first
+        Zeros, which become ones for the first entry of each key.
+    """
+    begin = 0
+    while begin < len(keys):
+        end = begin
+        while end < len(keys) and groups[end] == groups[begin]:
+            end += 1
+        mask = 1
+        while mask < 2 * (end - begin):
+            mask *= 2
+        slots[:mask] = 0
+        mask -= 1
+        for i in range(begin, end):
+            at = keys[i, 0]
+            size = keys[i, 1] - at
+            slot = hash_code(data, at, size) & mask
+            found = -1
+            while slots[slot] != 0:
+                k = begin + slots[slot] - 1
+                if keys[k, 1] - keys[k, 0] == size:
+                    same = True
+                    for j in range(size):
+                        if data[at + j] != data[keys[k, 0] + j]:
+                            same = False
+                            break
+                    if same:
+                        found = k
+                        break
+                slot = (slot + 1) & mask
+            if found < 0:
+                slots[slot] = i - begin + 1
+                first[i] = 1
+            else:
+                sizes[found] += sizes[i]
+                counts[found] += counts[i]
+        begin = end
+
+
+@entry_point(read(uint8), read(int64, 2), written(uint8))
+def _copy_keys(data, keys, out):  # type: ignore[no-untyped-def]
+    """Copy keys into ``out``, one after the other."""
+    at = 0
+    for i in range(len(keys)):
+        for j in range(keys[i, 0], keys[i, 1]):
+            out[at] = data[j]
+            at += 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeySizes:
+    """Serialized keys, and the sizes and numbers of their entries."""
+
+    buffer: Buffer
+    keys: Spans
+    sizes: _Numbers
+    counts: _Numbers
+
+    @classmethod
+    def of_each(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
+        """Return the largest entries of a state that has one for each key."""
+        kept: list[Self] = []
+        least, largest = 0, np.empty(0, dtype=np.int64)
+        for entries in parts:
+            rows = np.flatnonzero(entries.sizes > least)
+            if len(rows) > top:
+                rows = rows[np.argpartition(entries.sizes[rows], len(rows) - top)[-top:]]
+            if len(rows):
+                found = entries.taken(rows)
+                kept.append(cls._copied(*found.keys(), found.sizes, found.counts))
+                largest = np.sort(np.append(largest, found.sizes))[-top:]
+                least = int(largest[0]) if len(largest) == top else 0
+        return cls._joined(kept).largest(top)
+
+    @classmethod
+    def by_key(cls, parts: Iterable[MeasuredEntries], top: int) -> Self:
+        """Return the largest keys, over all their entries in several states."""
+        kept, groups = [], [np.empty(0, dtype=np.uint16)]
+        for entries in parts:
+            groups.append(entries.key_groups.astype(np.uint16))
+            kept.append(cls._copied(*entries.keys(), entries.sizes, entries.counts))
+        found, of_group = cls._joined(kept), np.concatenate(groups)
+        order = np.argsort(of_group, kind="stable")  # two bytes: a radix sort
+        found, of_group = found._taken(order), of_group[order].astype(np.int64)
+        first = np.zeros(len(order), dtype=np.uint8)
+        most = int(np.bincount(of_group).max()) if len(order) else 0
+        slots = np.empty(2 << max(0, most - 1).bit_length(), dtype=np.int32)
+        _sum_by_key(found.buffer, found.keys, of_group, slots, found.sizes, found.counts, first)
+        return found._taken(np.flatnonzero(first)).largest(top)
+
+    def largest(self, top: int) -> Self:
+        """Return the largest keys, without those of which nothing is stored."""
+        order = np.lexsort((-self.counts, -self.sizes))[:top]
+        return self._taken(order[self.counts[order] > 0])
+
+    def to_binary(self) -> pa.Array:
+        """Return the keys as a column."""
+        copied = self._copied(self.buffer, self.keys, self.sizes, self.counts)
+        offsets = np.append(copied.keys[:, 0], copied.keys[-1:, 1]).astype(np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(copied.buffer)]
+        return pa.Array.from_buffers(pa.binary(), len(copied.keys), buffers)
+
+    @classmethod
+    def _copied(cls, buffer: Buffer, keys: Spans, sizes: _Numbers, counts: _Numbers) -> Self:
+        ends = np.cumsum(keys[:, 1] - keys[:, 0])
+        out = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+        _copy_keys(buffer, keys, out)
+        return cls(out, np.stack([ends - (keys[:, 1] - keys[:, 0]), ends], axis=1), sizes, counts)
+
+    @classmethod
+    def _joined(cls, parts: list[Self]) -> Self:
+        starts = np.cumsum([0, *(len(part.buffer) for part in parts)])
+        keys = [part.keys + start for part, start in zip(parts, starts[:-1], strict=True)]
+        nothing = np.empty(0, dtype=np.int64)
+        return cls(
+            np.concatenate([np.empty(0, dtype=np.uint8), *(part.buffer for part in parts)]),
+            np.concatenate([np.empty((0, 2), dtype=np.int64), *keys]),
+            np.concatenate([nothing, *(part.sizes for part in parts)]),
+            np.concatenate([nothing, *(part.counts for part in parts)]),
+        )
+
+    def _taken(self, rows: _Numbers) -> Self:
+        return type(self)(self.buffer, np.ascontiguousarray(self.keys[rows]), self.sizes[rows], self.counts[rows])

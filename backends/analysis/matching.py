@@ -1,0 +1,207 @@
+"""Kernels that match entries of two snapshots by their bytes.
+
+Entries have the fields of :mod:`~state_processor.backends.formats.framing`: the bounds of what identifies an entry, and of its
+value. Two entries are the same if both are, byte by byte, and different if only the value is.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from numba.core.types import int32, int64, uint8
+
+from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.formats.key_index import hash_code
+from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel, read, written
+from state_processor.serializers.kernel.memory import load_i64, store_i64
+
+# Fields of a walk
+OLD: Final = 0
+NEW: Final = 1
+_CREDIT: Final = 2
+_GROUP: Final = 3
+_WALK_FIELDS: Final = 4
+
+_AHEAD: Final = 24
+"""How many entries ahead a walk looks for one that the other side has."""
+_CREDIT_OF_GROUP: Final = 16 * _AHEAD
+_MOST_CREDIT: Final = 1 << 16
+
+
+@inlined_kernel
+def _same(one, begin, end, other, other_begin, other_end):  # type: ignore[no-untyped-def]
+    """Return whether two ranges of bytes are equal."""
+    size = end - begin
+    if size != other_end - other_begin:
+        return False
+    if size < 8:
+        different = 0
+        for i in range(size):
+            different |= one[begin + i] ^ other[other_begin + i]
+        return different == 0
+    i = 0
+    while i + 8 <= size:
+        if load_i64(one, begin + i) != load_i64(other, other_begin + i):
+            return False
+        i += 8
+    return load_i64(one, end - 8) == load_i64(other, other_end - 8)
+
+
+@kernel
+def _same_key(old, olds, i, new, news, j):  # type: ignore[no-untyped-def]
+    """Return whether two entries have the same key, namespace and map key."""
+    same_group = olds[i, KEY_GROUP] == news[j, KEY_GROUP]
+    return same_group and _same(old, olds[i, 0], olds[i, 1], new, news[j, 0], news[j, 1])
+
+
+@entry_point(
+    *(read(uint8), read(int64, 2), read(uint8), read(int64, 2)),
+    *(written(int64), written(uint8), written(uint8)),
+)
+def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[no-untyped-def]
+    """Walk along the entries of both sides together, to the end of one, and mark those that have no equal beside them.
+
+    Where the sides differ, the walk looks for the next entry that both have, a few ahead. What it spends on that is bounded by
+    what it has found: entries in another order on both sides are all marked.
+
+    Parameters
+    ----------
+    old, olds, new, news
+        The entries.
+    walk
+        Where it stands on both sides; updated.
+    old_left, new_left
+        Zeros, which become ones for entries that are marked.
+    """
+    i = walk[OLD]
+    j = walk[NEW]
+    credit = walk[_CREDIT]
+    group = walk[_GROUP]
+    while i < len(olds) and j < len(news):
+        if _same_key(old, olds, i, new, news, j):
+            if not _same(old, olds[i, 2], olds[i, 3], new, news[j, 2], news[j, 3]):
+                old_left[i] = 1
+                new_left[j] = 1
+            i += 1
+            j += 1
+            credit += 1
+            continue
+        if olds[i, KEY_GROUP] != news[j, KEY_GROUP]:
+            if olds[i, KEY_GROUP] < news[j, KEY_GROUP]:
+                old_left[i] = 1
+                i += 1
+            else:
+                new_left[j] = 1
+                j += 1
+            continue
+        if group != olds[i, KEY_GROUP]:
+            group = olds[i, KEY_GROUP]
+            credit = min(max(credit, _CREDIT_OF_GROUP), _MOST_CREDIT)
+        olds_missing = 0
+        news_missing = 0
+        ahead = 1
+        while ahead <= min(_AHEAD, credit):
+            if i + ahead < len(olds) and _same_key(old, olds, i + ahead, new, news, j):
+                olds_missing = ahead
+                break
+            if j + ahead < len(news) and _same_key(old, olds, i, new, news, j + ahead):
+                news_missing = ahead
+                break
+            ahead += 1
+        credit -= min(ahead, credit)
+        if olds_missing == 0 and news_missing == 0:
+            olds_missing = 1
+            news_missing = 1
+        for _ in range(olds_missing):
+            old_left[i] = 1
+            i += 1
+        for _ in range(news_missing):
+            new_left[j] = 1
+            j += 1
+    walk[OLD] = i
+    walk[NEW] = j
+    walk[_CREDIT] = credit
+    walk[_GROUP] = group
+
+
+@entry_point(
+    *(read(uint8), read(int64, 2), read(uint8), read(int64, 2)),
+    *(written(int32), written(uint8), written(uint8)),
+)
+def look_up_equals(old, olds, new, news, slots, old_left, new_left):  # type: ignore[no-untyped-def]
+    """Mark the entries that have no equal on the other side, wherever it is in the key group.
+
+    Parameters
+    ----------
+    old, olds, new, news
+        The entries, in the order of their key groups.
+    slots
+        Room for twice the entries of the largest key group of the old side: a power of two.
+    old_left, new_left
+        Ones, which become zeros for entries that have an equal.
+    """
+    i = 0
+    j = 0
+    while i < len(olds) and j < len(news):
+        group = olds[i, KEY_GROUP]
+        if news[j, KEY_GROUP] < group:
+            j += 1
+            continue
+        if news[j, KEY_GROUP] > group:
+            i += 1
+            continue
+        end = i
+        while end < len(olds) and olds[end, KEY_GROUP] == group:
+            end += 1
+        mask = 1
+        while mask < 2 * (end - i):
+            mask *= 2
+        slots[:mask] = 0
+        mask -= 1
+        for k in range(i, end):
+            slot = hash_code(old, olds[k, 0], olds[k, 1] - olds[k, 0]) & mask
+            while slots[slot] != 0:
+                slot = (slot + 1) & mask
+            slots[slot] = k - i + 1
+        while j < len(news) and news[j, KEY_GROUP] == group:
+            slot = hash_code(new, news[j, 0], news[j, 1] - news[j, 0]) & mask
+            while slots[slot] != 0:
+                k = i + slots[slot] - 1
+                if _same(old, olds[k, 0], olds[k, 1], new, news[j, 0], news[j, 1]):
+                    if old_left[k] and _same(old, olds[k, 2], olds[k, 3], new, news[j, 2], news[j, 3]):
+                        old_left[k] = 0
+                        new_left[j] = 0
+                    break
+                slot = (slot + 1) & mask
+            j += 1
+        i = end
+
+
+@entry_point(read(uint8), read(int64, 2), written(int64, 2), written(uint8))
+def copy_entries(data, entries, copies, out):  # type: ignore[no-untyped-def]
+    """Copy entries into ``out``, which has room for all, key and value of each together."""
+    at = 0
+    for entry in range(len(entries)):
+        for part in (0, 2):
+            begin = entries[entry, part]
+            size = entries[entry, part + 1] - begin
+            copies[entry, part] = at
+            i = 0
+            while i + 8 <= size:
+                store_i64(out, at + i, load_i64(data, begin + i))
+                i += 8
+            while i < size:
+                out[at + i] = data[begin + i]
+                i += 1
+            at += size
+            copies[entry, part + 1] = at
+        copies[entry, KEY_GROUP] = entries[entry, KEY_GROUP]
+
+
+def new_walk() -> npt.NDArray[np.int64]:
+    """Return a walk that has not started."""
+    walk = np.zeros(_WALK_FIELDS, dtype=np.int64)
+    walk[_GROUP] = -1
+    return walk

@@ -1,0 +1,147 @@
+"""Entries of keyed state with their sizes, as they lie in any format: nothing is decoded, and nothing framed anew.
+
+The size of an entry is that of its key, namespace and value as a canonical savepoint has them, without lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba.core.types import int64, uint8
+
+from state_processor.backends.analysis.entry_bytes import StateEntries
+from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, FramedRun, UnframedRun
+from state_processor.backends.formats.framing import KEY_GROUP
+from state_processor.backends.formats.row_layout import size_of
+from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughSerializer
+from state_processor.backends.state.descriptions import LIST, MAP
+from state_processor.serializers.base import VARIABLE
+from state_processor.serializers.kernel.compiler import entry_point, read, written
+from state_processor.serializers.kernel.memory import load_be_i32
+
+_PLAIN: Final = 0
+_WHOLE_LIST: Final = 1
+_WHOLE_MAP: Final = 2
+_FORMS: Final = {LIST: _WHOLE_LIST, MAP: _WHOLE_MAP}
+
+Spans = npt.NDArray[np.int64]
+"""A line for each: begin and end."""
+
+
+@entry_point(read(uint8), read(int64, 2), int64, written(int64), written(int64))
+def _measure(data, entries, form, sizes, counts):  # type: ignore[no-untyped-def]
+    """Measure entries as canonical ones.
+
+    A list in the heap's format begins with its length, where a canonical one has a byte between elements; so does a map, where
+    a canonical file has an entry for each of the map's.
+    """
+    for i in range(len(entries)):
+        identity = entries[i, 1] - entries[i, 0]
+        value = entries[i, 3] - entries[i, 2]
+        count = 1
+        if form != _PLAIN:
+            length = load_be_i32(data, entries[i, 2])
+            value -= 4
+            if form == _WHOLE_MAP:
+                count = length
+            elif length > 0:
+                value += length - 1
+            else:
+                count = 0
+        sizes[i] = count * identity + value
+        counts[i] = count
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredEntries:
+    """Some entries of a state, and what a canonical savepoint has for each.
+
+    Parameters
+    ----------
+    origin, run
+        Where they come from.
+    buffer, entries
+        The bounds of what identifies each, and of its value.
+    sizes, counts
+        Bytes and number of the canonical entries.
+    """
+
+    origin: StateEntries
+    run: FramedRun | UnframedRun
+    buffer: Buffer
+    entries: Entries
+    sizes: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    def taken(self, rows: npt.NDArray[np.int64]) -> MeasuredEntries:
+        """Return some of the entries."""
+        entries = np.ascontiguousarray(self.entries[rows])
+        return replace(self, entries=entries, sizes=self.sizes[rows], counts=self.counts[rows])
+
+    def keys(self) -> tuple[Buffer, Spans]:
+        """Return the serialized keys of the entries."""
+        layout = self.run.layout(self.origin.state, frozenset())
+        fields = layout.parts[0].fields
+        at = next(i for i, field in enumerate(fields) if field.name == layouts.KEY)
+        lead, size = size_of(fields[:at]), size_of(fields[at : at + 1])
+        tail = size_of(fields[at + 1 :]) if isinstance(self.run, FramedRun) or self.origin.state.is_timer else 0
+        if lead == VARIABLE or VARIABLE == size == tail:
+            return self._extracted_keys()
+        begins = self.entries[:, 0] + lead
+        ends = self.entries[:, 1] - tail if size == VARIABLE else begins + size
+        return self.buffer, np.stack([begins, ends], axis=1)
+
+    def _extracted_keys(self) -> tuple[Buffer, Spans]:
+        """Return keys that have to be stepped over to know where they end."""
+        state = self.origin.state
+        bare = state.with_serializers(key=PassThroughSerializer(state.key))
+        if isinstance(self.run, FramedRun):
+            run: FramedRun | BoundedRun = FramedRun(bare, self.run.where, iter([(self.buffer, None, self.entries)]))
+        else:
+            run = BoundedRun.of_parts(bare, self.run.where, self.run.layout, self.buffer, self.entries)
+        columns = [batch.column(layouts.KEY) for batch in run.decode(bare, frozenset({layouts.KEY}), LOSSLESS)]
+        keys = pa.chunked_array(columns, pa.binary()).combine_chunks()
+        ends = np.frombuffer(keys.buffers()[1], dtype=np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+        return np.frombuffer(keys.buffers()[2] or b"\0", dtype=np.uint8), np.stack([ends[:-1], ends[1:]], axis=1)
+
+    @property
+    def key_groups(self) -> npt.NDArray[np.int64]:
+        """The key group of each entry."""
+        return self.entries[:, KEY_GROUP]
+
+
+def measured(found: StateEntries) -> Iterator[MeasuredEntries]:
+    """Yield the entries of a state with their sizes, in parts. Each is valid until the next one is asked for."""
+    state = found.state
+    suffixed = state.key.length < 0 and state.namespace.length < 0 and not state.is_timer
+    for run in found.runs():
+        if isinstance(run, FramedRun):
+            for buffer, _, entries in run.blocks:
+                yield _measured(found, run, buffer, entries, _PLAIN)
+        elif isinstance(run, UnframedRun) and not suffixed:
+            for buffer, _, entries in run.bounded():
+                yield _measured(found, run, buffer, entries, _FORMS.get(state.kind, _PLAIN))
+        else:  # canonical files have the lengths of key and namespace besides
+            for part in found.framed([run]):
+                framed = FramedRun(state, f"{found.source.context}, state {state.name!r}", iter(()))
+                yield _measured(found, framed, part.buffer, part.entries, _PLAIN)
+
+
+def _measured(
+    found: StateEntries, run: FramedRun | UnframedRun, buffer: Buffer, entries: Entries, form: int
+) -> MeasuredEntries:
+    sizes, counts = np.empty(len(entries), dtype=np.int64), np.empty(len(entries), dtype=np.int64)
+    _measure(buffer, entries, form, sizes, counts)
+    return MeasuredEntries(found, run, buffer, entries, sizes, counts)
+
+
+def has_one_entry_for_each_key(entries: StateEntries) -> bool:
+    """Return whether no two entries of a state have the same key, wherever they lie."""
+    state = entries.state
+    return state.in_void_namespace and not state.is_timer and state.kind != MAP
