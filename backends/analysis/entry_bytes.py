@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba.core.types import int64, uint8, uint64
 
+from state_processor.backends.analysis.matching import copied
 from state_processor.backends.formats.entry_framing import entry_table, fingerprint
 from state_processor.backends.formats.entry_layouts import LayoutOf
 from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, view
+from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
@@ -101,18 +103,26 @@ class EntryBytes:
         _print(self.buffer, self.entries, prints)
         return prints
 
-    def selected(self, rows: npt.NDArray[np.bool_]) -> SelectedEntries:
-        """Return some of the entries as a source of keyed state."""
-        return SelectedEntries(self, np.ascontiguousarray(self.entries[rows]))
+    def selected(self, rows: npt.NDArray[np.int64]) -> EntryBytes:
+        """Return some of the entries."""
+        return replace(self, entries=np.ascontiguousarray(self.entries[rows]))
+
+    def joined_with(self, others: Sequence[EntryBytes]) -> EntryBytes:
+        """Return the entries and others of the same types and layout."""
+        parts = [copied(part.buffer, part.entries) for part in (self, *others)]
+        starts = np.cumsum([0, *(len(buffer) for buffer, _ in parts)])
+        for (_, entries), start in zip(parts, starts[:-1], strict=True):
+            entries[:, :KEY_GROUP] += start
+        buffers, tables = zip(*parts, strict=True)
+        return replace(self, buffer=np.concatenate(buffers), entries=np.concatenate(tables))
 
 
-class SelectedEntries(KeyedStateSource):
-    """Some entries of one state, in memory."""
+class EntriesInMemory(KeyedStateSource):
+    """Some entries of one state as a source of keyed state."""
 
-    def __init__(self, found: EntryBytes, selected: Entries) -> None:
+    def __init__(self, found: EntryBytes) -> None:
         super().__init__(found.origin.source.header, found.origin.source.context)
         self._found = found
-        self._selected = selected
 
     @property
     def backend(self) -> str:
@@ -122,8 +132,8 @@ class SelectedEntries(KeyedStateSource):
     def _runs(
         self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None
     ) -> Iterator[FramedRun | BoundedRun]:
-        where, layout = f"{self.context}, state {state.name!r}", self._found.layout
-        if layout is None:
-            yield FramedRun(state, where, iter([(self._found.buffer, None, self._selected)])).of_keys(keys)
+        where, found = f"{self.context}, state {state.name!r}", self._found
+        if found.layout is None:
+            yield FramedRun(state, where, iter([(found.buffer, None, found.entries)])).of_keys(keys)
         else:
-            yield BoundedRun.of_parts(state, where, layout, self._found.buffer, self._selected)
+            yield BoundedRun.of_parts(state, where, found.layout, found.buffer, found.entries)

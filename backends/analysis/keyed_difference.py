@@ -6,10 +6,10 @@ those with another time of last access, which is not compared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
-from state_processor.backends.analysis.entry_bytes import EntryBytes, StateEntries
+from state_processor.backends.analysis.entry_bytes import EntriesInMemory, EntryBytes, StateEntries
 from state_processor.backends.analysis.unequal_entries import unequal_entries
 from state_processor.backends.formats import entry_layouts as layouts
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
@@ -30,11 +31,13 @@ from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bound
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
 
 _VALUES: Final = (layouts.VALUE, layouts.MAP_VALUE)
-_CHUNK_BYTES: Final = 32 << 20
+_CHUNK_BYTES: Final = 64 << 20
 _KEY_PRINT: Final = 16
+
+_Sources = dict[KeyedHandle, KeyedStateSource]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +163,11 @@ class KeyedDifference:
     def read(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
         """Compare one split, a few key groups at a time, and yield the rows that differ."""
         whole = (split.key_groups,)
+        sources: tuple[_Sources, _Sources] = ({}, {})
         for key_groups in whole if split.whole else key_group_chunks(split.key_groups, split.size, _CHUNK_BYTES):
             old, new = list[EntryBytes](), list[EntryBytes]()
-            for olds, news in self._beside(split, key_groups):
+            sources = self._opened(split, key_groups, sources)
+            for olds, news in self._beside(sources, key_groups, split.whole):
                 if len(olds) == len(news) == 1 and not split.whole and olds[0].types == news[0].types:
                     left = unequal_entries(olds[0], news[0])
                     old += left[0]
@@ -173,23 +178,30 @@ class KeyedDifference:
             yield from self._differences(old, new)
 
     def _beside(
-        self, split: DifferenceSplit, key_groups: h.KeyGroupRange
+        self, sources: tuple[_Sources, _Sources], key_groups: h.KeyGroupRange, whole: bool
     ) -> Iterator[tuple[list[StateEntries], list[StateEntries]]]:
         """Yield the entries of both snapshots, cut where a handle of either begins or ends."""
-        handles = (_with(split.old, key_groups), _with(split.new, key_groups))
-        sides = (self._old, self._new)
-        sources = [[(x, x.open(side.snapshot)) for x in found] for side, found in zip(sides, handles, strict=True)]
-        bounds = [] if split.whole else [x.key_groups for found in handles for x in found]
+        bounds = [] if whole else [x.key_groups for found in sources for x in found]
         for part in cut_at_bounds(key_groups, bounds):
             old, new = (
                 [
                     StateEntries(source, state, x.subtask, x.key_groups.intersect(part), side.max_parallelism)
-                    for x, source in found
+                    for x, source in found.items()
                     if len(x.key_groups.intersect(part)) and (state := source.describe(self._name)) is not None
                 ]
-                for side, found in zip(sides, sources, strict=True)
+                for side, found in zip((self._old, self._new), sources, strict=True)
             )
             yield old, new
+
+    def _opened(
+        self, split: DifferenceSplit, key_groups: h.KeyGroupRange, before: tuple[_Sources, _Sources]
+    ) -> tuple[_Sources, _Sources]:
+        """Return the sources of some key groups; those that are open stay so."""
+        old, new = (
+            {x: opened.get(x) or x.open(side.snapshot) for x in _with(handles, key_groups)}
+            for side, handles, opened in zip((self._old, self._new), (split.old, split.new), before, strict=True)
+        )
+        return old, new
 
     def _differences(self, old: list[EntryBytes], new: list[EntryBytes]) -> Iterator[pa.RecordBatch]:
         old_prints, new_prints = _fingerprints(old), _fingerprints(new)
@@ -219,23 +231,29 @@ class KeyedDifference:
 
     def _decoded(self, side: int, parts: list[EntryBytes], rows: npt.NDArray[np.int64]) -> pa.Table | None:
         """Return some entries as rows, in the order of ``rows``."""
-        reader = self._readers[side]
-        if reader is None or not len(rows):
+        if self._readers[side] is None or not len(rows):
             return None
         bounds = np.cumsum([0, *(len(p.entries) for p in parts)])
+        in_order = np.sort(rows)
+        chosen = [
+            part.selected(in_order[(in_order >= first) & (in_order < last)] - first)
+            for part, first, last in zip(parts, bounds[:-1], bounds[1:], strict=True)
+        ]
+        chosen = [part for part in chosen if len(part.entries)]
+        try:
+            table = self._read(side, _joined(chosen))
+        except StateProcessorError:
+            table = self._read(side, chosen)  # one by one: the error names the subtask
         order = np.argsort(rows, kind="stable")
-        tables, found = [], 0
-        for part, first, last in zip(parts, bounds[:-1], bounds[1:], strict=True):
-            mask = np.zeros(last - first, dtype=bool)
-            mask[rows[(rows >= first) & (rows < last)] - first] = True
-            if mask.any():
-                selected = part.selected(mask)
-                groups = h.KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
-                batches = list(reader.read_source(selected, groups, None, part.origin.subtask))
-                tables.append(pa.Table.from_batches(batches, reader.schema))
-                found += sum(b.num_rows for b in batches)
-        table = pa.concat_tables(tables)
-        return table.take(pa.array(np.argsort(order, kind="stable"))) if found == len(rows) else table
+        return table.take(pa.array(np.argsort(order, kind="stable"))) if table.num_rows == len(rows) else table
+
+    def _read(self, side: int, parts: Iterable[EntryBytes]) -> pa.Table:
+        """Decode entries, which share a decoder as far as they are given together."""
+        reader = self._readers[side]
+        assert reader is not None
+        groups = h.KeyGroupRange(0, (self._old, self._new)[side].max_parallelism - 1)
+        batches = (b for p in parts for b in reader.read_source(EntriesInMemory(p), groups, None, p.origin.subtask))
+        return pa.Table.from_batches(batches, reader.schema)
 
     def _rows(self, change: str, before: pa.Table | None, after: pa.Table | None) -> Iterator[pa.RecordBatch]:
         known = after if after is not None else before
@@ -251,6 +269,13 @@ class KeyedDifference:
             else:
                 columns.append(known.column(field.name))
         yield from pa.Table.from_arrays(columns, schema=self.schema).to_batches()
+
+
+def _joined(parts: Iterable[EntryBytes]) -> Iterator[EntryBytes]:
+    """Join entries of subtasks as far as they have the same types."""
+    for _, found in groupby(parts, lambda part: (part.origin.types, part.layout)):
+        first, *others = found
+        yield first.joined_with(others)
 
 
 def _with(handles: Sequence[KeyedHandle], key_groups: h.KeyGroupRange) -> tuple[KeyedHandle, ...]:

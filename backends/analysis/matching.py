@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.core.types import int32, int64, uint8
 
+from state_processor.backends.formats.entry_runs import Buffer, Entries
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import hash_code
 from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel, read, written
@@ -20,9 +21,11 @@ from state_processor.serializers.kernel.memory import load_i64, store_i64
 # Fields of a walk
 OLD: Final = 0
 NEW: Final = 1
-_CREDIT: Final = 2
-_GROUP: Final = 3
-_WALK_FIELDS: Final = 4
+LEFT: Final = 2
+"""The number of entries that are left of the current block of the old side; after it that of the new side."""
+_CREDIT: Final = 4
+_GROUP: Final = 5
+_WALK_FIELDS: Final = 6
 
 _AHEAD: Final = 24
 """How many entries ahead a walk looks for one that the other side has."""
@@ -58,13 +61,13 @@ def _same_key(old, olds, i, new, news, j):  # type: ignore[no-untyped-def]
 
 @entry_point(
     *(read(uint8), read(int64, 2), read(uint8), read(int64, 2)),
-    *(written(int64), written(uint8), written(uint8)),
+    *(written(int64), written(int64), written(int64)),
 )
 def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[no-untyped-def]
-    """Walk along the entries of both sides together, to the end of one, and mark those that have no equal beside them.
+    """Walk along the entries of both sides together, to the end of one, and tell which have no equal beside them.
 
     Where the sides differ, the walk looks for the next entry that both have, a few ahead. What it spends on that is bounded by
-    what it has found: entries in another order on both sides are all marked.
+    what it has found: entries in another order on both sides are all left.
 
     Parameters
     ----------
@@ -73,27 +76,33 @@ def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[
     walk
         Where it stands on both sides; updated.
     old_left, new_left
-        Zeros, which become ones for entries that are marked.
+        Room for the numbers of the entries that are left.
     """
     i = walk[OLD]
     j = walk[NEW]
     credit = walk[_CREDIT]
     group = walk[_GROUP]
+    olds_left = walk[LEFT]
+    news_left = walk[LEFT + 1]
     while i < len(olds) and j < len(news):
         if _same_key(old, olds, i, new, news, j):
             if not _same(old, olds[i, 2], olds[i, 3], new, news[j, 2], news[j, 3]):
-                old_left[i] = 1
-                new_left[j] = 1
+                old_left[olds_left] = i
+                new_left[news_left] = j
+                olds_left += 1
+                news_left += 1
             i += 1
             j += 1
             credit += 1
             continue
         if olds[i, KEY_GROUP] != news[j, KEY_GROUP]:
             if olds[i, KEY_GROUP] < news[j, KEY_GROUP]:
-                old_left[i] = 1
+                old_left[olds_left] = i
+                olds_left += 1
                 i += 1
             else:
-                new_left[j] = 1
+                new_left[news_left] = j
+                news_left += 1
                 j += 1
             continue
         if group != olds[i, KEY_GROUP]:
@@ -115,13 +124,17 @@ def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[
             olds_missing = 1
             news_missing = 1
         for _ in range(olds_missing):
-            old_left[i] = 1
+            old_left[olds_left] = i
+            olds_left += 1
             i += 1
         for _ in range(news_missing):
-            new_left[j] = 1
+            new_left[news_left] = j
+            news_left += 1
             j += 1
     walk[OLD] = i
     walk[NEW] = j
+    walk[LEFT] = olds_left
+    walk[LEFT + 1] = news_left
     walk[_CREDIT] = credit
     walk[_GROUP] = group
 
@@ -180,7 +193,7 @@ def look_up_equals(old, olds, new, news, slots, old_left, new_left):  # type: ig
 
 
 @entry_point(read(uint8), read(int64, 2), written(int64, 2), written(uint8))
-def copy_entries(data, entries, copies, out):  # type: ignore[no-untyped-def]
+def _copy_entries(data, entries, copies, out):  # type: ignore[no-untyped-def]
     """Copy entries into ``out``, which has room for all, key and value of each together."""
     at = 0
     for entry in range(len(entries)):
@@ -198,6 +211,14 @@ def copy_entries(data, entries, copies, out):  # type: ignore[no-untyped-def]
             at += size
             copies[entry, part + 1] = at
         copies[entry, KEY_GROUP] = entries[entry, KEY_GROUP]
+
+
+def copied(data: Buffer, entries: Entries) -> tuple[Buffer, Entries]:
+    """Return a copy of entries, key and value of each together."""
+    size = int(entries[:, 1].sum() - entries[:, 0].sum() + entries[:, 3].sum() - entries[:, 2].sum())
+    out, copies = np.empty(size, dtype=np.uint8), np.empty_like(entries)
+    _copy_entries(data, entries, copies, out)
+    return out, copies
 
 
 def new_walk() -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from state_processor.backends.analysis.entry_bytes import EntryBytes, StateEntries
-from state_processor.backends.analysis.matching import NEW, OLD, copy_entries, look_up_equals, new_walk, walk_along
+from state_processor.backends.analysis.matching import LEFT, NEW, OLD, copied, look_up_equals, new_walk, walk_along
 from state_processor.backends.formats.entry_layouts import LayoutOf
 from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, UnframedRun
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
@@ -72,50 +72,43 @@ def _bounded(side: StateEntries, runs: Iterable[EntryRun], buffer: Buffer, entri
 
 def _without_equals(old: Iterable[_Bytes], new: Iterable[_Bytes]) -> tuple[_Bytes, _Bytes]:
     """Return the entries of both sides that have no equal on the other, each as one block."""
-    sides = _Walked(old), _Walked(new)
     walk = new_walk()
-    while sides[OLD].has_entries(walk, OLD) and sides[NEW].has_entries(walk, NEW):
-        one, other = sides
+    one, other = _Walked(old, walk, OLD), _Walked(new, walk, NEW)
+    while one.has_entries() and other.has_entries():
         walk_along(one.buffer, one.entries, other.buffer, other.entries, walk, one.left, other.left)
-    (old_bytes, olds), (new_bytes, news) = (side.kept(int(walk[i])) for i, side in enumerate(sides))
+    (old_bytes, olds), (new_bytes, news) = one.kept(), other.kept()
     if not len(olds) or not len(news):
         return (old_bytes, olds), (new_bytes, news)
     most = int(np.unique(olds[:, KEY_GROUP], return_counts=True)[1].max())
     slots = np.empty(2 << int(most - 1).bit_length(), dtype=np.int32)
     old_left, new_left = np.ones(len(olds), dtype=np.uint8), np.ones(len(news), dtype=np.uint8)
     look_up_equals(old_bytes, olds, new_bytes, news, slots, old_left, new_left)
-    return (old_bytes, _selected(olds, old_left)), (new_bytes, _selected(news, new_left))
+    return (old_bytes, olds[old_left.view(bool)]), (new_bytes, news[new_left.view(bool)])
 
 
 class _Walked:
     """One side of a walk: its entries block by block, of which what is left of each is copied."""
 
-    def __init__(self, blocks: Iterable[_Bytes]) -> None:
+    def __init__(self, blocks: Iterable[_Bytes], walk: npt.NDArray[np.int64], side: int) -> None:
         self._blocks = iter(blocks)
+        self._walk, self._side = walk, side
         self._kept: list[_Bytes] = []
-        self.buffer, self.entries, self.left = _NO_BYTES, _NO_ENTRIES, np.zeros(0, dtype=np.uint8)
+        self.buffer, self.entries, self.left = _NO_BYTES, _NO_ENTRIES, np.empty(0, dtype=np.int64)
 
-    def has_entries(self, walk: npt.NDArray[np.int64], side: int) -> bool:
+    def has_entries(self) -> bool:
         """Return whether there are entries where the walk stands on this side; it goes on to the next block if need be."""
-        while walk[side] >= len(self.entries):
-            self._keep()
-            walk[side] = 0
-            block = next(self._blocks, None)
-            if block is None:
-                self.entries = _NO_ENTRIES
+        while self._walk[self._side] >= len(self.entries):
+            self._keep(self.entries[self.left[: self._walk[LEFT + self._side]]])
+            if not self._next():
                 return False
-            self.buffer, self.entries = block
-            self.left = np.zeros(len(self.entries), dtype=np.uint8)
         return True
 
-    def kept(self, position: int) -> _Bytes:
-        """Return what is left: of the current block also all from ``position`` on, and all other blocks."""
-        self.left[position:] = 1
-        self._keep()
-        for block in self._blocks:
-            self.buffer, self.entries = block
-            self.left = np.ones(len(self.entries), dtype=np.uint8)
-            self._keep()
+    def kept(self) -> _Bytes:
+        """Return what is left: of the current block also all from where the walk stands, and all other blocks."""
+        rest = np.arange(self._walk[self._side], len(self.entries))
+        self._keep(self.entries[np.append(self.left[: self._walk[LEFT + self._side]], rest)])
+        while self._next():
+            self._keep(self.entries)
         starts = np.cumsum([0, *(len(buffer) for buffer, _ in self._kept)])
         for (_, entries), start in zip(self._kept, starts[:-1], strict=True):
             entries[:, :KEY_GROUP] += start
@@ -125,16 +118,14 @@ class _Walked:
             entries = entries[np.argsort(entries[:, KEY_GROUP], kind="stable")]
         return buffer, entries
 
-    def _keep(self) -> None:
-        left = _selected(self.entries, self.left)
+    def _next(self) -> bool:
+        """Go on to the next block, of which nothing is left yet; to none behind the last."""
+        self.buffer, self.entries = next(self._blocks, (_NO_BYTES, _NO_ENTRIES))
+        if len(self.entries) > len(self.left):
+            self.left = np.empty(len(self.entries), dtype=np.int64)
+        self._walk[self._side] = self._walk[LEFT + self._side] = 0
+        return self.entries is not _NO_ENTRIES
+
+    def _keep(self, left: Entries) -> None:
         if len(left):
-            out = np.empty(int((left[:, 1] - left[:, 0] + left[:, 3] - left[:, 2]).sum()), dtype=np.uint8)
-            copies = np.empty_like(left)
-            copy_entries(self.buffer, left, copies, out)
-            self._kept.append((out, copies))
-        self.left = self.left[:0]
-        self.entries = _NO_ENTRIES
-
-
-def _selected(entries: Entries, left: npt.NDArray[np.uint8]) -> Entries:
-    return np.ascontiguousarray(entries[left.view(bool)])
+            self._kept.append(copied(self.buffer, left))
