@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from effort import effort
 from figures import Figure
 from processes import usage
 
@@ -28,7 +29,7 @@ FORMATS: Final[dict[str, dict[str, str]]] = {
 }
 OLD, NEW, MANY = "old", "new", "many"
 COMPARED, CHANGED, MEASURED = 1_000_000, 1_000, 5_000_000
-REPEATS: Final = 3
+REPEATS: Final = effort(3, 1)
 QUESTIONS: Final = {("read", "diff"): 2.5, ("read keys", "sizes"): 1.2}
 ENGINES: Final = ("process", "spark")
 Actions = dict[str, Callable[[], object]]

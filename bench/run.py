@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "tests" / "interop")]
 
-BENCHES = ("read", "write", "native", "metadata", "encode", "cold", "plan", "lookup", "scale", "kernel", "flink")
+BENCHES = ("read", "write", "native", "metadata", "encode", "cold", "plan", "lookup", "scale", "kernel", "flink", "ask")
 """Each is a module of this folder, whose ``main`` prints a table and returns its figures."""
 REPORT = "report"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from typing import Any
 
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from state_processor.backends.analysis.state_difference import OperatorPair
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.errors import NotFoundError, UnsupportedFormatError
+from state_processor.errors import NotFoundError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.types import Types
 from tests.backends.keyed_files import CANONICAL, HEAP, Entry, listed, mapped, one, void
-from tests.backends.state_files import INT, LONG, STRING, group_of, keyed, long, snapshot, string
+from tests.backends.state_files import INT, LONG, STRING, group_of, keyed, long, read_rows, snapshot, string
 
 STATES = [keyed("v", LONG), keyed("l", ListSerializer(STRING), "LIST"), keyed("m", MapSerializer(STRING, STRING), "MAP")]
 VALUE, LIST, MAP = range(3)
@@ -97,6 +99,39 @@ def test_a_state_that_one_snapshot_lacks() -> None:
     assert in_order(compared(other, full, "v")) == [change("a", None, 1), change("b", None, 2)]
     with pytest.raises(NotFoundError, match="Did you mean 'v'"):
         compared(other, full, "vv")
+
+
+@pytest.mark.parametrize("form", [CANONICAL, HEAP])
+def test_equal_bytes_are_not_decoded(form: str) -> None:
+    """Months that no calendar has: reading the state fails, comparing does as soon as such a date differs."""
+
+    def dates(years: dict[str, int]) -> OperatorState:
+        groups: dict[int, dict[int, list[Entry]]] = {}
+        for key, year in years.items():
+            date = year.to_bytes(4, "big") + (b"\x63\x63" if key.startswith("bad") else b"\1\2")
+            groups.setdefault(group_of(STRING, key), {0: []})[0].append(void(string(key), date))
+        return one(form, STRING, [keyed("v", Types.LOCAL_DATE())], groups)
+
+    old = {"bad-1": 1999, "bad-2": 2000, "good": 2001}
+    with pytest.raises(StateProcessorError, match="state 'v'"):
+        read_rows(dates(old), "v")
+    assert compared(dates(old), dates(old), "v") == []
+    (row,) = compared(dates(old), dates(old | {"good": 2002}), "v")
+    assert (row["key"], str(row["before"]), str(row["after"])) == ("good", "2001-01-02", "2002-01-02")
+    with pytest.raises(StateProcessorError, match="state 'v'"):
+        compared(dates(old), dates(old | {"bad-2": 2002}), "v")
+
+
+@BOTH
+@pytest.mark.parametrize("order", ["same", "other"])
+def test_many_keys_in_few_key_groups(forms: tuple[str, str], order: str) -> None:
+    """Long runs of inserts and deletes, and another order of entries: more than what is looked for nearby."""
+    old = {f"k{i:04}": i for i in range(2000)}
+    new = {k: -v if v % 97 == 5 else v for k, v in old.items() if not 300 < v < 400} | {f"n{i}": i for i in range(80)}
+    if order == "other":
+        new = {k: new[k] for k in sorted(new, key=lambda k: hashlib.md5(k.encode()).digest())}
+    sides = made(forms[0], [old, {}, {}], 3), made(forms[1], [new, {}, {}], 3)
+    assert in_order(compared(*sides, "v")) == expected(VALUE, old, new)
 
 
 def test_equal_values_of_another_type() -> None:
