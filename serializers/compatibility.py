@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from html import escape
 
 
 class Verdict(IntEnum):
@@ -21,6 +22,11 @@ class SchemaCompatibility:
 
     verdict: Verdict
     reason: str = ""
+
+    def _repr_html_(self) -> str:
+        mark = "✗" if self.is_incompatible else "✓"
+        reason = f"<br>{escape(self.reason)}" if self.reason else ""
+        return f"<p>{mark} <b>{self.verdict.name.replace('_', ' ').lower()}</b>{reason}</p>"
 
     @classmethod
     def compatible_as_is(cls) -> SchemaCompatibility:

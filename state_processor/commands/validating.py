@@ -10,14 +10,16 @@ from uuid import uuid4
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Storage
-from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
+from state_processor.backends.read.catalog import states
 from state_processor.backends.read.file_check import check_files
 from state_processor.backends.read.value_check import ValueCheck
 from state_processor.backends.write.staging import Staging
-from state_processor.display import json_text
+from state_processor.commands.printing import print_json
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.progress import progress
+from state_processor.report.restoring import Restoring, oldest_flink, planned_migration, restored_by
 from state_processor.serializers.errors import StateProcessorError
 
 INCOMPLETE: Final = 1
@@ -30,13 +32,14 @@ _WORDS: Final = {
     "left": "left by a write that was killed; --repair removes it: ",
     "open": "of a write that goes on or whose process is on another machine, or of a savepoint without a _metadata to read: ",
 }
-_ABOUT: Final = {"problem": "message", "unknown": "state"}
+_ABOUT: Final = {"problem": "message", "restoring": "message", "unknown": "state"}
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Check that every file of a snapshot is there with its bytes, and name the files that writes have left in its directory. "
+        "Check that every file of a snapshot is there with its bytes, say which versions of Flink restore it, and name the files "
+        "that writes have left in its directory. "
         "The exit code is 0 for a snapshot that is complete, else 1."
     )
     validate = commands.add_parser("validate", help="whether a snapshot is complete", description=text)
@@ -58,7 +61,7 @@ def add_commands(commands: Any) -> None:
 def _validate(options: argparse.Namespace) -> int:
     access = SnapshotAccess.of(**flag_values(options))
     findings = list(_strays(options.path, access.storage(), repair=options.repair))
-    checked, values = 0, None
+    checked, values, restoring = 0, None, []
     try:
         snapshot = access.open(options.path)
         checked, problems = check_files(snapshot)
@@ -67,20 +70,28 @@ def _validate(options: argparse.Namespace) -> int:
             values.check(snapshot, partial(progress, doing="decoding"))
             problems = values.problems
             findings += [("unknown", state) for state in values.unknown]
+        if not problems:
+            restoring = [said.text for said in _restoring(options, access, snapshot)]
         findings += [("problem", problem) for problem in problems]
     except StateProcessorError as problem:
         problems = [str(problem)]
         findings.append(("problem", str(problem)))
+    if options.json:
+        findings += [("restoring", said) for said in restoring]
+        print_json({"finding": finding, _ABOUT.get(finding, "file"): what} for finding, what in findings)
+        return INCOMPLETE if problems else 0
     for finding, what in findings:
-        print(
-            json_text({"finding": finding, _ABOUT.get(finding, "file"): what})
-            if options.json
-            else _WORDS[finding] + what
-        )
-    if not problems and not options.json:
+        print(_WORDS[finding] + what)
+    if not problems:
         decoded = "" if values is None else f", {values.rows} rows are decodable"
-        print(f"complete: {checked} files are there{decoded}")
+        print("\n".join([f"complete: {checked} files are there{decoded}", *restoring]))
     return INCOMPLETE if problems else 0
+
+
+def _restoring(options: argparse.Namespace, access: SnapshotAccess, snapshot: Snapshot) -> Iterator[Restoring]:
+    """Yield where the snapshot can be restored; whether by Flink 2.x too, only if values are read."""
+    migration = planned_migration(options.path, access) if options.values and snapshot.flink_major == 1 else None
+    yield from restored_by(oldest_flink(snapshot), snapshot.flink_major, states(snapshot).to_pylist(), migration)
 
 
 def _strays(path: str, storage: Storage, *, repair: bool) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +23,15 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
 from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.descriptions import TIMERS
-from state_processor.backends.write.assembly import oldest_flink_version
 from state_processor.options.access import SnapshotAccess
 from state_processor.progress import progress
 from state_processor.read.sizes import SizeReport
+from state_processor.report.restoring import Restoring, Row, oldest_flink, planned_migration, restored_by
 from state_processor.report.time_histogram import TimeHistogram, count_times
 from state_processor.serializers.errors import StateProcessorError
-from state_processor.write.engines import LocalEngine
-from state_processor.write.plan import SavepointPlan
 
 _TIMES: Final = ReadOptions(nanos="string", metadata=True)
-_NEXT_MAJOR: Final = "2.0"
 
-Row = dict[str, Any]
 Place = tuple[str, str]
 """An operator, and one of its states or the domain of its timers."""
 
@@ -60,6 +56,8 @@ class SnapshotContents:
         When values with time-to-live were last accessed, by operator and state.
     migration
         Outcomes of a migration to Flink 2.x, if an older one wrote the snapshot.
+    restoring
+        Where the snapshot can be restored.
     problems
         What could not be read.
     """
@@ -72,6 +70,7 @@ class SnapshotContents:
     timers: dict[Place, TimeHistogram] = field(default_factory=dict)
     accesses: dict[Place, TimeHistogram] = field(default_factory=dict)
     migration: list[Row] = field(default_factory=list)
+    restoring: list[Restoring] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -102,7 +101,9 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
         _measure(snapshot, found)
         _read_times(snapshot, found)
         if snapshot.flink_major == 1:
-            _plan_migration(path, access, found)
+            with _noting(found):
+                found.migration = planned_migration(path, access)
+    found.restoring += restored_by(oldest_flink(snapshot), snapshot.flink_major, found.states, found.migration)
     return found
 
 
@@ -117,7 +118,7 @@ def _facts(snapshot: Snapshot) -> Row:
         "size": sum(operator.state_size for operator in metadata.operators),
         "written by": f"Flink {snapshot.flink_major}.x",
         "version of _metadata": metadata.version,
-        "oldest Flink": oldest_flink_version(metadata.version),
+        "oldest Flink": oldest_flink(snapshot),
     }
 
 
@@ -170,16 +171,6 @@ def _times(reader: StateReader, by: str | None, column: str) -> Mapping[str, Tim
         for batch in reader.read(split):
             count_times(batch, by, column, found)
     return found
-
-
-def _plan_migration(path: str | PathLike[str], access: SnapshotAccess, found: SnapshotContents) -> None:
-    with _noting(found):
-        plan = SavepointPlan.from_existing(path, None, access)
-        plan.migrate(LocalEngine(), _NEXT_MAJOR)
-        for report in plan.migration_report():
-            notes = "; ".join(report.problems or report.changes)
-            row = {"operator": report.uid or report.uid_hash, "state": report.state, "kind": report.kind}
-            found.migration.append({**row, "outcome": report.outcome, "notes": notes})
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from state_processor import __version__
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
 from state_processor.display import size_text, text_of
 from state_processor.html_display import html_table
-from state_processor.migration_report import IMPOSSIBLE
 from state_processor.report import charts
 from state_processor.report.contents import SnapshotContents
 from state_processor.serializers.redaction import presentable
@@ -74,7 +73,6 @@ _STATE_COLUMNS: Final = {
     "backend": "backend",
 }
 _LONGEST: Final = 4000
-_NO_BACKENDS: Final = ("operator", "raw")
 _MIGRATION_COLUMNS: Final = {name: name for name in ("operator", "state", "kind", "outcome", "notes")}
 
 
@@ -89,7 +87,7 @@ def page(contents: SnapshotContents) -> str:
         _section("Skew over key groups", *_skew(contents)),
         _section("Timers", *_timers(contents)),
         _section("Ages of values with time-to-live", *_ages(contents)),
-        _section("Compatibility", _oldest(contents.facts), *_compatibility(contents)),
+        _section("Compatibility", *_restoring(contents)),
     )
     name = _text(title.rpartition("/")[2] or title)
     return f"""<!DOCTYPE html>
@@ -177,23 +175,9 @@ def _ages(contents: SnapshotContents) -> Iterable[str]:
         yield f'<div class="charts">{"".join(shown)}</div><p class="note">{since}</p>'
 
 
-def _oldest(facts: Mapping[str, Any]) -> str:
-    oldest = facts["oldest Flink"]
-    return f"<p>Flink {_text(oldest)} and later read the snapshot.</p>" if oldest else ""
-
-
-def _compatibility(contents: SnapshotContents) -> Iterable[str]:
-    backends = sorted({row["backend"] for row in contents.states if row["backend"] not in (None, *_NO_BACKENDS)})
-    if backends == ["canonical"]:
-        yield "<p>Every state backend except ForSt restores the keyed state.</p>"
-    elif backends:
-        yield f"<p>The keyed state is in the format of one backend ({_text(', '.join(backends))}), which restores it.</p>"
-    if not contents.migration:
-        return
-    impossible = sum(row["outcome"] == IMPOSSIBLE for row in contents.migration)
-    verdict = (
-        f'<p class="bad">{impossible} states can\'t be migrated to Flink 2.x as they are.</p>'
-        if impossible
-        else "<p>All states can be migrated to Flink 2.x.</p>"
-    )
-    yield verdict + _table(_MIGRATION_COLUMNS, contents.migration)
+def _restoring(contents: SnapshotContents) -> Iterable[str]:
+    for said in contents.restoring:
+        kind = ' class="bad"' if said.is_bad else ""
+        yield f"<p{kind}>{_text(said.text)}</p>"
+    if contents.migration:
+        yield _table(_MIGRATION_COLUMNS, contents.migration)

@@ -1,4 +1,4 @@
-"""Reads, patches and writes in a session that somebody else has configured. Prints what it found as JSON.
+"""Reads, patches, writes and reads what is damaged in a session that somebody else has configured. Prints what it found as JSON.
 
 Arguments: the directory of a savepoint of the orders job, which may be relative, and a new directory.
 """
@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -37,8 +38,15 @@ def main(path: str, target: str) -> None:
     except sp.NotFoundError as problem:
         message = str(problem)
     worker = spark.range(1).mapInArrow(module_in_worker, "module string").first().module
+    frame = sp.SavepointReader.read(spark, target).read_keyed_state("orders", "total")
+    for file in Path(target).iterdir():  # after the read was planned, so that a task finds it
+        file.write_bytes(file.read_bytes()[:-400] + 400 * b"\xff")
+    try:
+        frame.count()
+    except sp.CorruptSnapshotError as problem:
+        damage = str(problem)
     modules = {"module": sp.__file__, "worker": worker}
-    print(json.dumps(modules | {"keys": totals.count(), "patched": patched.first().value, "message": message}))
+    print(json.dumps(modules | {"keys": totals.count(), "patched": patched.first().value, "message": message, "damage": damage}))
     spark.stop()
 
 

@@ -82,6 +82,8 @@ def found(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     assert (answer["keys"], answer["patched"]) == (50, 4950)
     assert answer["message"].startswith("no operator 'nobody' in this snapshot.")
+    assert answer["damage"].startswith("state 'total' of operator 'orders', subtask ")
+    assert "\n" not in answer["damage"]
     return answer
 
 

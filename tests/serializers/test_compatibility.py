@@ -114,3 +114,10 @@ def test_enough_rows_of_every_family() -> None:
 )
 def test_reasons_name_field_and_types(written: str, wanted: str, reason: str) -> None:
     assert reason in verdict("2.3.0", written, wanted).reason
+
+
+def test_verdicts_in_notebooks() -> None:
+    verdict = SchemaCompatibility.compatible_after_migration()
+    assert verdict._repr_html_() == "<p>✓ <b>compatible after migration</b></p>"
+    refused = SchemaCompatibility.incompatible("field 'a<b'")
+    assert refused._repr_html_() == "<p>✗ <b>incompatible</b><br>field &#x27;a&lt;b&#x27;</p>"

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+BUCKET = "s3://bucket/savepoints/"
+SAMPLE = "tests/fixtures/2.3.0/orders-rocksdb-canonical/savepoint"
 
 
 @pytest.mark.spark
-def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_run(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(ROOT)
-    examples = re.findall(r"^```python\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 4
+    text = README.replace(f"{BUCKET}savepoint-1", SAMPLE).replace(BUCKET, f"{tmp_path}/")
+    examples = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 5
     namespace: dict[str, object] = {"__name__": "__main__"}
     with registrations():
         for example in examples:
@@ -32,6 +37,7 @@ def test_examples_run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caps
     out = capsys.readouterr().out
     assert "key string, map_key string, map_value bigint" in out
     assert "|BRONZE| 93130|" in out
+    assert "|update|amelia|  3950| 4950|" in out
 
 
 def test_commands_exist() -> None:

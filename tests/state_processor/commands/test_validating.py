@@ -11,8 +11,10 @@ from state_processor import cli
 from state_processor.backends.metadata.snapshot import METADATA_FILE
 from state_processor.backends.write.process_identity import this_process
 from tests.backends.write.test_killed_writes import killed
-from tests.state_processor.samples import ORDERS
+from tests.state_processor.samples import FIXTURES, ORDERS
 
+RESTORING = ("Flink ", "Every state backend", "The keyed state")
+OLD = FIXTURES / "migration" / "1.18.1" / "baskets-rocksdb-canonical"
 ROCKSDB = ORDERS.parent / "orders-rocksdb-native"
 
 
@@ -22,11 +24,17 @@ def savepoint(tmp_path: Path) -> Path:
     return tmp_path / "savepoint"
 
 
-def validate(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[str]]:
+def all_said(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[str]]:
     code = cli.main(["validate", *map(str, arguments)])
     captured = capsys.readouterr()
     assert captured.err == ""
     return code, captured.out.splitlines()
+
+
+def validate(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, list[str]]:
+    """What it says of files and values, not where the snapshot can be restored."""
+    code, lines = all_said(capsys, *arguments)
+    return code, [line for line in lines if not line.startswith(('{"finding": "restoring"', *RESTORING))]
 
 
 def names(directory: Path) -> set[str]:
@@ -39,6 +47,28 @@ def test_complete_snapshots(capsys: pytest.CaptureFixture[str], savepoint: Path)
     assert line == f"complete: {len(names(savepoint)) - 1} files are there"
     assert validate(capsys, savepoint / METADATA_FILE) == (0, [line])
     assert validate(capsys, ROCKSDB / "savepoint")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "versions", "backends"),
+    [
+        (ORDERS, "Flink 2.1 and later", "Every state backend except ForSt restores the keyed state."),
+        (ROCKSDB, "Flink 2.1 and later", "The keyed state is in the format of one backend (rocksdb), which restores it."),
+        (OLD, "Flink 1.16 and later 1.x versions", "Every state backend except ForSt restores the keyed state."),
+    ],
+)
+def test_where_it_can_be_restored(
+    capsys: pytest.CaptureFixture[str], snapshot: Path, versions: str, backends: str
+) -> None:
+    expected = [f"{versions} read the snapshot.", backends]
+    assert all_said(capsys, snapshot / "savepoint")[1][1:] == expected
+    told = [json.loads(line) for line in all_said(capsys, snapshot / "savepoint", "--json")[1]]
+    assert told == [{"finding": "restoring", "message": message} for message in expected]
+
+
+def test_what_a_migration_would_do(capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines = all_said(capsys, FIXTURES / "1.20.5" / "orders-hashmap-canonical" / "savepoint", "--values")
+    assert lines[-1] == "All states can be migrated to Flink 2.x."
 
 
 def test_values(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:

@@ -16,6 +16,7 @@ from state_processor.cli import BAD_INPUT, main
 from state_processor.options.access import SnapshotAccess
 from state_processor.report.contents import SnapshotContents, contents
 from state_processor.report.page import page
+from state_processor.report.restoring import Restoring
 from state_processor.report.time_histogram import TimeHistogram
 from state_processor.serializers.user_registrations import Registrations, register
 from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, expected_state, expected_values
@@ -95,7 +96,7 @@ def test_text_of_the_snapshot_is_no_markup() -> None:
     made = page(
         SnapshotContents(
             f"s3://user:secret@bucket/{HOSTILE}", facts, [names], [state], {HOSTILE: np.array([1, 2])}, {place: histogram},
-            {place: histogram}, migration, [HOSTILE],
+            {place: histogram}, migration, [Restoring(HOSTILE)], [HOSTILE],
         )
     )  # fmt: skip
     markup = Markup(made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -152,6 +153,17 @@ def test_command_line(options: dict[str, Any], capsys: pytest.CaptureFixture[str
     error = capsys.readouterr().err
     assert "--storage: expected KEY=VALUE" in error
     assert "hunter2" not in error
+
+
+def test_copies_between_storages(options: dict[str, Any], tmp_path: Path) -> None:
+    flags = [part for name, value in options.items() for part in ("--storage", f"{name}={value}")]
+    local, remote = str(tmp_path / "savepoint"), "s3://states/copied"
+    assert cli.main(["copy", URL, local, *flags]) == 0
+    assert cli.main(["copy", local, remote, "--overwrite", *flags]) == 0
+    for path in (local, remote):
+        found = sp.arrow.diff_summary(str(CANONICAL), path, storage_options=options).to_pylist()
+        assert len(found) == 10
+        assert not [row for row in found if row["inserts"] or row["deletes"] or row["updates"]]
 
 
 def test_settings_are_not_shown(options: dict[str, Any]) -> None:
