@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +18,10 @@ _COLUMNS: Final = ("operator", *_SHOWN, "states")
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
-    """Summary of one operator: ``entries`` counts those that were written one by one, ``carried`` operators are copies."""
+    """Summary of one operator: ``entries`` counts those that were written one by one, ``carried`` operators are copies.
+
+    ``rewritten`` has the reasons why all entries were, in place of copying the files of a native savepoint.
+    """
 
     uid: str | None
     uid_hash: str
@@ -27,12 +31,15 @@ class OperatorSummary:
     entries: int
     size_in_bytes: int
     carried: bool
+    rewritten: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, operator: OperatorState, *, states: tuple[str, ...], entries: int, carried: bool) -> OperatorSummary:
+    def of(
+        cls, operator: OperatorState, states: tuple[str, ...], entries: int, carried: bool, rewritten: tuple[str, ...]
+    ) -> OperatorSummary:
         """Summarize an operator of the new savepoint."""
         o = operator
-        return cls(o.uid, o.operator_id, o.parallelism, o.max_parallelism, states, entries, o.state_size, carried)
+        return cls(o.uid, o.operator_id, o.parallelism, o.max_parallelism, states, entries, o.state_size, carried, rewritten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +69,19 @@ class WriteSummary:
         return sum(o.size_in_bytes for o in self.operators)
 
     def __str__(self) -> str:
-        return "\n".join(filter(None, (render_records(_COLUMNS, self._rows()), self._dependency)))
+        return "\n".join((render_records(_COLUMNS, self._rows()), *self._notes()))
 
     def _repr_html_(self) -> str:
-        caption = "; ".join(filter(None, (redacted(self.path), self._dependency)))
+        caption = "; ".join((redacted(self.path), *self._notes()))
         return html_table(_COLUMNS, self._rows(), caption=caption, sizes=frozenset({"size_in_bytes"}))
 
-    @property
-    def _dependency(self) -> str:
-        """A warning where it is due."""
-        if self.shares_files_of is None:
-            return ""
-        return f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
+    def _notes(self) -> Iterator[str]:
+        """Yield what is not as one might expect it."""
+        for o in self.operators:
+            if o.rewritten:
+                yield f"All keyed state of {o.uid or o.uid_hash} was written anew: {', '.join(o.rewritten)}"
+        if self.shares_files_of is not None:
+            yield f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
 
     def _rows(self) -> list[dict[str, Any]]:
         return [

@@ -410,9 +410,24 @@ class OperatorDraft:
 
     def _in_families(self) -> tuple[str, ...]:
         """Return the states whose entries pass through in files of the format."""
-        if self.source is None or not self.format.keeps_families or self.migration is not None or self.changes_parallelism:
+        return self.kept_keyed() if self._has_families and not self.reasons_to_rewrite else ()
+
+    @property
+    def _has_families(self) -> bool:
+        return self.source is not None and self.format.keeps_families and self.source.is_in(self.format)
+
+    @property
+    def reasons_to_rewrite(self) -> tuple[str, ...]:
+        """The reasons why files of the source savepoint that the format could keep do not stay."""
+        if self.source is None or not self._has_families or not self.source_keyed:
             return ()
-        return self.kept_keyed() if self.source.is_in(self.format) else ()
+        old = self.source.operator
+        sizes = {
+            "parallelism": (old.parallelism, self.final_parallelism),
+            "max parallelism": (old.max_parallelism, self.final_max_parallelism),
+        }
+        changed = tuple(f"{name} {one} becomes {other}" for name, (one, other) in sizes.items() if one != other)
+        return changed if self.migration is None else (*changed, "states are migrated")
 
     @property
     def changes_operator_state(self) -> bool:

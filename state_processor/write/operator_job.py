@@ -40,12 +40,15 @@ class WrittenOperator:
         Names of its states.
     carried
         Whether all of its files are copies.
+    rewritten
+        Why all entries were written, though the format has files of the source savepoint; empty if they were not.
     """
 
     operator: OperatorState
     entries: int
     states: tuple[str, ...]
     carried: bool
+    rewritten: tuple[str, ...] = ()
 
 
 def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Staging) -> dict[tuple[str, int], Any]:
@@ -117,7 +120,7 @@ def written_operator(draft: OperatorDraft, copies: Copies, written: Mapping[str,
         draft.source.operator.name if draft.source is not None else None,
     )
     entries = sum(count for _, count in (*keyed.values(), *operator.values()))
-    return WrittenOperator(new.to_state(), entries, draft.final_names, carried=False)
+    return WrittenOperator(new.to_state(), entries, draft.final_names, carried=False, rewritten=draft.reasons_to_rewrite)
 
 
 def _copied(draft: OperatorDraft, copies: Copies) -> WrittenOperator:

@@ -302,7 +302,7 @@ class SavepointPlan:
             master_states=source.master_states if source is not None else (),
             format=self._format.savepoint_format,
         )
-        operators = tuple(OperatorSummary.of(w.operator, states=w.states, entries=w.entries, carried=w.carried) for w in written)
+        operators = tuple(OperatorSummary.of(w.operator, w.states, w.entries, w.carried, w.rewritten) for w in written)
         report = self.migration_report() if self._migrated_to is not None else None
         shared = refers_elsewhere(metadata)
         return WriteSummary(

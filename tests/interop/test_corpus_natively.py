@@ -35,7 +35,7 @@ from test_corpus_rewritten import (
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_states
-from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.descriptions import MAP, StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
 from tests import corpus
@@ -75,11 +75,12 @@ class Native:
 
     @cached_property
     def operators(self) -> list[dict[str, Any]]:
-        """What Flink has to find: keyed states only."""
-        found = expected_operators(self.case)
-        for operator in found:
-            operator["states"] = [state for state in operator["states"] if state.get("key_type") and state["kind"] != "BROADCAST"]
-        return [operator for operator in found if operator["states"]]
+        """What Flink has to find."""
+        return expected_operators(self.case)
+
+    @property
+    def has_keyed_state(self) -> bool:
+        return any(operator.get("key_type") for operator in self.operators)
 
     def write(self, target: Path) -> None:
         """Write it natively, each value decoded and encoded anew."""
@@ -114,7 +115,7 @@ def natives() -> Iterator[Native]:
         backends = tuple(FORMATS) if EVERY_CASE else SAMPLE.get(case.name, ())
         for backend in backends:
             native = Native(case, backend)
-            if native.operators and (backend != "forst" or restorer(case)[0] == "2"):
+            if native.has_keyed_state and (backend != "forst" or restorer(case)[0] == "2"):
                 yield native
 
 
@@ -150,14 +151,17 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def keyed_rows(snapshot_directory: str | Path, operators: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The rows of the keyed states and timers of some operators as text, in an order of their own."""
+    """The rows of the keyed states and timers of some operators as text, maps too in an order of their own."""
     snapshot = open_snapshot(snapshot_directory)
     rows = {}
     for asked in operators:
         operator = find_operator(snapshot, asked.get("uid"), None if asked.get("uid") else asked["uid_hash"])
         for name, state in operator_states(snapshot, operator).items():
             if state.is_keyed:
-                rows[f"{operator.operator_id}/{name}"] = sorted(map(corpus.sort_key, read(snapshot, operator, name)))
+                found = read(snapshot, operator, name)
+                if state.kind == MAP:
+                    found = [{**row, "value": sorted(row["value"], key=corpus.sort_key)} for row in found]
+                rows[f"{operator.operator_id}/{name}"] = sorted(map(corpus.sort_key, found))
     return rows
 
 

@@ -127,6 +127,20 @@ def test_files_of_states_that_nobody_changes_stay(name: str, in_driver: bool, sp
     assert {name for name in kept if old[name] != new[name]} == set()
 
 
+def test_what_writes_files_anew_is_said(tmp_path: Path) -> None:
+    plan = SavepointPlan.from_existing(NATIVE)
+    plan.set_max_parallelism(512)
+    plan.choose_format("native", "rocksdb")
+    summary = plan.write_to(tmp_path / "new", LocalEngine())
+    assert "All keyed state of orders was written anew: max parallelism 128 becomes 512" in str(summary)
+    assert "max parallelism 128 becomes 512" in summary._repr_html_()
+    assert tables(tmp_path / "new") == tables(NATIVE)
+    plan = SavepointPlan.from_existing(NATIVE)
+    plan.remove_state("orders", "session")
+    plan.choose_format("native", "rocksdb")
+    assert "anew" not in str(plan.write_to(tmp_path / "patched", LocalEngine()))
+
+
 def test_files_that_are_shared(tmp_path: Path) -> None:
     """Those of stores stay where they are, others are copied; the summary says what that means."""
     base = STORES["orders-rocksdb-incremental"]
