@@ -13,7 +13,7 @@ from typing import Final
 
 from state_processor.backends.formats.entry_runs import Block, FramedRun
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.rocksdb_store import Store, open_store
+from state_processor.backends.formats.rocksdb_store import Store, behind, open_store
 from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -98,7 +98,7 @@ class RocksDbSource(KeyedStateSource):
         for key_group in key_groups:
             for key in sorted(set(keys)):
                 lower = self._group(key_group) + key
-                yield from self._store.blocks(name, lower, _successor(lower), self._prefix)
+                yield from self._store.blocks(name, lower, behind(lower), self._prefix)
 
     @cached_property
     def _store(self) -> Store:
@@ -112,9 +112,3 @@ class RocksDbSource(KeyedStateSource):
                 f"{self.context}: key group {key_group} does not fit the {self._prefix} bytes that keys begin with for the "
                 "operator's max parallelism"
             ) from None
-
-
-def _successor(key: bytes) -> bytes:
-    """Return the least key behind all that start with this one; a key group is never 0xFF, so there is one."""
-    stem = key.rstrip(b"\xff")
-    return stem[:-1] + bytes([stem[-1] + 1])

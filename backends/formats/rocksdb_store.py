@@ -161,6 +161,12 @@ class Store:
         return kind(f"{told}. A file of the snapshot is missing, damaged or not the one that was written")
 
 
+def behind(beginning: bytes) -> bytes:
+    """Return the least key behind all that begin with these bytes; the first is of a key group, which is never 0xFF."""
+    stem = beginning.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1])
+
+
 def _mentioned(message: str) -> list[str]:
     return re.findall(r"\d+\.sst|MANIFEST-\d+|CURRENT", message)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest
+from state_processor.backends.formats.rocksdb_store import behind, open_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
@@ -73,6 +75,14 @@ class BaseStore:
         if others:
             raise UnsupportedFormatError(f"{where}: the keys of state {others[0]!r} are not in the order of their bytes")
         return manifest.only(self.kept)
+
+    def entries(self, family: str, markers: Iterable[bytes], prefix: int, context: str) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries of a column family whose keys begin with one of the markers; ``prefix`` bytes are the key group."""
+        store = open_store(self.snapshot, self.handle, context.removesuffix(": "))
+        for marker in markers:
+            for buffer, _, spans in store.blocks(family, marker, behind(marker), prefix):
+                for begin, end, value, last, _ in spans.tolist():
+                    yield marker[:prefix] + bytes(buffer[begin:end]), bytes(buffer[value:last])
 
     def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
         """Return the tables of column families that stay, by local name."""

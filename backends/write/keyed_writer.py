@@ -8,6 +8,7 @@ Key and value are the same bytes in each format; a format decides how the entrie
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -100,6 +101,10 @@ class KeyedStateWriter(ABC):
             Whether they do: False where all entries of the state are written, and those of these keys have to be left out.
         """
         return False
+
+    def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
+        """Return keys and values of the entries that :meth:`delete` deletes, as the source savepoint has them."""
+        return ()
 
     @abstractmethod
     def close(self) -> h.KeyedStateHandle:

@@ -7,7 +7,7 @@ state at a time, and rewrites the new ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -62,10 +62,10 @@ class Drafts:
         """Return whether the new entries of a state have drafts."""
         return state_id in self._entries
 
-    def keep(self, key_group: int, state_id: int, entries: Bytes) -> None:
+    def keep(self, key_group: int, state_id: int, entries: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep replaced entries of the source savepoint; those of another key group or state are forgotten."""
         self._enter(key_group, state_id)
-        self._replaced |= {bytes(key): bytes(value) for _, key, value in _framed(entries.data)}
+        self._replaced.update(entries)
 
     def settled(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
         """Return new entries with bytes in the place of drafts.
@@ -103,6 +103,11 @@ def _entries(state: StateDescription) -> PendingEntries:
     if state.kind == MAP:
         return PendingEntries(MapStateValue(state.value), "map_value")
     return PendingEntries(state.value, "value")
+
+
+def pairs(entries: Bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield keys and values of framed entries."""
+    return ((bytes(key), bytes(value)) for _, key, value in _framed(entries.data))
 
 
 def _framed(data: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:

@@ -22,6 +22,7 @@ import rocksdict
 
 from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest, write_manifest
 from state_processor.backends.formats.rocksdb_server import table_options
+from state_processor.backends.formats.rocksdb_store import behind
 from state_processor.backends.write.sorted_entries import Pairs
 from state_processor.serializers.errors import ScratchSpaceError
 
@@ -91,7 +92,7 @@ class NewStore:
                     if is_whole[-1]:
                         batch.delete(key, handle)
                     else:
-                        batch.delete_range(key, _behind(key), handle)
+                        batch.delete_range(key, behind(key), handle)
                 self._write(batch)
 
     def close(self) -> list[Path]:
@@ -162,12 +163,6 @@ class NewStore:
                 f"{self._context}RocksDB can't write to {self._directory}: {problem}. Set STATE_PROCESSOR_SCRATCH to a directory "
                 "on a disk with more room"
             ) from problem
-
-
-def _behind(beginning: bytes) -> bytes:
-    """Return the least key that is greater than those with a beginning, whose first byte is that of a key group."""
-    stem = beginning.rstrip(b"\xff")
-    return stem[:-1] + bytes([stem[-1] + 1])
 
 
 class _Family:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
+_STARTED: Final = 19
 
 NO_PROCESS: Final = b'{"machine": null}'
 """The identity of a process that is gone."""
@@ -42,7 +42,7 @@ def is_gone(identity: bytes | memoryview) -> bool:
         return True
     except (OSError, OverflowError):
         return False
-    return started is not None and _start_time(pid) != started
+    return (started is not None and _start_time(pid) != started) or _has_ended(pid)
 
 
 def _machine() -> str:
@@ -55,7 +55,21 @@ def _machine() -> str:
 
 def _start_time(pid: int) -> str | None:
     """Return when a process started, which distinguishes it from earlier ones with its number; ``None`` if unknown."""
+    fields = _stat(pid)
+    return fields[_STARTED] if len(fields) > _STARTED else None
+
+
+def _has_ended(pid: int) -> bool:
+    """Return True if a process and all of its threads have ended, and its parent has not asked for its exit code yet."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return None
+        return _stat(pid)[:1] == ["Z"] and len(os.listdir(f"/proc/{pid}/task")) == 1
+    except OSError:
+        return False
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of ``/proc/PID/stat`` behind the name; none if there is no such file."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -110,6 +110,13 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._store.delete(state_id, entries_as_they_come(markers))
         return True
 
+    def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
+        """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
+        if self._base is None or state_id not in self._patched:
+            return ()
+        keys = (key for keys, _ in entries_as_they_come(markers) for key in keys)
+        return self._base.entries(self.header.states[state_id].name, keys, self.prefix, self.context)
+
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         assert self._place is not None
         if self._place[1] in self._patched:

@@ -10,7 +10,6 @@ from state_processor.backends.read.keyed_splits import plan_splits
 from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
-from state_processor.backends.write.kryo_updates import needs_replaced_entries
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.write.draft import Deletion, OperatorDraft, StateRows
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
@@ -93,14 +92,10 @@ def _columns(*mappings: Mapping[str, str]) -> list[str]:
 def _patched(draft: OperatorDraft, target: KeyedTarget) -> frozenset[str]:
     """Return the states of the source savepoint that stay in their files, and get their changes in files above them.
 
-    Not timers, whose keys begin with their time, and not states whose new entries are written from those that they replace.
+    Not timers, whose keys begin with their time.
     """
     described = {state.name: state for state in target.states}
-    return frozenset(
-        name
-        for name in draft.changed_families
-        if not described[name].is_timer and not (name in draft.updated and needs_replaced_entries(described[name]))
-    )
+    return frozenset(name for name in draft.changed_families if not described[name].is_timer)
 
 
 def _bases(job: JobContext, kept: frozenset[str], patched: frozenset[str]) -> dict[int, BaseStore]:

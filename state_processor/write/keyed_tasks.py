@@ -25,7 +25,7 @@ from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
-from state_processor.backends.write.kryo_updates import Drafts, with_drafts
+from state_processor.backends.write.kryo_updates import Drafts, pairs, with_drafts
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
@@ -251,12 +251,14 @@ class WriteKeyedState:
                 place = (b.key_group, b.state)
                 entries = b.data
                 if b.phase == TOMBSTONES:
+                    if drafts.has(b.state):
+                        drafts.keep(*place, writer.replaced(b.state, entries))
                     if not writer.delete(*place, entries):
                         tombstones.add(*place, entries)
                     continue
                 if b.phase == PASSED_THROUGH:
                     if drafts.has(b.state):
-                        drafts.keep(*place, tombstones.only(*place, entries))
+                        drafts.keep(*place, pairs(tombstones.only(*place, entries)))
                     entries = tombstones.without(*place, entries)
                 elif drafts.has(b.state):
                     entries = drafts.settled(*place, entries)

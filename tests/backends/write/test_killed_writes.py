@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,15 @@ def test_processes_that_are_gone() -> None:
     for unknown in (b"", b"x", b"[]", b"{}", json.dumps(mine | {"machine": "x", "pid": 999999999}).encode()):
         assert not is_gone(unknown)
     assert not is_gone(json.dumps(mine | {"pid": -1}).encode())
+
+
+def test_a_killed_process_is_gone_before_its_parent_knows() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        identity = identity_of(child.pid)
+        assert not is_gone(identity)
+        child.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+        assert is_gone(identity)
 
 
 def test_files_are_on_the_disk_before_a_write_is_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

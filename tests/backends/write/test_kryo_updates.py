@@ -10,7 +10,7 @@ import pytest
 
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
-from state_processor.backends.write.kryo_updates import Drafts, with_drafts
+from state_processor.backends.write.kryo_updates import Drafts, pairs, with_drafts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.serializer import KryoSerializer
@@ -70,7 +70,7 @@ def test_every_kind(kind: type[StateSpec], options: dict[str, Any]) -> None:
     base, state = spec(kind, BASE, **options), spec(kind, ACCOUNT, **options)
     drafts = Drafts([state], frozenset({"accounts"}), lambda *_: "key 'k'", "operator 'o'")
     assert drafts.has(0)
-    drafts.keep(7, 0, encoded(base, rows(base, RAW, 1)))
+    drafts.keep(7, 0, pairs(encoded(base, rows(base, RAW, 1))))
     new = drafts.settled(7, 0, encoded(with_drafts(state), rows(state, "[1, 2]", 2)))
     assert bytes(new) == bytes(encoded(base, rows(base, RAW, 2)))
     with pytest.raises(InvalidRowError, match=r"operator 'o', state 'accounts', key 'k': .*tags: \[1, 2\] is not what the state"):

@@ -74,6 +74,39 @@ def test_columns_become_objects(spark: SparkSession, tmp_path: Path, version: st
 
 
 @pytest.mark.spark
+def test_updates_of_a_store_read_the_entries_that_they_replace(spark: SparkSession, tmp_path: Path) -> None:
+    """What Kryo wrote stays as it is: the snapshot does not tell the class of its numbers."""
+    native = {"format": "native", "backend": "rocksdb"}
+    rows = spark.sql(
+        """SELECT concat('key ', id) AS key, named_struct('n', id, 'counts', map('one', id)) AS pojo,
+           map('a', named_struct('n', id, 'counts', map('two', id))) AS pojos FROM range(500)"""
+    )
+    type_ = T.POJO("com.acme.Counts", {"n": T.LONG(), "counts": COUNTS})
+    states = {"pojo": sp.ValueState(type_), "pojos": sp.MapState(T.STRING(), type_, ttl=True)}
+    sp.SavepointWriter.new(spark).with_keyed_state("op", rows, "key", T.STRING(), states).write(tmp_path / "base", **native)
+    reader = sp.SavepointReader.read(spark, tmp_path / "base")
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "base")
+    pojo = reader.read_keyed_state("op", "pojo").where("value.n < 3")
+    writer.update_keyed_state("op", "pojo", pojo.selectExpr("key", "named_struct('n', -1L, 'counts', value.counts) AS value"))
+    pojos = reader.read_keyed_state("op", "pojos").where("map_value.n < 2")
+    changed = "named_struct('n', -2L, 'counts', map_value.counts) AS map_value"
+    writer.update_keyed_state("op", "pojos", pojos.selectExpr("key", "map_key", changed))
+    summary = writer.write(tmp_path / "patched", **native)
+    assert summary.entries == 5
+
+    def values(path: Path, state: str, column: str) -> dict[str, str]:
+        found = sp.SavepointReader.read(spark, path).read_keyed_state("op", state).collect()
+        return {row.key: f"{row[column].n} {row[column].counts}" for row in found}
+
+    assert values(tmp_path / "patched", "pojo", "value") == {
+        f"key {i}": f'{-1 if i < 3 else i} {{"one": {i}}}' for i in range(500)
+    }
+    assert values(tmp_path / "patched", "pojos", "map_value") == {
+        f"key {i}": f'{-2 if i < 2 else i} {{"two": {i}}}' for i in range(500)
+    }
+
+
+@pytest.mark.spark
 def test_numbers_of_unknown_class_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.sql("""SELECT 'k' AS key, '{"a": 1}' AS untyped""")
     writer = sp.SavepointWriter.new(spark, 128, "2.3")
