@@ -1,6 +1,6 @@
 """Grammar of dates, times and numbers as text: ISO, in ASCII digits; nothing around them, no other signs.
 
-The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.times`,
+The encode kernel accepts exactly these texts (:mod:`~state_processor.serializers.kernel.encode.time_text`,
 :mod:`~state_processor.serializers.kernel.encode.numbers`), and Python's reading of text does by these patterns.
 
 =========== ==============================================================================================

@@ -22,22 +22,32 @@ E: Final = 6
 F: Final = 7
 WIDTH: Final = 8
 
-# Properties of opcodes that the kernels dispatch by: bits above their numbers. The first are a family, a number: its instructions
-# are run by a function that is compiled when a program first has one of them.
+# Families of opcodes, which the kernels dispatch by: bits above their numbers. The instructions of one are run by a function that
+# is compiled when a program first has one of them. The encode kernel's loop has those of the families before TIME.
 FAMILY_SHIFT: Final = 8
-FAMILIES: Final = 8
-FAMILY: Final = 0x700
+FAMILIES: Final = 16
+FAMILY: Final = 0xF00
 """The bits of the family."""
-TEXT: Final = 0x100
-"""UTF-8, which has to be checked; the encode kernel's loop has it."""
-TIME: Final = 0x200
-"""Dates and times."""
-NUMBER: Final = 0x300
-"""Decimals and numbers of any size."""
-TABLE: Final = 0x400
+AVRO: Final = 0x100
+"""UTF-8 with its size, choices and blocks, as Avro has them."""
+STRINGS: Final = 0x200
+"""Text as UTF-16 units."""
+RARE: Final = 0x300
+"""Constants, enumerations, choices by a byte, parts of an entry's bytes."""
+TIME: Final = 0x400
+"""Points in time of Java, and those of ``java.sql``."""
+EPOCHS: Final = 0x500
+"""Dates and times of Avro."""
+NUMBER: Final = 0x600
+"""Numbers of any size."""
+DECIMALS: Final = 0x700
+"""Decimals of up to 128 bits."""
+MOMENTS: Final = 0x800
+"""Dates and times of Flink SQL."""
+TABLE: Final = 0x900
 """Binary rows, arrays and maps of Flink SQL: ``binary`` runs as many of these in a row as there are."""
-SLOT: Final = 0x800
-"""Values of :data:`TABLE` that the decode kernel reads from a slot of eight bytes."""
+LOCALS: Final = 0xA00
+"""Dates and times of Java without a zone."""
 
 # Values of operands: how a list's elements are delimited
 COUNTED: Final = 0  # an int count before them
@@ -120,16 +130,17 @@ class Op(IntEnum):
     SEEK = "the position and the end become those of a part of the entry", "a part", None
     END = "the end of a part, which must be consumed", "", None
     SKIP = "bytes to step over", "a count", None
-    EXPECT = "the byte that must come next", "a byte", None
+    EXPECT = "the byte that must come next", "a byte", None, RARE
     JUMP = "continue at the target", "a:target target", "a:target target"
-    BRANCH_ZERO = "a byte: continue at the target if it is 0", "a:target target", None
+    BRANCH_ZERO = "a byte: continue at the target if it is 0", "a:target target", None, RARE
     MARK = "a register gets the position", "a register", "a register"
     SUFFIX = "the number of bytes since a mark, base 256, little-endian, without leading zeros", "a register", "a register"
-    CHOOSE = "an int: the index of a target in the auxiliary table", "a branches, b count", None
+    CHOOSE = "an int: the index of a target in the auxiliary table", "a branches, b count", None, AVRO
     CHOOSE_BYTE = (
         "a byte: the index of a target in the auxiliary table, -1 for one that must not occur",
         "a branches, b count",
         None,
+        RARE,
     )
     FRAME = (
         "an int with the number of bytes up to END_FRAME; for decoding they are a part, and the register has the outer one's end",
@@ -159,7 +170,7 @@ class Op(IntEnum):
         "a fields, b count, c kind_bits, e:column kind, f kinds",
     )
     MASK_NULL = "a bit of a mask", "a register, b:nulls nulls, d:target null, e bit", None
-    ROW_KIND = "the two bits of a mask that hold the row's kind", "a register, b kinds", None
+    ROW_KIND = "the two bits of a mask that hold the row's kind", "a register, b kinds", None, RARE
     LIST = (
         "the begin of a list: its count, in the forms COUNTED, JOINED, LOOSE, BLOCKS for encoding",
         "a register, b:column child, d:target empty, e smallest",
@@ -172,8 +183,9 @@ class Op(IntEnum):
         "the begin of blocks: a varint count, that many elements; the last one is empty",
         "a register, b:column child, d:target empty",
         None,
+        AVRO,
     )
-    BLOCKS_NEXT = "after an element of BLOCKS", "a register, b:column child, d:target next", None
+    BLOCKS_NEXT = "after an element of BLOCKS", "a register, b:column child, d:target next", None, AVRO
     POJO = (
         "the flags of a POJO: null, the class itself, or a subclass",
         "a subclasses, b:nulls nulls, d:target null, f count",
@@ -200,17 +212,17 @@ class Op(IntEnum):
     REGISTER = "nothing: the number in a register", "a register", None
 
     # Text and bytes
-    STRING = "Flink's string: a varint of length + 1, 0 for null, then UTF-16 units as varints", "", ""
-    STRING_VALUE = "the same without null, and with the length itself", "", ""
-    UTF8 = "int size, UTF-8", "", "", TEXT
-    CHAR = "one UTF-16 unit", "", ""
+    STRING = "Flink's string: a varint of length + 1, 0 for null, then UTF-16 units as varints", "", "", STRINGS
+    STRING_VALUE = "the same without null, and with the length itself", "", "", STRINGS
+    UTF8 = "int size, UTF-8", "", "", AVRO
+    CHAR = "one UTF-16 unit", "", "", STRINGS
     BYTES = "int size, bytes", "", ""
-    FIXED_BYTES = "so many bytes", "a size", "a size"
-    REST = "the bytes of the part but for the last ones", "a left", None
-    CAPTURE = "nothing: the bytes since a mark", "a register", None
+    FIXED_BYTES = "so many bytes", "a size", "a size", RARE
+    REST = "the bytes of the part but for the last ones", "a left", None, RARE
+    CAPTURE = "nothing: the bytes since a mark", "a register", None, RARE
     RAW = "the bytes as they are; for null a constant, or an error if that is -1", None, "a null, b size"
-    CONST = "a constant; when decoding, no bytes and a constant in the column", "a constant, b size", "a constant, b size"
-    ENUM = "an int: the index of a name in the auxiliary table", "a names, b count", "a names, b count"
+    CONST = "a constant; when decoding, no bytes and a constant in the column", "a constant, b size", "a constant, b size", RARE
+    ENUM = "an int: the index of a name in the auxiliary table", "a names, b count", "a names, b count", RARE
 
     # Numbers of many digits
     BIG_INTEGER = "int size + 4, two's complement; 0 for null, 1 to 3 for ZERO, ONE and TEN", "", "", NUMBER
@@ -219,7 +231,7 @@ class Op(IntEnum):
         "a long, or big-endian two's complement with its size before it or of a fixed size",
         "d compact, e:pair limit",
         "a form, b size, e:pair limit",
-        NUMBER,
+        DECIMALS,
     )
 
     # Dates and times. mode: 0 for microseconds or days, 1 for text, 2 for microseconds with smaller digits cut. zone: 1 for text
@@ -229,9 +241,9 @@ class Op(IntEnum):
     SQL_TIME = "java.sql.Time: the same", "a mode", "b text", TIME
     SQL_TIMESTAMP = "java.sql.Timestamp: long milliseconds, int nanoseconds of the second", "a mode", "b text", TIME
     INSTANT = "long seconds, int nanoseconds; the least of both for null", "a mode", "b text", TIME
-    LOCAL_DATE = "int year, byte month, byte day; the least int for null", "a mode", "b text", TIME
-    LOCAL_TIME = "bytes hour, minute, second, int nanoseconds; the least byte for null", "a mode", "b text", TIME
-    LOCAL_DATE_TIME = "LOCAL_DATE, then LOCAL_TIME", "a mode", "b text", TIME
+    LOCAL_DATE = "int year, byte month, byte day; the least int for null", "a mode", "b text", LOCALS
+    LOCAL_TIME = "bytes hour, minute, second, int nanoseconds; the least byte for null", "a mode", "b text", LOCALS
+    LOCAL_DATE_TIME = "LOCAL_DATE, then LOCAL_TIME", "a mode", "b text", LOCALS
     MILLIS = (
         "long milliseconds; for null eight constant bytes, or an error if that is -1",
         "a mode, b zone",
@@ -242,13 +254,13 @@ class Op(IntEnum):
         "int days, or units of a second since 1970 (meaning 1: an instant) or midnight (meaning 2), in 4 or 8 bytes; never null",
         "a mode, b meaning, c units, d size",
         "a units, b size, c form",
-        TIME,
+        EPOCHS,
     )
     TIMESTAMP = (
         "Flink SQL's timestamp: long milliseconds, unless compact int nanoseconds of the millisecond",
         "d compact, e mode, f zone",
         "a compact, b text",
-        TIME,
+        MOMENTS,
     )
 
     # Flink's binary rows, arrays and maps: little-endian, random access. A region is a row's, an array's or a map's bytes; its
@@ -271,22 +283,22 @@ class Op(IntEnum):
         "bytes that a slot points to; if inline, up to seven lie in it",
         "a:place place, d inline",
         "a:place place, d inline",
-        TABLE | SLOT,
+        TABLE,
     )
     SLOT_DECIMAL = (
         "a decimal: a long in the slot, or bytes that it points to",
         "a:place place, d compact, e:pair limit",
         "a:place place, d compact, e:pair limit",
-        TABLE | SLOT,
+        DECIMALS,
     )
     SLOT_TIMESTAMP = (
         "a timestamp: milliseconds in the slot, or those that it points to and nanoseconds",
         "a:place place, d compact, e mode, f zone",
         "a:place place, d compact, e text",
-        TABLE | SLOT,
+        MOMENTS,
     )
-    SLOT_DATE = "int days since 1970", "a:place place, e mode", "a:place place, e text", TABLE | SLOT
-    SLOT_TIME = "int milliseconds of the day", "a:place place", "a:place place, e text", TABLE | SLOT
+    SLOT_DATE = "int days since 1970", "a:place place, e mode", "a:place place, e text", MOMENTS
+    SLOT_TIME = "int milliseconds of the day", "a:place place", "a:place place, e text", MOMENTS
     SLOT_VARIANT = (
         "a variant that a slot points to, in two columns",
         "a:place place, d:column dictionary",

@@ -21,15 +21,9 @@ from state_processor.serializers.kernel.decode.slots import (
     put_bytes,
     put_offset,
 )
-from state_processor.serializers.kernel.decode.sql_values import (
-    put_clock,
-    put_decimal,
-    put_decimal_bytes,
-    put_text,
-    put_timestamp,
-)
 from state_processor.serializers.kernel.decode.tables import load_tables
-from state_processor.serializers.kernel.decode.times import put_day
+from state_processor.serializers.kernel.decode.utf8 import put_text
+from state_processor.serializers.kernel.decode.values import pointed
 from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import (
     load_be_i32,
@@ -40,7 +34,7 @@ from state_processor.serializers.kernel.memory import (
     store_i32,
     store_i64,
 )
-from state_processor.serializers.kernel.opcodes import CODE, COL, SLOT, TABLE, A, B, C, D, E, F, Op
+from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, TABLE, A, B, C, D, E, Op
 
 _TEXT: Final = 1  # the mode that makes text of dates and points in time
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
@@ -49,56 +43,13 @@ _ARRAY: Final = 5  # registers of an array: begin, end, count left, index, posit
 
 
 @kernel
-def _pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
-    """Return the position and the size of the value that a slot points to; size -1 if it is not inside of the region."""
-    size = load_i32(buf, slot)
-    offset = load_i32(buf, slot + 4)
-    if size < 0 or offset < 0 or offset + size > end - begin:
-        return begin, np.int64(-1)
-    return begin + offset, size
-
-
-@kernel
 def _pointed_or_inline(buf, slot, begin, end):  # type: ignore[no-untyped-def]
-    """Return the same as :func:`_pointed`, for values of which up to seven bytes lie in the slot itself."""
+    """Return the same as :func:`pointed`, for values of which up to seven bytes lie in the slot itself."""
     mark = np.int64(buf[slot + 7])
     if mark & 0x80:
         size = mark & 0x7F
         return slot, size if size < 8 else np.int64(-1)
-    return _pointed(buf, slot, begin, end)
-
-
-@kernel
-def _slot(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Read a value from its slot, which lies inside of its region. Return 0, or the status that stops the run."""
-    slot = regs[prog[pc, B]] + prog[pc, C]
-    if op == Op.SLOT_DATE:
-        return put_day(arena, cols, col, load_i32(buf, slot), prog[pc, E])
-    if op == Op.SLOT_TIME:
-        return put_clock(arena, cols, col, load_i32(buf, slot))
-    begin = regs[prog[pc, A]]
-    end = regs[prog[pc, A] + 1]
-    if op == Op.SLOT_BYTES:
-        at, size = _pointed_or_inline(buf, slot, begin, end) if prog[pc, D] else _pointed(buf, slot, begin, end)
-        if size < 0:
-            return outcomes.OUT_OF_BOUNDS
-        return outcomes.OK if put_bytes(arena, cols, col, buf, at, size) else outcomes.FULL
-    if op == Op.SLOT_DECIMAL:
-        if prog[pc, D]:
-            low = load_i64(buf, slot)
-            return put_decimal(arena, cols, col, low >> 63, low, prog[pc, E], prog[pc, F])
-        at, size = _pointed(buf, slot, begin, end)
-        if size < 0:
-            return outcomes.OUT_OF_BOUNDS
-        return put_decimal_bytes(buf, at, size, arena, cols, col, prog[pc, E], prog[pc, F])
-    if op != Op.SLOT_TIMESTAMP:
-        return outcomes.UNKNOWN_INSTRUCTION
-    if prog[pc, D]:
-        return put_timestamp(arena, cols, col, load_i64(buf, slot), np.int64(0), prog[pc, E], prog[pc, F])
-    offset = load_i32(buf, slot + 4)
-    if offset < 0 or offset + 8 > end - begin:
-        return outcomes.OUT_OF_BOUNDS
-    return put_timestamp(arena, cols, col, load_i64(buf, begin + offset), load_i32(buf, slot), prog[pc, E], prog[pc, F])
+    return pointed(buf, slot, begin, end)
 
 
 @kernel
@@ -192,7 +143,7 @@ def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignor
 def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     """Return position and size of a variant's value and of its dictionary, the position after it, and 0 or the status."""
     if op == Op.SLOT_VARIANT:
-        at, size = _pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], regs[prog[pc, A] + 1])
+        at, size = pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], regs[prog[pc, A] + 1])
         if size < 4:
             return at, size, at, size, pos, outcomes.OUT_OF_BOUNDS
         names = load_be_i32(buf, at)
@@ -215,12 +166,12 @@ def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
 
     Many at once, because the call costs more than most of them; the most frequent ones are part of the loop for the same reason.
     """
-    prog, nulls, consts, buf, regs, arena, cols = load_tables(tables)
+    prog, nulls, _, consts, buf, regs, arena, cols = load_tables(tables)
     status = outcomes.OK
     col = np.int64(-1)
     while True:
         op = prog[pc, CODE]
-        if not op & TABLE:
+        if op & FAMILY != TABLE:
             break
         col = prog[pc, COL]
         reg = prog[pc, A]
@@ -256,9 +207,16 @@ def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
             status = outcomes.OUT_OF_BOUNDS if size < 0 else put_text(buf, at, size, arena, cols, col)
             if status != outcomes.OK:
                 break
-        elif op & SLOT:
-            status = _slot(op, prog, pc, buf, regs, arena, cols, col)
-            if status != outcomes.OK:
+        elif op == Op.SLOT_BYTES:
+            slot = regs[prog[pc, B]] + prog[pc, C]
+            at, size = pointed(buf, slot, regs[reg], regs[reg + 1])
+            if prog[pc, D]:
+                at, size = _pointed_or_inline(buf, slot, regs[reg], regs[reg + 1])
+            if size < 0:
+                status = outcomes.OUT_OF_BOUNDS
+                break
+            if not put_bytes(arena, cols, col, buf, at, size):
+                status = outcomes.FULL
                 break
         elif op == Op.ELEMENT_NULL or op == Op.MASKED_NULL:
             if op == Op.ELEMENT_NULL:
@@ -286,7 +244,7 @@ def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
             pos += 4 + size
             regs[reg + 1] = pos
         elif op == Op.SUBREGION:
-            at, size = _pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[reg], regs[reg + 1])
+            at, size = pointed(buf, regs[prog[pc, B]] + prog[pc, C], regs[reg], regs[reg + 1])
             if size < prog[pc, E]:
                 status = outcomes.OUT_OF_BOUNDS
                 break

@@ -15,24 +15,27 @@ from numba.core.types import int64
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, entry_point, read, written
+from state_processor.serializers.kernel.decode.avro import avro
 from state_processor.serializers.kernel.decode.binary import binary
+from state_processor.serializers.kernel.decode.decimals import decimal
+from state_processor.serializers.kernel.decode.epochs import epoch
+from state_processor.serializers.kernel.decode.locals import local
+from state_processor.serializers.kernel.decode.moments import moment
 from state_processor.serializers.kernel.decode.numbers import number
+from state_processor.serializers.kernel.decode.rare import rare
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
     DATA,
-    VAR,
-    VAR_SIZE,
-    end_text,
     fill_nulls,
     put_bytes,
     put_fixed,
     put_offset,
-    room,
 )
-from state_processor.serializers.kernel.decode.sql_values import utf8
+from state_processor.serializers.kernel.decode.strings import put_short_ascii, string
 from state_processor.serializers.kernel.decode.tables import (
     ARENA,
+    AUX,
     BYTES,
     COLUMNS,
     NUMBERS,
@@ -41,25 +44,29 @@ from state_processor.serializers.kernel.decode.tables import (
     run_family,
     store_tables,
 )
-from state_processor.serializers.kernel.decode.text import put_code_point
 from state_processor.serializers.kernel.decode.times import temporal
-from state_processor.serializers.kernel.decode.values import java_string, pojo_target, varint
+from state_processor.serializers.kernel.decode.values import pojo_target
 from state_processor.serializers.kernel.memory import (
     load_be_i16,
     load_be_i32,
     load_be_i64,
-    load_be_u16,
     store_i32,
     store_i64,
 )
 from state_processor.serializers.kernel.opcodes import (
+    AVRO,
     CODE,
     COL,
+    DECIMALS,
+    EPOCHS,
     FAMILY,
     FAMILY_SHIFT,
+    LOCALS,
+    MOMENTS,
     NUMBER,
+    RARE,
+    STRINGS,
     TABLE,
-    TEXT,
     TIME,
     A,
     B,
@@ -82,7 +89,18 @@ RESULT_FIELDS: Final = 6
 _MIN_I64: Final = -(2**63)
 
 
-FAMILIES: Final[dict[int, OnDemand]] = {TEXT: utf8, TIME: temporal, NUMBER: number, TABLE: binary}
+FAMILIES: Final[dict[int, OnDemand]] = {
+    AVRO: avro,
+    STRINGS: string,
+    RARE: rare,
+    TIME: temporal,
+    EPOCHS: epoch,
+    NUMBER: number,
+    DECIMALS: decimal,
+    MOMENTS: moment,
+    TABLE: binary,
+    LOCALS: local,
+}
 """The instructions that are not part of the loop."""
 
 
@@ -90,7 +108,7 @@ FAMILIES: Final[dict[int, OnDemand]] = {TEXT: utf8, TIME: temporal, NUMBER: numb
     PROGRAM,
     NUMBERS,
     NUMBERS,
-    read(int64, 2),
+    AUX,
     BYTES,
     BYTES,
     read(int64, 2),
@@ -109,7 +127,7 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
     ``prog``, ``nulls``, ``aux`` and ``consts`` are a program's tables and ``families`` the addresses of :data:`FAMILIES`. With
     framed input, row i takes the parts of ``entries[entry + i]``; without, rows lie back to back from ``pos`` on.
     """
-    tables = store_tables((prog, nulls, consts, buf, regs, arena, cols))
+    tables = store_tables((prog, nulls, aux, consts, buf, regs, arena, cols))
     done = 0
     pc = np.int64(0)
     row_start = pos
@@ -145,10 +163,6 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
             row_start = pos
             pc = np.int64(0)
             continue
-        elif op == Op.STRING:
-            pos, status = java_string(True, buf, pos, end, arena, cols, col)
-            if status != outcomes.OK:
-                break
         elif op == Op.NULL_FLAG:
             if pos >= end:
                 status = outcomes.TRUNCATED
@@ -274,50 +288,14 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
             if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
                 status = outcomes.FULL
                 break
-        elif op == Op.BLOCKS or op == Op.BLOCKS_NEXT:
-            more = False
-            if op == Op.BLOCKS_NEXT:
-                regs[prog[pc, A]] -= 1
-                more = regs[prog[pc, A]] > 0
-            if not more:
-                count, after = varint(buf, pos, end)
-                if after < 0 or count > end - after:
-                    status = outcomes.BAD_COUNT
-                    break
-                pos = after
-                regs[prog[pc, A]] = count
-                if count == 0:
-                    if col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
-                        status = outcomes.FULL
-                        break
-                    if op == Op.BLOCKS:
-                        pc = prog[pc, D]
-                    else:
-                        pc += 1
-                    continue
-                more = op == Op.BLOCKS_NEXT
-            if more:
-                pc = prog[pc, D]
-                continue
-        elif op == Op.BYTES or op == Op.FIXED_BYTES:
-            size = prog[pc, A]
-            if op == Op.BYTES:
-                if pos + 4 > end:
-                    status = outcomes.TRUNCATED
-                    break
-                size = load_be_i32(buf, pos)
-                pos += 4
+        elif op == Op.BYTES:
+            if pos + 4 > end:
+                status = outcomes.TRUNCATED
+                break
+            size = load_be_i32(buf, pos)
+            pos += 4
             if size < 0 or size > end - pos:
                 status = outcomes.BAD_COUNT
-                break
-            if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
-                status = outcomes.FULL
-                break
-            pos += size
-        elif op == Op.REST:
-            size = end - pos - prog[pc, A]
-            if size < 0:
-                status = outcomes.TRUNCATED
                 break
             if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
                 status = outcomes.FULL
@@ -338,13 +316,6 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
                     break
                 pc = prog[pc, D]
                 continue
-        elif op == Op.ROW_KIND:
-            bits = np.int64(buf[regs[prog[pc, A]]])
-            if col >= 0:
-                kind = 2 * ((bits >> 7) + 2 * ((bits >> 6) & 1))
-                if not put_bytes(arena, cols, col, consts, prog[pc, B] + kind, 2):
-                    status = outcomes.FULL
-                    break
         elif op == Op.FILL_NULLS:
             col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
             if col >= 0:
@@ -358,80 +329,9 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
             if col >= 0 and not put_fixed(arena, cols, col, regs[prog[pc, A]]):
                 status = outcomes.FULL
                 break
-        elif op == Op.CAPTURE:
-            begin = regs[prog[pc, A]]
-            if col >= 0 and not put_bytes(arena, cols, col, buf, begin, pos - begin):
-                status = outcomes.FULL
-                break
-        elif op == Op.CONST:
-            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, A], prog[pc, B]):
-                status = outcomes.FULL
-                break
-        elif op == Op.CHOOSE_BYTE:
-            if pos >= end:
-                status = outcomes.TRUNCATED
-                break
-            index = np.int64(buf[pos])
-            target = aux[prog[pc, A] + index, 0] if index < prog[pc, B] else np.int64(-1)
-            if target < 0:
-                status = outcomes.BAD_BYTE
-                break
-            pos += 1
-            pc = target
-            continue
-        elif op == Op.ENUM or op == Op.CHOOSE:
-            if pos + 4 > end:
-                status = outcomes.TRUNCATED
-                break
-            index = load_be_i32(buf, pos)
-            if index < 0 or index >= prog[pc, B]:
-                status = outcomes.BAD_INDEX
-                break
-            pos += 4
-            if op == Op.CHOOSE:
-                pc = aux[prog[pc, A] + index, 0]
-                continue
-            if col >= 0:
-                r = prog[pc, A] + index
-                if not put_bytes(arena, cols, col, consts, aux[r, 0], aux[r, 1]):
-                    status = outcomes.FULL
-                    break
-        elif op == Op.CHAR:
-            if pos + 2 > end:
-                status = outcomes.TRUNCATED
-                break
-            if col >= 0:
-                if not room(cols, col, 3):
-                    status = outcomes.FULL
-                    break
-                unit = load_be_u16(buf, pos)
-                if 0xD800 <= unit < 0xE000:
-                    unit = 0xFFFD
-                end_text(arena, cols, col, put_code_point(arena, cols[col, VAR] + cols[col, VAR_SIZE], unit))
-            pos += 2
-        elif op == Op.STRING_VALUE:
-            pos, status = java_string(False, buf, pos, end, arena, cols, col)
-            if status != outcomes.OK:
-                break
         elif op == Op.JUMP:
             pc = prog[pc, A]
             continue
-        elif op == Op.BRANCH_ZERO:
-            if pos >= end:
-                status = outcomes.TRUNCATED
-                break
-            pos += 1
-            if buf[pos - 1] == 0:
-                pc = prog[pc, A]
-                continue
-        elif op == Op.EXPECT:
-            if pos >= end:
-                status = outcomes.TRUNCATED
-                break
-            if buf[pos] != prog[pc, A]:
-                status = outcomes.BAD_BYTE
-                break
-            pos += 1
         elif op == Op.FRAME:
             if pos + 4 > end:
                 status = outcomes.TRUNCATED
@@ -466,6 +366,10 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
                 status = outcomes.TRUNCATED
                 break
         else:
+            if op == Op.STRING and col >= 0 and put_short_ascii(buf, pos, end, arena, cols, col):
+                pos += np.int64(buf[pos])
+                pc += 1
+                continue
             family = families[(op & FAMILY) >> FAMILY_SHIFT]
             if family == 0:
                 status = outcomes.UNKNOWN_INSTRUCTION

@@ -1,4 +1,4 @@
-"""Numbers of any size and decimals in the decode kernel."""
+"""Numbers of any size in the decode kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import UNSPELLED, VAR, VAR_SIZE, end_text, put_null, room
-from state_processor.serializers.kernel.decode.sql_values import decimal
 from state_processor.serializers.kernel.decode.tables import load_tables
 from state_processor.serializers.kernel.decode.text import (
     LARGE_NUMBER,
@@ -67,12 +66,10 @@ def _big_number(op, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped
 @on_demand(*ARGUMENTS)
 def number(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     """Read one number. Return the index of the next instruction, the position, the status, the column."""
-    prog, _, _, buf, _, arena, cols = load_tables(tables)
+    prog, _, _, _, buf, _, arena, cols = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]
     status = outcomes.UNKNOWN_INSTRUCTION
     if op == Op.BIG_DECIMAL or op == Op.BIG_INTEGER:
         pos, status = _big_number(op, buf, pos, end, arena, cols, col)
-    elif op == Op.DECIMAL:
-        pos, status = decimal(prog, pc, buf, pos, end, arena, cols, col)
     return pc + 1 if status == outcomes.OK else pc, pos, status, col

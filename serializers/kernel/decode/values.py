@@ -1,14 +1,11 @@
-"""Strings and tags of subclasses in the decode kernel."""
+"""Varints, tags of subclasses, and pointers of binary rows in the decode kernel."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
-from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_null, room
-from state_processor.serializers.kernel.decode.text import put_units
-from state_processor.serializers.kernel.memory import load_be_u16
+from state_processor.serializers.kernel.memory import load_be_u16, load_i32
 
 
 @kernel
@@ -24,35 +21,6 @@ def varint(buf, pos, end):  # type: ignore[no-untyped-def]
             return value, pos
         shift += 7
     return value, -1
-
-
-@kernel
-def java_string(nullable, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Read Flink's string. Return the new position and 0, or the status that stops the run."""
-    units, after = varint(buf, pos, end)
-    if after < 0:
-        return pos, outcomes.BAD_STRING
-    if nullable:
-        if units == 0:
-            if col >= 0 and not put_null(arena, cols, col):
-                return pos, outcomes.FULL
-            return after, outcomes.OK
-        units -= 1
-    if units > end - after:
-        return pos, outcomes.BAD_STRING
-    if col < 0:
-        for _ in range(units):
-            while after < end and buf[after] >= 0x80:
-                after += 1
-            after += 1
-        return (after, outcomes.OK) if after <= end else (pos, outcomes.BAD_STRING)
-    if not room(cols, col, 3 * units):
-        return pos, outcomes.FULL
-    after, out = put_units(buf, after, end, units, arena, cols[col, VAR] + cols[col, VAR_SIZE])
-    if after < 0:
-        return pos, outcomes.BAD_STRING
-    end_text(arena, cols, col, out)
-    return after, outcomes.OK
 
 
 @kernel
@@ -82,3 +50,13 @@ def pojo_target(buf, pos, end, flags, aux, first, rows, consts):  # type: ignore
         if same:
             return aux[r, 3], pos + 2 + size
     return -1, pos
+
+
+@kernel
+def pointed(buf, slot, begin, end):  # type: ignore[no-untyped-def]
+    """Return the position and the size of the value that a slot points to; size -1 if it is not inside of the region."""
+    size = load_i32(buf, slot)
+    offset = load_i32(buf, slot + 4)
+    if size < 0 or offset < 0 or offset + size > end - begin:
+        return begin, np.int64(-1)
+    return begin + offset, size

@@ -6,7 +6,7 @@ from typing import Final
 
 from state_processor.serializers.kernel.compiler import kernel
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VALIDITY, VAR
-from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.kernel.memory import load_i32, store_i32, store_i64
 
 _KINDS: Final = 4
 
@@ -47,3 +47,23 @@ def row_kind(arena, cols, col, idx, consts, names):  # type: ignore[no-untyped-d
             if arena[begin] == consts[names + 2 * kind] and arena[begin + 1] == consts[names + 2 * kind + 1]:
                 return kind
     return -1
+
+
+@kernel
+def zeros(out, pos, size):  # type: ignore[no-untyped-def]
+    """Write so many zeros, up to seven more if there is room. Return the offset after them."""
+    end = pos + size
+    while pos + 8 <= end:
+        store_i64(out, pos, 0)
+        pos += 8
+    while pos < end:
+        out[pos] = 0
+        pos += 1
+    return end
+
+
+@kernel
+def point(out, slot, begin, at, size):  # type: ignore[no-untyped-def]
+    """Write size and position of bytes in a region into a slot."""
+    store_i32(out, slot, size)
+    store_i32(out, slot + 4, at - begin)

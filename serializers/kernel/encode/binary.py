@@ -13,11 +13,9 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel, on_demand
-from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
+from state_processor.serializers.kernel.encode.access import copy, is_null, point, row_kind, text_at, zeros
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
-from state_processor.serializers.kernel.encode.numbers import below, put_halves, size_of
 from state_processor.serializers.kernel.encode.tables import load_tables
-from state_processor.serializers.kernel.encode.times import millis_of, parse_clock, parse_date
 from state_processor.serializers.kernel.families import ARGUMENTS
 from state_processor.serializers.kernel.memory import (
     load_i16,
@@ -28,37 +26,14 @@ from state_processor.serializers.kernel.memory import (
     store_i32,
     store_i64,
 )
-from state_processor.serializers.kernel.opcodes import CODE, COL, TABLE, A, B, C, D, E, F, Op
+from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, TABLE, A, B, C, D, E, Op
 
 _INLINE: Final = 7
-_DECIMAL: Final = np.int64(16)
-_MOST_YEARS: Final = np.int64(999999999)
-_INT_MAX: Final = 2**31 - 1
-
-
-@kernel
-def _zeros(out, pos, size):  # type: ignore[no-untyped-def]
-    """Write so many zeros, up to seven more if there is room. Return the offset after them."""
-    end = pos + size
-    while pos + 8 <= end:
-        store_i64(out, pos, 0)
-        pos += 8
-    while pos < end:
-        out[pos] = 0
-        pos += 1
-    return end
 
 
 @kernel
 def _rounded(size):  # type: ignore[no-untyped-def]
     return (size + 7) // 8 * 8
-
-
-@kernel
-def _point(out, slot, begin, at, size):  # type: ignore[no-untyped-def]
-    """Write size and position of bytes in a region into a slot."""
-    store_i32(out, slot, size)
-    store_i32(out, slot + 4, at - begin)
 
 
 @kernel
@@ -73,7 +48,7 @@ def _put_bytes(arena, first, last, inline, out, slot, begin, pos):  # type: igno
     padded = _rounded(size)
     if pos + padded + 8 > len(out):
         return np.int64(-1)
-    _point(out, slot, begin, pos, size)
+    point(out, slot, begin, pos, size)
     if size >= 8:
         for i in range(0, size - 7, 8):
             store_i64(out, pos + i, load_i64(arena, first + i))
@@ -82,63 +57,6 @@ def _put_bytes(arena, first, last, inline, out, slot, begin, pos):  # type: igno
         for i in range(padded - 8, size):
             out[pos + i] = arena[first + i]
     return pos + padded
-
-
-@kernel
-def _put_time(op, prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
-    """Write a date, a time of day or a timestamp. Return the new end of the region and 0, or the status that stops the run."""
-    textual = prog[pc, E] != 0
-    first, last = np.int64(0), np.int64(0)
-    if textual:
-        first, last = text_at(arena, cols, col, at)
-    if op == Op.SLOT_DATE:
-        days = np.int64(0)
-        if textual:
-            after, days = parse_date(arena, first, last, _MOST_YEARS)
-            if after != last:
-                return pos, outcomes.BAD_TIME
-            if days > _INT_MAX or days < -_INT_MAX - 1:
-                return pos, outcomes.OUT_OF_RANGE
-        else:
-            days = np.int64(load_i32(arena, cols[col, DATA] + 4 * at))
-        store_i32(out, slot, days)
-        return pos, outcomes.OK
-    if op == Op.SLOT_TIME:
-        nanos = parse_clock(arena, first, last)
-        if nanos < 0:
-            return pos, outcomes.BAD_TIME
-        store_i32(out, slot, nanos // 1000000)
-        return pos, outcomes.LOST_DIGITS if nanos % 1000000 else outcomes.OK
-    millis, nano, status = millis_of(arena, cols, col, at, textual)
-    if status != outcomes.OK:
-        return pos, status
-    if prog[pc, D]:
-        store_i64(out, slot, millis)
-        return pos, outcomes.LOST_DIGITS if nano else outcomes.OK
-    if pos + 8 > len(out):
-        return pos, outcomes.FULL
-    _point(out, slot, begin, pos, nano)
-    store_i64(out, pos, millis)
-    return pos + 8, outcomes.OK
-
-
-@kernel
-def _put_decimal(prog, pc, arena, cols, col, at, out, slot, begin, pos):  # type: ignore[no-untyped-def]
-    """Write a decimal. Return the new end of the region and 0, or the status that stops the run."""
-    low = load_i64(arena, cols[col, DATA] + 16 * at)
-    high = load_i64(arena, cols[col, DATA] + 16 * at + 8)
-    if not below(high, low, prog[pc, E], prog[pc, F]):
-        return pos, outcomes.OUT_OF_RANGE
-    if prog[pc, D]:
-        store_i64(out, slot, low)
-        return pos, outcomes.OK
-    if pos + _DECIMAL > len(out):
-        return pos, outcomes.FULL
-    size = size_of(high, low)
-    _point(out, slot, begin, pos, size)
-    _zeros(out, pos, _DECIMAL)
-    put_halves(high, low, size, out, pos)
-    return pos + _DECIMAL, outcomes.OK
 
 
 @kernel
@@ -157,10 +75,10 @@ def _put_variant(op, prog, pc, arena, cols, idx, col, regs, out, pos):  # type: 
         store_be_i32(out, pos, end - begin)
         store_be_i32(out, pos + 4, names_end - names)
         return copy(arena, names, names_end, out, copy(arena, begin, end, out, pos + 8)), outcomes.OK
-    _point(out, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], pos, size + 4)
+    point(out, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, A]], pos, size + 4)
     store_be_i32(out, pos, names_end - names)
     after = copy(arena, begin, end, out, copy(arena, names, names_end, out, pos + 4))
-    return _zeros(out, after, _rounded(size + 4) - size - 4), outcomes.OK
+    return zeros(out, after, _rounded(size + 4) - size - 4), outcomes.OK
 
 
 @kernel
@@ -173,7 +91,7 @@ def _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos):  
     size = _rounded(header + count * prog[pc, B])
     if pos + size > len(out):
         return np.int64(-1), pos
-    _zeros(out, pos, size)
+    zeros(out, pos, size)
     store_i32(out, pos, count)
     reg = prog[pc, A]
     regs[reg] = pos
@@ -194,7 +112,7 @@ def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
     status = outcomes.OK
     while True:
         op = prog[pc, CODE]
-        if not op & TABLE:
+        if op & FAMILY != TABLE:
             break
         col = prog[pc, COL]
         reg = prog[pc, A]
@@ -210,8 +128,8 @@ def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
                     if pos + kept > limit:
                         status = outcomes.FULL
                         break
-                    _point(out, regs[reg] + prog[pc, C], regs[reg], pos, np.int64(0))
-                    pos = _zeros(out, pos, kept)
+                    point(out, regs[reg] + prog[pc, C], regs[reg], pos, np.int64(0))
+                    pos = zeros(out, pos, kept)
                 pc = prog[pc, D]
                 continue
         elif op == Op.SLOT_INT:
@@ -234,22 +152,12 @@ def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
                 status = outcomes.FULL
                 break
             pos = after
-        elif op == Op.SLOT_DECIMAL:
-            slot = regs[prog[pc, B]] + prog[pc, C]
-            pos, status = _put_decimal(prog, pc, arena, cols, col, at, out, slot, regs[reg], pos)
-            if status != outcomes.OK:
-                break
-        elif op == Op.SLOT_TIMESTAMP or op == Op.SLOT_DATE or op == Op.SLOT_TIME:
-            slot = regs[prog[pc, B]] + prog[pc, C]
-            pos, status = _put_time(op, prog, pc, arena, cols, col, at, out, slot, regs[reg], pos)
-            if status != outcomes.OK:
-                break
         elif op == Op.OPEN:
             if pos + prog[pc, B] > limit:
                 status = outcomes.FULL
                 break
             regs[reg] = pos
-            pos = _zeros(out, pos, prog[pc, B])
+            pos = zeros(out, pos, prog[pc, B])
         elif op == Op.BINARY_KIND:
             kind = row_kind(arena, cols, col, idx, consts, prog[pc, B])
             if kind < 0:
@@ -262,8 +170,8 @@ def binary(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
             if begin + padded > limit:
                 status = outcomes.FULL
                 break
-            _point(out, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, D]], begin, pos - begin)
-            pos = _zeros(out, pos, begin + padded - pos)
+            point(out, regs[prog[pc, B]] + prog[pc, C], regs[prog[pc, D]], begin, pos - begin)
+            pos = zeros(out, pos, begin + padded - pos)
         elif op == Op.ELEMENTS:
             count, pos = _open_elements(prog, pc, arena, cols, col, at, idx, stop, regs, out, pos)
             if count < 0:

@@ -15,7 +15,11 @@ from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel, read, written
 from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.binary import binary
+from state_processor.serializers.kernel.encode.decimals import put_decimal
+from state_processor.serializers.kernel.encode.epochs import put_epoch
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL, VAR
+from state_processor.serializers.kernel.encode.locals import put_local
+from state_processor.serializers.kernel.encode.moments import put_moment
 from state_processor.serializers.kernel.encode.numbers import put_number
 from state_processor.serializers.kernel.encode.tables import (
     BYTES,
@@ -42,9 +46,13 @@ from state_processor.serializers.kernel.opcodes import (
     CODE,
     COL,
     COUNTED,
+    DECIMALS,
+    EPOCHS,
     FAMILY,
     FAMILY_SHIFT,
     JOINED,
+    LOCALS,
+    MOMENTS,
     NUMBER,
     TABLE,
     TIME,
@@ -154,7 +162,15 @@ def _null_bits(arena, cols, col, slot, elements, out, pos):  # type: ignore[no-u
     return pos + size
 
 
-FAMILIES: Final[dict[int, OnDemand]] = {TIME: put_temporal, NUMBER: put_number, TABLE: binary}
+FAMILIES: Final[dict[int, OnDemand]] = {
+    TIME: put_temporal,
+    EPOCHS: put_epoch,
+    NUMBER: put_number,
+    DECIMALS: put_decimal,
+    MOMENTS: put_moment,
+    TABLE: binary,
+    LOCALS: put_local,
+}
 """The instructions that are not part of the loop."""
 
 

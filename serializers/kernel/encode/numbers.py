@@ -1,4 +1,4 @@
-"""Decimals and numbers of any size in the encode kernel: from 128 bits, or from digits, to Java's two's complement."""
+"""Numbers of any size in the encode kernel: from digits to Java's two's complement."""
 
 from __future__ import annotations
 
@@ -9,78 +9,17 @@ import numpy as np
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
 from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
-from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
+from state_processor.serializers.kernel.encode.input_arena import LEVEL
 from state_processor.serializers.kernel.encode.long_numbers import LONG_MARK
 from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
 from state_processor.serializers.kernel.families import ARGUMENTS
-from state_processor.serializers.kernel.memory import load_i64, store_be_i32, store_be_i64
-from state_processor.serializers.kernel.opcodes import CODE, COL, IN_LONG, SIZED, A, B, E, F, Op
+from state_processor.serializers.kernel.memory import load_i64, store_be_i32
+from state_processor.serializers.kernel.opcodes import CODE, COL, Op
 from state_processor.serializers.text_grammar import MOST_ZEROS
 
 _EXPONENT_DIGITS: Final = 10
 _LONG_HEAD: Final = 9
 _INT_MAX: Final = 2**31 - 1
-
-
-@kernel
-def below(high, low, limit_high, limit_low):  # type: ignore[no-untyped-def]
-    """Return True if the magnitude of a number of 128 bits, in two halves, is below a limit."""
-    if high < 0:
-        low = -low
-        high = ~high + (1 if low == 0 else 0)
-    if high != limit_high:
-        return 0 <= high < limit_high
-    return np.uint64(low) < np.uint64(limit_low)
-
-
-@kernel
-def size_of(high, low):  # type: ignore[no-untyped-def]
-    """Return the size of the shortest two's complement of a number of 128 bits."""
-    size = 16
-    while size > 1:
-        byte = (high >> (8 * size - 72)) if size > 8 else (low >> (8 * size - 8))
-        next_byte = (high >> (8 * size - 80)) if size > 9 else (low >> (8 * size - 16))
-        sign = -1 if next_byte & 0x80 else 0
-        if (byte & 0xFF) != (sign & 0xFF):
-            break
-        size -= 1
-    return size
-
-
-@kernel
-def put_halves(high, low, size, out, pos):  # type: ignore[no-untyped-def]
-    """Write the last ``size`` bytes of a number of 128 bits, big-endian, sign-extended."""
-    for i in range(size):
-        place = size - 1 - i
-        if place < 8:
-            out[pos + i] = (low >> (8 * place)) & 0xFF
-        else:
-            out[pos + i] = (high >> min(8 * place - 64, 63)) & 0xFF
-    return pos + size
-
-
-@inlined_kernel
-def _put_decimal(prog, pc, arena, cols, col, slot, out, pos):  # type: ignore[no-untyped-def]
-    """Write a decimal outside of binary rows. Return the offset after it and 0, or the status that stops the run."""
-    form, length = prog[pc, A], prog[pc, B]
-    low = load_i64(arena, cols[col, DATA] + 16 * slot)
-    high = load_i64(arena, cols[col, DATA] + 16 * slot + 8)
-    if not below(high, low, prog[pc, E], prog[pc, F]):
-        return pos, outcomes.OUT_OF_RANGE
-    if form == IN_LONG:
-        store_be_i64(out, pos, low)
-        return pos + 8, outcomes.OK
-    size = size_of(high, low)
-    if form == SIZED:
-        if pos + 20 > len(out):
-            return pos, outcomes.FULL
-        store_be_i32(out, pos, size)
-        return put_halves(high, low, size, out, pos + 4), outcomes.OK
-    if size > length:
-        return pos, outcomes.OUT_OF_RANGE
-    if pos + length > len(out):
-        return pos, outcomes.FULL
-    return put_halves(high, low, length, out, pos), outcomes.OK
 
 
 @kernel
@@ -288,13 +227,8 @@ def put_number(tables, pc, pos, limit):  # type: ignore[no-untyped-def]
     if pos + LARGEST_FIXED > limit:
         return pc, pos, outcomes.FULL
     status = outcomes.UNKNOWN_INSTRUCTION
-    if op == Op.BIG_INTEGER or op == Op.BIG_DECIMAL or op == Op.DECIMAL:
+    if op == Op.BIG_INTEGER or op == Op.BIG_DECIMAL:
         slot = idx[cols[col, LEVEL]]
         null = is_null(arena, cols, col, slot)
-        if op != Op.DECIMAL:
-            pos, status = _put_digits_of(op, arena, cols, col, slot, null, out, pos)
-        elif null:
-            status = outcomes.NULL_VALUE
-        else:
-            pos, status = _put_decimal(prog, pc, arena, cols, col, slot, out, pos)
+        pos, status = _put_digits_of(op, arena, cols, col, slot, null, out, pos)
     return pc + 1 if status == outcomes.OK else pc, pos, status

@@ -1,0 +1,98 @@
+"""Instructions that few programs have: constants, enumerations, choices by a byte, parts of an entry's bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from state_processor.serializers.kernel import outcomes
+from state_processor.serializers.kernel.compiler import on_demand
+from state_processor.serializers.kernel.decode.slots import put_bytes
+from state_processor.serializers.kernel.decode.tables import load_tables
+from state_processor.serializers.kernel.families import ARGUMENTS
+from state_processor.serializers.kernel.memory import load_be_i32
+from state_processor.serializers.kernel.opcodes import CODE, COL, FAMILY, RARE, A, B, Op
+
+
+@on_demand(*ARGUMENTS)
+def rare(tables, pc, pos, end):  # type: ignore[no-untyped-def]
+    """Run instructions as long as they are of ``RARE``. Return the index after them, position, status, column without room."""
+    prog, _, aux, consts, buf, regs, arena, cols = load_tables(tables)
+    status = outcomes.OK
+    col = np.int64(-1)
+    while True:
+        op = prog[pc, CODE]
+        if op & FAMILY != RARE:
+            break
+        col = prog[pc, COL]
+        if op == Op.FIXED_BYTES or op == Op.REST:
+            size = prog[pc, A] if op == Op.FIXED_BYTES else end - pos - prog[pc, A]
+            if size < 0 or size > end - pos:
+                status = outcomes.TRUNCATED if op == Op.REST else outcomes.BAD_COUNT
+                break
+            if col >= 0 and not put_bytes(arena, cols, col, buf, pos, size):
+                status = outcomes.FULL
+                break
+            pos += size
+        elif op == Op.ROW_KIND:
+            bits = np.int64(buf[regs[prog[pc, A]]])
+            if col >= 0:
+                kind = 2 * ((bits >> 7) + 2 * ((bits >> 6) & 1))
+                if not put_bytes(arena, cols, col, consts, prog[pc, B] + kind, 2):
+                    status = outcomes.FULL
+                    break
+        elif op == Op.CAPTURE:
+            begin = regs[prog[pc, A]]
+            if col >= 0 and not put_bytes(arena, cols, col, buf, begin, pos - begin):
+                status = outcomes.FULL
+                break
+        elif op == Op.CONST:
+            if col >= 0 and not put_bytes(arena, cols, col, consts, prog[pc, A], prog[pc, B]):
+                status = outcomes.FULL
+                break
+        elif op == Op.CHOOSE_BYTE:
+            if pos >= end:
+                status = outcomes.TRUNCATED
+                break
+            index = np.int64(buf[pos])
+            target = aux[prog[pc, A] + index, 0] if index < prog[pc, B] else np.int64(-1)
+            if target < 0:
+                status = outcomes.BAD_BYTE
+                break
+            pos += 1
+            pc = target
+            continue
+        elif op == Op.ENUM:
+            if pos + 4 > end:
+                status = outcomes.TRUNCATED
+                break
+            index = load_be_i32(buf, pos)
+            if index < 0 or index >= prog[pc, B]:
+                status = outcomes.BAD_INDEX
+                break
+            pos += 4
+            if col >= 0:
+                r = prog[pc, A] + index
+                if not put_bytes(arena, cols, col, consts, aux[r, 0], aux[r, 1]):
+                    status = outcomes.FULL
+                    break
+        elif op == Op.BRANCH_ZERO:
+            if pos >= end:
+                status = outcomes.TRUNCATED
+                break
+            pos += 1
+            if buf[pos - 1] == 0:
+                pc = prog[pc, A]
+                continue
+        elif op == Op.EXPECT:
+            if pos >= end:
+                status = outcomes.TRUNCATED
+                break
+            if buf[pos] != prog[pc, A]:
+                status = outcomes.BAD_BYTE
+                break
+            pos += 1
+        else:
+            status = outcomes.UNKNOWN_INSTRUCTION
+            break
+        pc += 1
+    return pc, pos, status, col
