@@ -11,7 +11,6 @@ import resource
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from dataclasses import replace
@@ -20,8 +19,8 @@ from typing import Any
 
 from apart import result_of
 from figures import Figure
+from object_store import object_store
 
-from state_processor.backends.files import storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState, write_metadata
@@ -66,29 +65,8 @@ def many_subtasks(directory: Path) -> Path:
     return target
 
 
-def watch_requests() -> Counter[str]:
-    """Delay all reads of files in this process, and return their numbers by file name, which grow."""
-    requests: Counter[str] = Counter()
-    lock = threading.Lock()
-
-    class Delayed(storage._LocalFile):
-        def __init__(self, path: str) -> None:
-            super().__init__(path)
-            self._name = Path(path).name
-
-        def read(self, offset: int, length: int) -> memoryview:
-            with lock:
-                requests[self._name] += 1
-            time.sleep(LATENCY)
-            return super().read(offset, length)
-
-    storage._LocalFile = Delayed  # type: ignore[misc]
-    return requests
-
-
 def plan(path: str) -> dict[str, Any]:
     """Plan the read of a state, as ``SavepointReader`` does, and return what it took."""
-    requests = watch_requests()
     start, cpu = time.perf_counter(), time.process_time()
     options = SourceOptions.of(path, {"uid": "orders", "state": "total"})
     reader = find_reader(options)
@@ -100,8 +78,6 @@ def plan(path: str) -> dict[str, Any]:
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "tasks": len(tasks),
         "task": max(tasks) + len(pickle.dumps(projected)),
-        "requests": sum(requests.values()),
-        "most": max(count for name, count in requests.items() if name != "_metadata"),
     }
 
 
@@ -109,10 +85,14 @@ def main() -> list[Figure]:
     """Print the figures of a new process."""
     with tempfile.TemporaryDirectory() as directory:
         target = many_subtasks(Path(directory))
-        found = result_of(__file__, target)
+        with object_store(Path(directory), LATENCY) as store:
+            found = result_of(__file__, store.url.replace("?", f"/{target.name}?"))
+    read = Counter({key: count for key, count in store.requests["GET"].items() if not key.endswith("_metadata")})
+    found |= {"requests": sum(map(Counter.total, store.requests.values())), "most": max(read.values())}
     print(
         f"plan of {SUBTASKS:,} subtasks with {FILES} files: {found['wall']:.1f} s, {found['cpu']:.1f} CPU s, "
-        f"{found['memory'] / 1e6:.0f} MB; {found['requests']:,} requests, at most {found['most']} of a header; "
+        f"{found['memory'] / 1e6:.0f} MB; {found['requests']:,} requests, {store.most} at once, "
+        f"at most {found['most']} of a header; "
         f"{found['tasks']:,} tasks of at most {found['task'] / 1e3:.1f} kB (targets: 5 s, 300 MB, 1, 20 kB)"
     )
     what = f"plan of {SUBTASKS:,} subtasks with {FILES} files"

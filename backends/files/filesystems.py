@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.location import Location
@@ -16,6 +17,8 @@ from state_processor.serializers.redaction import without_values
 BUCKET_SETTINGS: Final = "bucket."
 """Begins the names of settings of one bucket of S3: ``bucket.logs.access_key``."""
 
+MOST_REQUESTS: Final = 64
+"""Requests to remote storage at the same time."""
 _CONNECT_SECONDS: Final = 20.0
 _REQUEST_SECONDS: Final = 60.0
 """Time limit of a request to S3, which is tried again a few times."""
@@ -97,10 +100,14 @@ def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:
         arguments["anonymous"] = str(arguments["anonymous"]).lower() == "true"
     if not endpoint and "region" not in arguments and "AWS_REGION" not in os.environ and "AWS_DEFAULT_REGION" not in os.environ:
         arguments["region"] = _region(bucket.rpartition("@")[2])
+    threads = pa.io_thread_count()
     try:
+        pa.set_io_thread_count(max(threads, MOST_REQUESTS))  # the new client takes it for the most connections that it may open
         return pafs.S3FileSystem(**arguments)
     except TypeError as e:
         raise OptionError(f"unknown setting of S3: {e}") from None
+    finally:
+        pa.set_io_thread_count(threads)
 
 
 def _region(bucket: str) -> str | None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Final, TypeVar
+from typing import TypeVar
 
-_THREADS: Final = 32
+from state_processor.backends.files.filesystems import MOST_REQUESTS
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
-def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = _THREADS) -> list[_Result]:
+def at_once(function: Callable[[_Item], _Result], items: Sequence[_Item], most: int = MOST_REQUESTS) -> list[_Result]:
     """Return the results of a function that waits for storage, in the order of its arguments; ``most`` of them run at a time.
 
     Threads have the context of the caller. If several calls fail, the error of the first argument among them is raised.

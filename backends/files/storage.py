@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.filesystems import connect
@@ -79,8 +79,11 @@ class _LocalFile(_OpenFile):
 
 class _RemoteFile(_OpenFile):
     def __init__(self, filesystem: pafs.FileSystem, path: str) -> None:
-        self._file = in_time(lambda: filesystem.open_input_file(path))
-        self.size = in_time(self._file.size)
+        def opened() -> tuple[pa.NativeFile, int]:
+            file = filesystem.open_input_file(path)
+            return file, file.size()
+
+        self._file, self.size = in_time(opened)
         self._mutex = threading.Lock()
 
     def read(self, offset: int, length: int) -> memoryview:
@@ -399,27 +402,32 @@ class StoredFile:
         self.storage = storage
         self._context = context
         self._recorded_size = recorded_size
+        self._open: tuple[int, _OpenFile] | None = None
         self.path = path
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_file", "_opened_by")}
+        return {name: value for name, value in self.__dict__.items() if name != "_open"}
 
-    @cached_property
-    def _file(self) -> _OpenFile:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _open=None)
+
+    def _opened(self) -> _OpenFile:
+        """Return the open file, which is opened again in a fork.
+
+        Files are opened at the same time: ``cached_property`` of Python 3.11 has one lock for all objects of a class.
+        """
+        if self._open is None or self._open[0] != os.getpid():
+            self._open = (os.getpid(), self._open_now())
+        return self._open[1]
+
+    def _open_now(self) -> _OpenFile:
         file = self.storage._open(self.path, self._context)
         if self._recorded_size is not None and file.size < self._recorded_size:
             raise MissingFileError(
                 f"{_of(self._context)}{self.path} has {file.size} bytes, the snapshot says {self._recorded_size}; "
                 "it was copied incompletely or is another file"
             )
-        self._opened_by = os.getpid()
         return file
-
-    def _opened(self) -> _OpenFile:
-        """Return the open file, which is opened again in a fork."""
-        if self.__dict__.get("_opened_by", os.getpid()) != os.getpid():
-            del self._file
-        return self._file
 
     @property
     def size(self) -> int:

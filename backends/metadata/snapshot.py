@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
@@ -83,9 +84,9 @@ def _snapshots_below(storage: Storage, root: str) -> list[str]:
 class Snapshot:
     """A snapshot with access to its files; it can be pickled.
 
-    ``directory`` holds ``_metadata``; ``scratch`` is where files are copied that have to be on this machine, by default
-    what :mod:`~state_processor.backends.files.scratch` takes from the environment. ``plan`` is that of the query of Flink SQL
-    that wrote it, if the user gave it.
+    ``directory`` holds ``_metadata``, whose content has the ``digest``; ``scratch`` is where files are copied that have to be on
+    this machine, by default what :mod:`~state_processor.backends.files.scratch` takes from the environment. ``plan`` is that of
+    the query of Flink SQL that wrote it, if the user gave it.
     """
 
     directory: str
@@ -94,6 +95,7 @@ class Snapshot:
     relocation: Relocation
     scratch: str | None = None
     plan: CompiledPlan | None = None
+    digest: str = ""
 
     __repr__ = redacted_repr
 
@@ -141,5 +143,7 @@ def open_snapshot(
     file = locate_metadata(path, storage)
     directory = str(Location.parse(file).parent)
     with foreign_errors(file):
-        metadata = read_metadata(storage.read_all(file), file)
-    return Snapshot(directory, metadata, storage, Relocation(storage, directory, path_mapping, allow_paths), scratch)
+        data = storage.read_all(file)
+        metadata = read_metadata(data, file)
+    relocation = Relocation(storage, directory, path_mapping, allow_paths)
+    return Snapshot(directory, metadata, storage, relocation, scratch, digest=sha256(data).hexdigest())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pickle import PicklingError, dumps
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ from state_processor.backends.read.catalog import handles, operators, states
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state, survey_for
-from state_processor.backends.read.state_listing import find_operator, operator_label
+from state_processor.backends.read.state_listing import Survey, find_operator, operator_label
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import check_known
 from state_processor.options.source import SourceOptions
 from state_processor.read.nanoseconds import refuse_nanoseconds
@@ -24,7 +26,47 @@ from state_processor.serializers.kryo.undescribed_classes import log_undescribed
 TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 
 
-def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> SelectableStateReader:
+@dataclass(frozen=True)
+class KnownStates:
+    """The states of an operator, as the headers of its subtasks register them: a request to storage for each. It can be pickled.
+
+    Parameters
+    ----------
+    digest
+        Of the snapshot's metadata.
+    operator
+        The operator's id.
+    states
+        The states by name.
+    """
+
+    digest: str
+    operator: str
+    states: dict[str, list[StateDescription]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling; what many subtasks register alike is in it once."""
+        alike: dict[bytes, StateDescription] = {}
+        try:
+            states = {name: [alike.setdefault(dumps(s), s) for s in found] for name, found in self.states.items()}
+        except (PicklingError, AttributeError, TypeError):  # classes that Spark's pickler knows better
+            states = self.states
+        return {**vars(self), "states": states}
+
+
+def known_states(options: SourceOptions, snapshot: Snapshot) -> KnownStates | None:
+    """Return the states that the options ask for; ``None`` if there are none, or one can't be read."""
+    if options.operator is None or options.kind in RAW_KINDS:
+        return None
+    operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
+    states, unread = survey_for(snapshot, operator, options.state)
+    asked = {name: found for name, found in states.items() if options.state in (None, name) or options.read.python_types}
+    return None if unread or not asked else KnownStates(snapshot.digest, operator.operator_id, asked)
+
+
+def find_reader(
+    options: SourceOptions, snapshot: Snapshot | None = None, known: KnownStates | None = None
+) -> SelectableStateReader:
     """Return the reader of the state that the options name.
 
     Parameters
@@ -33,6 +75,8 @@ def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> Sel
         The options.
     snapshot
         The snapshot, if it is open.
+    known
+        The operator's states, if they were read before. Those of another snapshot or operator are not used.
 
     Raises
     ------
@@ -47,7 +91,12 @@ def find_reader(options: SourceOptions, snapshot: Snapshot | None = None) -> Sel
         raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
     snapshot = snapshot or options.access.open(options.path)
     operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
-    surveyed = None if options.kind in RAW_KINDS else survey_for(snapshot, operator, options.state)
+    if options.kind in RAW_KINDS:
+        surveyed: Survey | None = None
+    elif known is not None and (known.digest, known.operator) == (snapshot.digest, operator.operator_id):
+        surveyed = known.states, []
+    else:
+        surveyed = survey_for(snapshot, operator, options.state)
     if surveyed is not None and options.read.python_types:
         check_known(options.read.python_types, surveyed[0], operator_label(operator))
     reader = open_state(snapshot, operator, options.state, options.kind, options.read, surveyed)

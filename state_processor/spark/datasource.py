@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from state_processor.backends.read.state_access import SelectableStateReader
     from state_processor.options.access import SnapshotAccess
-    from state_processor.read.sources import ProjectedReader
+    from state_processor.read.sources import KnownStates, ProjectedReader
 
 KEY: Final = "key"
 
@@ -104,6 +104,9 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
     >>> sink.mode("append").save(path)  # doctest: +SKIP
     """
 
+    _known: KnownStates | None = None
+    """What :meth:`schema` has read; Spark pickles the object after that, and hands it to the process that plans the read."""
+
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
@@ -122,10 +125,12 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
     @without_traceback()
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
-        from state_processor.read.sources import find_reader
+        from state_processor.read.sources import find_reader, known_states
 
-        schema = spark_schema(find_reader(self._parsed(SAVEPOINT_FORMAT)[0]).schema)
-        return with_table_options(schema, self.options)
+        options, _ = self._parsed(SAVEPOINT_FORMAT)
+        snapshot = options.access.open(options.path)
+        self._known = known_states(options, snapshot)
+        return with_table_options(spark_schema(find_reader(options, snapshot, self._known).schema), self.options)
 
     @without_traceback()
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -134,7 +139,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         if options.pushdown and not HAS_FILTERS:
             raise OptionError("option pushdown=true: Python data sources get filters since Spark 4.1; use the option keys")
         pushdown = HAS_FILTERS and _planning_with_filters() if options.pushdown is None else options.pushdown
-        return (KeyFilteringStateReader if pushdown else SavepointStateReader)(options, schema, serializers)
+        return (KeyFilteringStateReader if pushdown else SavepointStateReader)(options, schema, serializers, self._known)
 
 
 @documents(READING_METADATA)
@@ -186,20 +191,27 @@ class StatePartition(InputPartition):
 class SavepointStateReader(DataSourceReader):
     """A reader of one state, or of all keyed states of an operator."""
 
-    def __init__(self, options: SourceOptions, schema: StructType, serializers: TaskSerializers) -> None:
+    _not_sent: ClassVar[tuple[str, ...]] = ("_reader", "_known")
+    """Attributes that tasks have no use for."""
+    _known: KnownStates | None = None
+
+    def __init__(
+        self, options: SourceOptions, schema: StructType, serializers: TaskSerializers, known: KnownStates | None
+    ) -> None:
         self._options = options
         self._schema = schema
         self._serializers = serializers
+        self._known = known
 
     @cached_property
     def _reader(self) -> SelectableStateReader:
         from state_processor.read.sources import find_reader
 
         self._serializers.enter()
-        return find_reader(self._options)
+        return find_reader(self._options, known=self._known)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_reader"}
+        return {name: value for name, value in vars(self).items() if name not in self._not_sent}
 
     @without_traceback()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
@@ -225,6 +237,9 @@ class KeyFilteringStateReader(SavepointStateReader):
 
     Spark applies all filters itself as well: the reader only opens fewer key groups.
     """
+
+    _not_sent = ("_reader",)
+    """Spark pickles it for the process that plans the read, too."""
 
     @without_traceback()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from threading import Barrier
 
 import boto3
 import fsspec
@@ -11,6 +12,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.parallel import at_once
 from state_processor.backends.files.storage import Storage
 from state_processor.serializers.errors import MissingFileError, OptionError, UnsupportedFormatError
 
@@ -235,3 +237,17 @@ def test_a_fork_connects_again(monkeypatch, files):
     assert os.waitpid(child, 0)[1] == 0
     assert file.read(4, 4) == SMALL[4:8]
     assert len(made) == 1
+
+
+def test_files_are_opened_at_the_same_time(files, monkeypatch):
+    """Not one after the other, as ``cached_property`` of Python 3.11 does; a request to remote storage takes its time."""
+    storage, both = Storage(), Barrier(2)
+    opened = storage._open
+
+    def wait_for_another(path, context):
+        both.wait(timeout=30)
+        return opened(path, context)
+
+    monkeypatch.setattr(storage, "_open", wait_for_another)
+    paths = [str(files / name) for name in ("small", "large")]
+    assert at_once(lambda path: storage.open(path).size, paths) == [len(SMALL), len(LARGE)]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,9 @@ from state_processor.backends.metadata import snapshot_metadata as metadata
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator
+from state_processor.options.source import SourceOptions
+from state_processor.read import sources
+from state_processor.read.sources import known_states
 from state_processor.spark.datasource import (
     FlinkSavepointDataSource,
     FlinkSavepointMetadataDataSource,
@@ -211,6 +214,41 @@ def test_the_reader_is_small_before_and_after_planning() -> None:
     assert len(pickle.dumps(reader)) < 3_000
     assert all(len(pickle.dumps(p)) < 20_000 for p in partitions)
     assert len(keys_read(reader, partitions)) == len(expected_values(ORDERS, "orders", "profile"))
+
+
+@pytest.mark.parametrize("options", [{"state": "total"}, {"state": "total", "keys": "['a']"}, {}])
+def test_headers_are_read_once(options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that plans a read gets what the one that asks for the schema has read, unless the snapshot is another one."""
+    read = []
+    survey = sources.survey_for
+
+    def counted(*arguments: Any) -> Any:
+        read.append(arguments)
+        return survey(*arguments)
+
+    monkeypatch.setattr(sources, "survey_for", counted)
+    first = source(uid="orders", **options)
+    schema = first.schema()
+    sent = pickle.loads(pickle.dumps(first))
+    expected = [p.splits for p in sent.reader(schema).partitions()]  # type: ignore[attr-defined]
+    assert len(read) == 1
+    fresh = source(uid="orders", **options)
+    assert [p.splits for p in fresh.reader(schema).partitions()] == expected  # type: ignore[attr-defined]
+    assert len(read) == 2
+    sent._known = replace(sent._known, digest="of another snapshot")
+    assert [p.splits for p in sent.reader(schema).partitions()] == expected
+    assert len(read) == 3
+
+
+def test_what_subtasks_register_alike_is_sent_once() -> None:
+    options = SourceOptions.of(ORDERS_PATH, {"uid": "orders", "state": "total"})
+    known = known_states(options, open_snapshot(ORDERS_PATH))
+    assert known is not None
+    (description, *_) = pickle.loads(pickle.dumps(known)).states["total"]
+    others = [pickle.loads(pickle.dumps(description)) for _ in range(1000)]
+    many = replace(known, states={"total": others})
+    assert len(pickle.dumps(many)) < len(pickle.dumps(known)) + 5_000
+    assert pickle.loads(pickle.dumps(many)).states["total"][999].name == "total"
 
 
 @pytest.mark.parametrize("kind", ["KEYED", "TIMER", "OPERATOR_LIST"])
