@@ -46,7 +46,7 @@ def _encode(name: str) -> None:
 
 _RUNS: dict[str, tuple[Callable[[str], object], str, float | None]] = {
     **{f"first row of {kind}": (_read, kind, TARGET) for kind in STATES},
-    **{f"decode {name}": (_decode, name, None) for name in SPECIMENS},
+    **{f"decode {name}": (_decode, name, TARGET) for name in SPECIMENS},
     **{f"encode {name}": (_encode, name, None) for name in SPECIMENS},
     "state-processor warm-up": (lambda command: command_line([command]), "warm-up", None),
 }

@@ -63,6 +63,20 @@ def row_data() -> Specimen:
     return serializer, lambda i: {"f0": i, "f1": f"a longer name {i}", "f2": i % 100, "f3": Decimal(i) + Decimal("0.50")}
 
 
+def row_data_of_times() -> Specimen:
+    """Return a row of Flink SQL: a number, a string, a timestamp, a date, a decimal and an array."""
+    serializer = Types.ROW_DATA(["BIGINT", "VARCHAR(10)", "TIMESTAMP(3)", "DATE", "DECIMAL(10, 2)", "ARRAY<INT>"])
+    at = datetime(2024, 2, 29, 12, 30)
+    return serializer, lambda i: {
+        "f0": i,
+        "f1": f"name {i % 90}",
+        "f2": at + timedelta(seconds=i),
+        "f3": at.date(),
+        "f4": Decimal(i) + Decimal("0.50"),
+        "f5": [i, 2, 3],
+    }
+
+
 def unions() -> Specimen:
     """Return an Avro record with a union of three branches, a decimal, a time and an enum."""
     schema = {
@@ -93,6 +107,7 @@ SPECIMENS: Final[dict[str, Callable[[], Specimen]]] = {
     "POJO with POJO, list, map": pojo,
     "Avro record": avro,
     "RowData": row_data,
+    "RowData of times, array": row_data_of_times,
     "Avro unions, decimal, time": unions,
     "big numbers, time as text": texts,
 }

@@ -12,6 +12,7 @@ needs no counts; only a function that makes arrays does. It must not return an a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any, Final
@@ -26,6 +27,15 @@ from state_processor.serializers.kernel.cache_lock import one_process
 Function = Callable[..., Any]
 
 _OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+if hasattr(os, "register_at_fork"):
+    # A process that is forked while another thread compiles would wait for that thread, which it does not have.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
 
 
 class _Compiled(CPUDispatcher):  # type: ignore[misc]

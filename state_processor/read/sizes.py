@@ -90,7 +90,7 @@ class SizeReport:
         """Return the report from the tables of its parts."""
         found = list(tables)
         if self.by == "key":
-            return largest(pa.concat_tables(found, promote_options="permissive"), self.top) if found else _NO_KEYS
+            return largest(pa.concat_tables(found, promote_options="permissive"), self.top) if found else _NO_KEYS.empty_table()
         names = [*_OPERATOR, *_GROUPED[self.by]]
         schema = pa.schema([*(pa.field(n, pa.string()) for n in _OPERATOR), *PLACES])
         grouped = pa.concat_tables([schema.empty_table(), *found]).group_by(names).aggregate([(ENTRIES, "sum"), (SIZE, "sum")])
@@ -98,4 +98,5 @@ class SizeReport:
         return largest(summed, self.top)
 
 
-_NO_KEYS: Final = pa.schema([("key", pa.null()), (ENTRIES, pa.int64()), (SIZE, pa.int64())]).empty_table()
+# Not a table: pyarrow imports pandas to make one.
+_NO_KEYS: Final = pa.schema([("key", pa.null()), (ENTRIES, pa.int64()), (SIZE, pa.int64())])

@@ -162,3 +162,30 @@ def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", imported + program.format(folder=str(tmp_path), read_only=str(NOWHERE))]
     done = subprocess.run(command, capture_output=True, env=environment, text=True, check=True)
     assert done.stdout.split() == ["111", "0", "1"]
+
+
+FORK = """
+import os, threading, time
+from numba.core.compiler_lock import global_compiler_lock
+import state_processor.serializers.kernel.compiler
+
+held = threading.Event()
+
+def compile_something():
+    with global_compiler_lock:
+        held.set()
+        time.sleep(0.2)
+
+threading.Thread(target=compile_something).start()
+held.wait()
+process = os.fork()
+if not process:
+    with global_compiler_lock:
+        os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+"""
+
+
+def test_a_process_that_is_forked_while_another_thread_compiles_can_compile() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "7"
