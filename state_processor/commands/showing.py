@@ -29,6 +29,7 @@ from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializ
 _STATE_COLUMNS: Final = (
     "state_name",
     "state_kind",
+    "description",
     "key_type",
     "namespace_type",
     "map_key_type",

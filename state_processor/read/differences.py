@@ -160,8 +160,11 @@ def state_differences(
     """
     before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
     known = {**before, **after}
-    wanted = list(known) if operator is None else [operator.uid_hash]
-    if operator is not None and operator.uid_hash not in known:
+    wanted = list(known)
+    if operator is not None:
+        planned = old.plan.find(operator.uid, known) if old.plan is not None and operator.uid else None
+        wanted = [planned or operator.uid_hash]
+    if operator is not None and wanted[0] not in known:
         names = sorted({o.uid or o.operator_id for o in known.values()})
         raise NotFoundError.naming_nearest("operator", str(operator), names)
     for uid_hash in wanted:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import state_processor as sp
+from state_processor.cli import main
 from tests.archives import unpacked
 from tests.state_processor.read.sql_table import PAGE, with_table
 
@@ -196,6 +197,16 @@ def test_keys_and_columns_are_named_as_the_rows_are() -> None:
     assert contents.states["right-records"].to_pylist()[0]["value"] == [({"id": "bob", "city": "Oslo"}, 1)]
 
 
+def test_differences_and_sizes_take_the_name_of_the_plan() -> None:
+    label = f"join[{uids()['join'].partition('_')[0]}]"
+    assert [b.num_rows for b in sp.arrow.diff(PATH, PATH, label, "left-records", plan=PLAN)] == [0]
+    sizes = sp.arrow.size_report(PATH, label, plan=PLAN).to_pylist()
+    assert {(row["operator_uid"], row["state_name"]): row["entries"] for row in sizes} == {
+        (uids()["join"], "left-records"): 6,
+        (uids()["join"], "right-records"): 4,
+    }
+
+
 def test_all_states_of_an_operator_side_by_side() -> None:
     rows = [r for b in sp.arrow.read_state(PATH, uids()["join"], plan=PLAN, keys=[{"customer": "bob"}]) for r in b.to_pylist()]
     (row,) = rows
@@ -283,3 +294,13 @@ def test_spark_reads_and_writes_by_the_names(spark: SparkSession, tmp_path: Path
 
 def test_the_page_has_the_table() -> None:
     assert PAGE.read_text("utf-8") == with_table(PAGE.read_text("utf-8"))
+
+
+def test_the_command_line_takes_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["states", str(PATH), "--plan", str(PLAN), "--vertical"]) == 0
+    assert "rows of the right input: each as map key, with the number of copies" in capsys.readouterr().out
+    label = f"join[{uids()['join'].partition('_')[0]}]"
+    arguments = ["show", str(PATH), "--plan", str(PLAN), "--uid", label, "--state", "right-records", "--json"]
+    assert main(arguments) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"key": {"customer": "dan"}, "map_key": {"id": "dan", "city": "Nice"}, "map_value": 1} in rows
