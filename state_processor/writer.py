@@ -432,6 +432,15 @@ class SavepointWriter(ConnectorStateWriter):
         self._plan.set_parallelism(uid, parallelism)
         return self
 
+    def with_async_state(self, uid: Uid, enabled: bool = True) -> SavepointWriter:
+        """Say that an operator has its keyed state in the asynchronous API (Flink 2: ``enableAsyncState``), or not any more.
+
+        Native savepoints for ForSt differ: states are registered as others, timers are elsewhere. The default is what the source
+        savepoint has.
+        """
+        self._plan.set_asynchronous(uid, enabled)
+        return self
+
     def with_max_parallelism(self, max_parallelism: int) -> SavepointWriter:
         """Change the number of key groups of all operators: every key and timer gets a new key group.
 
@@ -464,8 +473,8 @@ class SavepointWriter(ConnectorStateWriter):
         format
             ``"canonical"``, which all state backends but ForSt restore, entry by entry; or ``"native"``, the files of one state
             backend, which restores them by copying: much faster for large state. Flink restores native savepoints since 1.15;
-            with RocksDB and ForSt, timers are where the backend keeps them by default, in its files: a job with
-            the timer service ``HEAP`` would not find them. Of a source savepoint with such files, states keep them, and
+            with RocksDB and ForSt, timers are in its files, unless the source savepoint has them on the heap: a job with
+            the timer service ``HEAP`` finds them only there. Of a source savepoint with such files, states keep them, and
             what :meth:`update_keyed_state`, :meth:`delete_keys` and :meth:`delete_map_entries` change is written to files
             above them. All entries are written anew of states with values that Kryo wrote in part, of timers that are deleted,
             and where the parallelism, the max parallelism or the types change.

@@ -62,7 +62,7 @@ class ChangeLog:
     def key(self, max_parallelism: int) -> TypeSerializerSnapshot | None:
         """Return the keys' serializer, from timers or else deduced; ``None`` if neither works."""
         for meta in self.states.values():
-            if meta.backend_type == "PRIORITY_QUEUE":
+            if meta.backend_type == mi.PRIORITY_QUEUE:
                 timer = meta.restore(mi.VALUE)
                 if isinstance(timer, TimerSerializer):
                     return timer.key.snapshot()

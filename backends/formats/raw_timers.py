@@ -21,9 +21,9 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 
-_MAGIC: Final = b"\xf1\xcd\x85\x9f"
-_VERSION: Final = 2
-_TIMESTAMP_BYTES: Final = 8
+MAGIC: Final = b"\xf1\xcd\x85\x9f"
+VERSION: Final = 2
+TIMESTAMP_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def raw_blocks(stream: StateStream, handle: h.KeyGroupsStateHandle, context: str
 
 def holds_timers(stream: StateStream, blocks: list[RawBlock]) -> bool:
     """Return whether raw keyed state is Flink's timers rather than an operator's own bytes."""
-    return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == _MAGIC
+    return bool(blocks) and blocks[0].end - blocks[0].offset >= 4 and bytes(stream.read(blocks[0].offset, 4)) == MAGIC
 
 
 def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, flink_major: int) -> mi.KeyedHeader:
@@ -77,7 +77,8 @@ def timers_header(stream: StateStream, blocks: list[RawBlock], context: str, fli
     source = block_input(stream, smallest, context, flink_major)
     states = list(read_block(source, _step_over(source)))
     metas = [
-        mi.StateMetaInfo(s.name, "PRIORITY_QUEUE", {}, {mi.VALUE: TimerSerializer(s.key, s.namespace).snapshot()}) for s in states
+        mi.StateMetaInfo(s.name, mi.PRIORITY_QUEUE, {}, {mi.VALUE: TimerSerializer(s.key, s.namespace).snapshot()})
+        for s in states
     ]
     key = states[0].key if states else VoidNamespaceSerializer()  # without states nobody asks for it
     return mi.KeyedHeader(mi.KEYED_VERSION, False, key.snapshot(), tuple(metas))
@@ -105,18 +106,18 @@ def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawT
         If Flink 1.3 or older wrote it.
     """
     start = source.position
-    if source.read_bytes(4) != _MAGIC:
+    if source.read_bytes(4) != MAGIC:
         raise UnsupportedFormatError(f"{source.source}, offset {start}: timers without version, as Flink 1.3 wrote them")
     version = source.read_int()
-    if version != _VERSION:
-        raise UnsupportedFormatError(f"{source.source}, offset {start + 4}: timers of version {version}, {_VERSION} is read")
+    if version != VERSION:
+        raise UnsupportedFormatError(f"{source.source}, offset {start + 4}: timers of version {version}, {VERSION} is read")
     found = []
     for _ in range(source.read_count("timer services", 10)):
         service = source.read_utf()
         key = read_versioned_snapshot(source).restore_serializer()
         namespace = read_versioned_snapshot(source).restore_serializer()
         for prefix in (EVENT_PREFIX, PROCESSING_PREFIX):
-            count = source.read_count("timers", _TIMESTAMP_BYTES)
+            count = source.read_count("timers", TIMESTAMP_BYTES)
             timers = RawTimers(prefix + service, key, namespace, source.position, count)
             source.position = step(timers)
             found.append(timers)
@@ -128,7 +129,7 @@ def _step_over(source: DataInput) -> Callable[[RawTimers], int]:
         for _ in range(timers.count):
             timers.key.skip(source)
             timers.namespace.skip(source)
-            source.skip(_TIMESTAMP_BYTES, "timestamp")
+            source.skip(TIMESTAMP_BYTES, "timestamp")
         return source.position
 
     return step

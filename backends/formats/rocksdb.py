@@ -60,7 +60,7 @@ class RocksDbSource(KeyedStateSource):
     @cached_property
     def backend(self) -> str:
         """Name of the backend. ForSt and RocksDB have the same files; headers name ForSt only by asynchronous states."""
-        asynchronous = any(s.backend_type == "KEY_VALUE_V2" for s in self.header.states)
+        asynchronous = any(s.backend_type == mi.KEY_VALUE_V2 for s in self.header.states)
         return "forst" if asynchronous or self._has_forst_options() else "rocksdb"
 
     def _has_forst_options(self) -> bool:

@@ -164,8 +164,8 @@ def _of_parts(state: StateDescription, types: Iterable[tuple[str, TypeSerializer
 def _resolved(state: StateDescription, column: str, wanted: TypeSerializer) -> TypeSerializer:
     where = f"state {state.name!r}, {column}"
     written = state.serializers.get(state.COLUMNS[column])
-    if written is None:
-        raise OptionError(f"{where}: the snapshot does not store its type, so that it can't be read as {wanted}")
+    if written is None:  # nothing to go by but what the user says
+        return wanted
     try:
         resolved = resolve(written, wanted)
     except StateMigrationError as e:

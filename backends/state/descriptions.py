@@ -190,24 +190,27 @@ class MapDescription(KeyedDescription):
 
     @property
     def stored_map_key(self) -> TypeSerializer:
-        """Serializer of the map's keys.
-
-        Raises
-        ------
-        UnsupportedFormatError
-            If the snapshot does not store it.
-        """
+        """Serializer of the map's keys; bytes up to the end of the entry's key, where the snapshot does not store their type."""
         if self.map_key is None:
-            raise UnsupportedFormatError(
-                f"state {self.name!r}: Flink 2.0 does not store the type of a map's keys in the asynchronous state API; "
-                "name it with the map_key argument"
-            )
+            return UnreadSnapshot("a map's keys", 1, None, self._unknown_key).restore_serializer().filling()
         return self.map_key
 
     @property
     def whole(self) -> TypeSerializer:
-        """Serializer of the map."""
-        return MapSerializer(self.stored_map_key, self.value)
+        """Serializer of the map.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If the snapshot does not store the type of its keys.
+        """
+        if self.map_key is None:
+            raise UnsupportedFormatError(f"{self._unknown_key}; only a native savepoint for ForSt can be written of it")
+        return MapSerializer(self.map_key, self.value)
+
+    @property
+    def _unknown_key(self) -> str:
+        return f"state {self.name!r}: Flink 2.0 does not store the type of a map's keys in the asynchronous state API"
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +285,7 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     _check_known(meta, header.key, *(s for role, s in meta.serializers.items() if role != mi.VALUE))
     if keyed_kind(meta) not in _WHOLE_VALUES:
         _check_known(meta, meta.serializers.get(mi.VALUE))
-    if meta.backend_type == "PRIORITY_QUEUE":
+    if meta.backend_type == mi.PRIORITY_QUEUE:
         return _describe_timers(header, meta, backend)
     value: TypeSerializer = _unwrapped(meta.restore(mi.VALUE))
     kind = meta.options.get(mi.KEYED_STATE_TYPE, "UNKNOWN")
@@ -291,7 +294,7 @@ def describe_keyed(header: mi.KeyedHeader, meta: mi.StateMetaInfo, backend: str 
     if kind not in _KEYED_KINDS:
         raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind!r}, which no Flink writes")
     map_key = None
-    if meta.backend_type == "KEY_VALUE_V2":
+    if meta.backend_type == mi.KEY_VALUE_V2:
         map_key = meta.restore(mi.USER_KEY) if mi.USER_KEY in meta.serializers else None
     elif kind in _COLLECTIONS and not isinstance(value, _COLLECTIONS[kind]):
         raise CorruptSnapshotError(f"state {meta.name!r} is of the kind {kind}, and its values of type {value}")
@@ -331,7 +334,7 @@ def _check_known(meta: mi.StateMetaInfo, *snapshots: TypeSerializerSnapshot | No
 
 def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
     """Return the kind of a keyed state that its header names, whatever its serializers are."""
-    if meta.backend_type == "PRIORITY_QUEUE":
+    if meta.backend_type == mi.PRIORITY_QUEUE:
         return _timer_kind(meta.name)
     return meta.options.get(mi.KEYED_STATE_TYPE)
 

@@ -29,7 +29,11 @@ KEYED_VERSION: Final = 6
 OPERATOR_VERSION: Final = 5
 """What every Flink since 1.7 reads; 1.18 and later write 6."""
 
-BACKEND_TYPES: Final = ("KEY_VALUE", "OPERATOR", "BROADCAST", "PRIORITY_QUEUE", "KEY_VALUE_V2")
+KEY_VALUE: Final = "KEY_VALUE"
+PRIORITY_QUEUE: Final = "PRIORITY_QUEUE"
+KEY_VALUE_V2: Final = "KEY_VALUE_V2"
+"""Keyed state of the asynchronous API (Flink 2) as ForSt registers it; other backends register it as ``KEY_VALUE``."""
+BACKEND_TYPES: Final = (KEY_VALUE, "OPERATOR", "BROADCAST", PRIORITY_QUEUE, KEY_VALUE_V2)
 """``StateMetaInfoSnapshot.BackendStateType`` by ordinal, which is what headers store."""
 
 KEYED_STATE_TYPE: Final = "KEYED_STATE_TYPE"

@@ -2,38 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import (
     BROADCAST,
+    LIST,
+    MAP,
     OPERATOR_LIST,
     UNION_LIST,
     BroadcastDescription,
     KeyedDescription,
+    MapDescription,
     StateDescription,
     TimerDescription,
+    describe_keyed,
 )
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.runtime.ttl import AsynchronousTtlSerializer, TtlSerializer
 
 MODES: Final = {OPERATOR_LIST: h.SPLIT_DISTRIBUTE, UNION_LIST: h.UNION, BROADCAST: h.BROADCAST}
 """The distribution mode of each kind of operator state."""
 
 
-def register(state: StateDescription) -> mi.StateMetaInfo:
-    """Return the registration of a state: keyed, timers or operator state."""
+def register(state: StateDescription, *, asynchronous: bool = False) -> mi.StateMetaInfo:
+    """Return the registration of a state: keyed, timers or operator state.
+
+    Parameters
+    ----------
+    state
+        The state.
+    asynchronous
+        Whether keyed state is registered as that of the asynchronous API (Flink:
+        ``state.v2.RegisteredKeyAndUserKeyValueStateBackendMetaInfo``): its entries are the same bytes.
+    """
+    if isinstance(state.value, TtlSerializer):
+        of_api = AsynchronousTtlSerializer if asynchronous else TtlSerializer
+        state = state.with_serializers(value=of_api.of(state.value.value))
+    if asynchronous and isinstance(state, KeyedDescription) and not state.is_timer:
+        return _register_asynchronous(state)
     value = state.whole.snapshot()
     match state:
         case TimerDescription():
-            return mi.StateMetaInfo(state.name, "PRIORITY_QUEUE", {}, {mi.VALUE: value})
+            return mi.StateMetaInfo(state.name, mi.PRIORITY_QUEUE, {}, {mi.VALUE: value})
         case KeyedDescription():
             serializers = {mi.NAMESPACE: state.namespace.snapshot(), mi.VALUE: value}
-            return mi.StateMetaInfo(state.name, "KEY_VALUE", {mi.KEYED_STATE_TYPE: state.registered_kind}, serializers)
+            return mi.StateMetaInfo(state.name, mi.KEY_VALUE, {mi.KEYED_STATE_TYPE: state.registered_kind}, serializers)
         case BroadcastDescription():
             return mi.StateMetaInfo(state.name, "BROADCAST", _mode(state), {mi.KEY: state.key.snapshot(), mi.VALUE: value})
     return mi.StateMetaInfo(state.name, "OPERATOR", _mode(state), {mi.VALUE: value})
+
+
+def _register_asynchronous(state: KeyedDescription) -> mi.StateMetaInfo:
+    serializers = {mi.NAMESPACE: state.namespace.snapshot(), mi.VALUE: state.value.snapshot()}
+    if isinstance(state, MapDescription) and state.map_key is not None:
+        serializers[mi.USER_KEY] = state.map_key.snapshot()
+    return mi.StateMetaInfo(state.name, mi.KEY_VALUE_V2, {mi.KEYED_STATE_TYPE: state.registered_kind}, serializers)
+
+
+def registered_as(header: mi.KeyedHeader, meta: mi.StateMetaInfo, *, asynchronous: bool) -> mi.StateMetaInfo:
+    """Return the registration of a keyed state of a header as that of the asynchronous API, or as none of it.
+
+    Raises
+    ------
+    UnsupportedFormatError
+        If the type of a map's keys is not known.
+    """
+    wanted = mi.KEY_VALUE_V2 if asynchronous else mi.KEY_VALUE
+    if meta.backend_type not in (mi.KEY_VALUE, mi.KEY_VALUE_V2) or meta.backend_type == wanted:
+        return meta
+    state = describe_keyed(header, meta)
+    if state.kind in (LIST, MAP) or state.has_ttl:
+        return register(state, asynchronous=asynchronous)
+    return replace(meta, backend_type=wanted)
+
+
+def joined_registrations(
+    old: mi.KeyedHeader | None, kept: Collection[str], added: Iterable[KeyedDescription], *, asynchronous: bool
+) -> list[mi.StateMetaInfo]:
+    """Return the registrations of the states of a header that are kept, and of added ones; see :func:`registered_as`."""
+    metas = [registered_as(old, meta, asynchronous=asynchronous) for meta in old.states if meta.name in kept] if old else []
+    return [*metas, *(register(state, asynchronous=asynchronous) for state in added)]
 
 
 def _mode(state: StateDescription) -> dict[str, str]:

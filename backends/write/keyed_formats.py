@@ -16,11 +16,10 @@ from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
-from state_processor.backends.write.store_writer import ROCKSDB, KeyedStateStoreWriter, OpenSink
+from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter, OpenSink
 from state_processor.serializers.errors import OptionError
 
 _DEFAULT_FAMILY: Final = "default"
-_ASYNCHRONOUS: Final = "KEY_VALUE_V2"
 
 
 class KeyedFormat(Protocol):
@@ -41,6 +40,10 @@ class KeyedFormat(Protocol):
     @property
     def keeps_raw_timers(self) -> bool:
         """True if timers in raw keyed state have to stay there: the backend may look for them nowhere else."""
+
+    @property
+    def registers_asynchronous(self) -> bool:
+        """True if the backend registers states of the asynchronous API as such: those that do not restore them as others."""
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """Refuse states that the format has no place for.
@@ -97,6 +100,7 @@ class CanonicalFormat(_FileFormat):
     keeps_families: bool = False
     shares_files: bool = False
     keeps_raw_timers: bool = False
+    registers_asynchronous: bool = False
     _writer = KeyedStateFileWriter
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
@@ -131,16 +135,18 @@ class StoreFormat:
     keeps_families: bool = True
     keeps_raw_timers: bool = True
 
+    @property
+    def registers_asynchronous(self) -> bool:
+        """See :class:`KeyedFormat`."""
+        return self.backend == FORST
+
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`. Flink: ``RocksDBOperationUtils.createColumnFamilyDescriptor``."""
-        states = tuple(states)
         if any(state.name == _DEFAULT_FAMILY for state in states):
             raise OptionError(
                 f"{operator}: RocksDB has no place for a state named {_DEFAULT_FAMILY!r}, its own column family; "
                 "leave the state out with remove_state, or write a canonical savepoint"
             )
-        if self.backend == ROCKSDB:
-            _refuse_asynchronous(states, operator, self.backend)
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`. Each of RocksDB and ForSt restores the files of the other."""
@@ -174,25 +180,15 @@ class HeapFormat(_FileFormat):
     keeps_families: bool = False
     shares_files: bool = False
     keeps_raw_timers: bool = False
+    registers_asynchronous: bool = False
     _writer = KeyedHeapFileWriter
 
     def check_states(self, states: Iterable[mi.StateMetaInfo], operator: str) -> None:
         """See :class:`KeyedFormat`."""
-        _refuse_asynchronous(states, operator, "hashmap")
 
     def has(self, handle: h.KeyedStateHandle) -> bool:
         """See :class:`KeyedFormat`."""
         return False
-
-
-def _refuse_asynchronous(states: Iterable[mi.StateMetaInfo], operator: str, backend: str) -> None:
-    """Refuse states of the asynchronous API that ForSt registered: the other backends register them as synchronous ones."""
-    found = [state.name for state in states if state.backend_type == _ASYNCHRONOUS]
-    if found:
-        raise OptionError(
-            f"{operator}: backend={backend!r} does not restore the asynchronous states {', '.join(map(repr, found))} of ForSt; "
-            "set backend='forst', or leave the states out with remove_state"
-        )
 
 
 CANONICAL_FORMAT = CanonicalFormat()

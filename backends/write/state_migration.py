@@ -138,7 +138,7 @@ def migrate_keyed(header: mi.KeyedHeader, types: Types, adapt: Mapping[str, Adap
     for meta in header.states:
         migration = TypeMigration({**types.get(meta.name, {}), **of_keys}, (adapt or {}).get(meta.name, converting))
         of_key = migration.migrate(header.key, KEY_PATH)
-        if meta.backend_type == "PRIORITY_QUEUE":
+        if meta.backend_type == mi.PRIORITY_QUEUE:
             migration.changes.clear()  # the key is in the value, too
         roles = {role: migration.migrate(s, NAMESPACE_PATH) for role, s in meta.serializers.items() if role != mi.VALUE}
         roles[mi.VALUE] = _migrated_value(meta, migration)
@@ -164,7 +164,7 @@ def _migrated_value(meta: mi.StateMetaInfo, migration: TypeMigration) -> Migrate
     """Migrate the value as it is registered; the parts of lists, maps and timers have separate paths."""
     value, kind = meta.serializers[mi.VALUE], meta.options.get(mi.KEYED_STATE_TYPE)
     paths: tuple[str, ...] = ()
-    if meta.backend_type == "PRIORITY_QUEUE" and value.class_name == TimerSerializer.snapshot_class:
+    if meta.backend_type == mi.PRIORITY_QUEUE and value.class_name == TimerSerializer.snapshot_class:
         paths = (KEY_PATH, NAMESPACE_PATH)
     elif kind == LIST and isinstance(value, ListSerializerSnapshot):
         paths = ("",)

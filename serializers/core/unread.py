@@ -39,7 +39,7 @@ class UnreadSnapshot(TypeSerializerSnapshot):
             raise UnknownSerializerError(self.reason)
         target.write_bytes(self.payload)
 
-    def restore_serializer(self) -> TypeSerializer:
+    def restore_serializer(self) -> UnreadSerializer:
         return UnreadSerializer(self)
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:

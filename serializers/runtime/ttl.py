@@ -128,6 +128,15 @@ class TtlSerializer(NestedSerializer):
         self.value.emit_encode(builder, column.named("value") if is_timed(column.type) else column)
 
 
+class AsynchronousTtlSerializer(TtlSerializer):
+    """The same bytes in states of the asynchronous API (Flink: ``v2.ttl.TtlStateFactory.TtlSerializer``), by another name.
+
+    To Flink the two are incompatible.
+    """
+
+    snapshot_class = f"{STATE}v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
+
+
 class TtlMapStateValue(MapStateValue):
     """The value of an entry of a map state with time-to-live, outside the heap.
 
@@ -197,9 +206,10 @@ def _value_snapshot(snapshot: TtlAwareSerializerSnapshot) -> TypeSerializerSnaps
     return inner.nested[1] if snapshot.ttl and isinstance(inner, CompositeTypeSerializerSnapshot) else inner
 
 
-TTL_SNAPSHOTS: Final = (TtlSerializer.snapshot_class, f"{STATE}v2.ttl.TtlStateFactory$TtlSerializerSnapshot")
+TTL_SNAPSHOTS: Final = (TtlSerializer.snapshot_class, AsynchronousTtlSerializer.snapshot_class)
 """The snapshot classes of values with time-to-live: of states, and of states with asynchronous access (Flink 2)."""
 
 
-register_nested(TtlSerializer, *TTL_SNAPSHOTS[1:])
+register_nested(TtlSerializer)
+register_nested(AsynchronousTtlSerializer)
 provide_snapshots((TTL_AWARE_SNAPSHOT,), TtlAwareSerializerSnapshot)

@@ -52,8 +52,7 @@ def check_distinct(rows: OperatorRows) -> None:
             raise InvalidRowError(f"there are several columns {name!r}; drop or rename all but one")
         if other != name:
             raise InvalidRowError(
-                f"the columns {other!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); "
-                "rename one"
+                f"the columns {other!r} and {name!r} differ in case only, which Spark ignores ({_CASE} is false); rename one"
             )
 
 

@@ -11,7 +11,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, Operat
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.part_names import DeclaredNames
-from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.state.state_registration import joined_registrations, keyed_header
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.identifier import OperatorIdentifier
@@ -23,6 +23,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.write.operator_migration import OperatorMigration
+from state_processor.write.registration import Registration
 from state_processor.write.rows import Columns, OperatorRows, Rows
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write.task_data import Replaced
@@ -105,6 +106,8 @@ class OperatorDraft:
         The migration of the states of the source savepoint to Flink 2.x.
     format
         The format of keyed state.
+    asynchronous
+        Whether keyed state is in the asynchronous API; ``None`` if it is as in the source savepoint.
     """
 
     identifier: OperatorIdentifier
@@ -124,6 +127,7 @@ class OperatorDraft:
     coordinator: bytes | None = None
     migration: OperatorMigration | None = None
     format: KeyedFormat = CANONICAL_FORMAT
+    asynchronous: bool | None = None
 
     def copy(self) -> OperatorDraft:
         """Return a copy, to be changed on trial."""
@@ -396,7 +400,7 @@ class OperatorDraft:
         removed = bool(self.removed & set(self.source_keyed))
         reframed = self.source is not None and bool(self.source_keyed) and not self.source.is_in(self.format)
         migrated = any(map(self._is_migrated, self.source_keyed))
-        return written or removed or reframed or migrated or self.changes_parallelism
+        return written or removed or reframed or migrated or self.changes_parallelism or self.registration.changes
 
     @property
     def kept_families(self) -> frozenset[str]:
@@ -410,7 +414,10 @@ class OperatorDraft:
 
     def _in_families(self) -> tuple[str, ...]:
         """Return the states whose entries pass through in files of the format."""
-        return self.kept_keyed() if self._has_families and not self.reasons_to_rewrite else ()
+        if self.source is None or not self._has_families or self.reasons_to_rewrite:
+            return ()
+        elsewhere = self.source.timers if self.source.has_raw_timers or self.registration.raw_timers else frozenset()
+        return tuple(name for name in self.kept_keyed() if name not in elsewhere)
 
     @property
     def _has_families(self) -> bool:
@@ -430,6 +437,21 @@ class OperatorDraft:
         return changed if self.migration is None else (*changed, "states are migrated")
 
     @property
+    def registration(self) -> Registration:
+        """How keyed states are registered."""
+        return Registration(self.format, self.source, self.asynchronous)
+
+    @property
+    def kept_raw_timers(self) -> frozenset[str]:
+        """The timers of the source savepoint that stay in files of raw keyed state: all of them, or none."""
+        source = self.source
+        if source is None or not source.has_raw_timers or not self.registration.raw_timers or self.changes_parallelism:
+            return frozenset()
+        stay = self.migration is None and not any(state.is_timer for state in self.added.values())
+        stay = stay and all(self.keeps(name) and not self.has_changes(name) for name in source.timers)
+        return source.timers if stay else frozenset()
+
+    @property
     def changes_operator_state(self) -> bool:
         """True if operator state has to be written."""
         removed = bool(self.removed - set(self.source_keyed))
@@ -446,24 +468,21 @@ class OperatorDraft:
         Raises
         ------
         OptionError
-            If there is a state like that, or timers.
+            If there is a state like that.
         """
         header = self.header()
         if header is not None:
             self.format.check_states(header.states, self.label)
-        if self.format.keeps_raw_timers and self.changes_keyed and self.source is not None and self.source.has_raw_timers:
-            raise OptionError(
-                f"{self.label} has timers on the heap, in raw keyed state, which this format can only take over together with "
-                "all other states, unchanged; write a canonical savepoint"
-            )
 
     def header(self) -> mi.KeyedHeader | None:
         """Return the header of the keyed state files to write; ``None`` without keyed states."""
         old = self.source.header if self.source is not None else None
         if self.migration is not None and self.migration.keyed is not None:
             old = self.migration.keyed.new
-        kept = set(self.kept_keyed())
-        metas = [*(m for m in (old.states if old is not None else ()) if m.name in kept), *map(register, self.added.values())]
+        kept = set(self.kept_keyed()) - self.kept_raw_timers
+        metas = joined_registrations(old, kept, self.added.values(), asynchronous=self.registration.is_asynchronous)
+        if self.registration.raw_timers:
+            metas.sort(key=lambda meta: meta.backend_type == mi.PRIORITY_QUEUE)  # that of the other files is without them then
         if not metas:
             return None
         if old is not None:

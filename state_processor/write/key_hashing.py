@@ -99,9 +99,7 @@ def _sample(source: SourceOperator, key: TypeSerializer) -> tuple[pa.Array, Any,
     return all_keys, np.asarray(pa.chunked_array(groups, pa.int32())), is_complete
 
 
-def _check_all(
-    job: JobContext, source: SourceOperator, key: TypeSerializer, rules: tuple[HashRule, ...]
-) -> tuple[HashRule, ...]:
+def _check_all(job: JobContext, source: SourceOperator, key: TypeSerializer, rules: tuple[HashRule, ...]) -> tuple[HashRule, ...]:
     """Return the rules that fit all keys, which tasks check."""
     check = CheckKeys(snapshot_for_tasks(source.snapshot), rules, source.operator.max_parallelism, job.serializers)
     contradicted: dict[HashRule, Misfit] = {}

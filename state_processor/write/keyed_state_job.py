@@ -35,7 +35,7 @@ def keyed_state_files(job: JobContext) -> StateFiles | None:
     rows += [_deletion_pass(job, target, deletion) for deletion in job.draft.deletions]
     kept = job.draft.kept_families
     patched = _patched(job.draft, target)
-    parts = list(_pass_through(job, target, kept | patched))
+    parts = list(_pass_through(job, target, kept | patched | job.draft.kept_raw_timers))
     bases = _bases(job, kept, patched)
     write = WriteKeyedState(target, job.staging, job.draft.format, bases)
     copied = sum(base.copied_bytes for base in bases.values()) if bases else None
@@ -61,6 +61,7 @@ def keyed_target(job: JobContext) -> KeyedTarget | None:
         kept_types | {name: java_types(state) for name, state in draft.added.items()},
         draft.updated,
         frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),
+        draft.registration.raw_timers,
     )
 
 
@@ -104,7 +105,7 @@ def _bases(job: JobContext, kept: frozenset[str], patched: frozenset[str]) -> di
     if source is None or not kept | patched:
         return {}
     snapshot = snapshot_for_tasks(source.snapshot)
-    handles = {k.subtask: k.handle for k in source.handles}
+    handles = {k.subtask: k.handle for k in source.handles if not k.raw}
     return {
         i: BaseStore(snapshot, handle, kept | patched, patched, job.draft.format.shares_files)
         for i, handle in handles.items()

@@ -7,13 +7,13 @@ reader of the header will read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
 import pyarrow as pa
 
-from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.state import meta_info as mi
@@ -22,11 +22,13 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.part_names import DeclaredNames, with_names
+from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.kryo_updates import Drafts, pairs, with_drafts
 from state_processor.backends.write.pass_through import KeyedPassThrough
+from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
 from state_processor.portable_registrations import TaskSerializers
@@ -70,6 +72,8 @@ class KeyedTarget:
         The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
     with_bytes
         Those of them whose rows have bytes for values of undescribed classes.
+    raw_timers
+        Whether timers are written to raw keyed state.
     """
 
     operator_id: str
@@ -83,11 +87,18 @@ class KeyedTarget:
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
     drafted: frozenset[str] = frozenset()
     with_bytes: frozenset[str] = frozenset()
+    raw_timers: bool = False
 
     def open_header(self) -> mi.KeyedHeader:
         """Read the header with its serializers."""
         self.serializers.enter()
         return mi.KeyedHeader.read(DataInput(self.header, f"{self.label}, header", flink_major=self.flink_major))
+
+    def open_managed_header(self) -> mi.KeyedHeader:
+        """Read the header without timers in raw keyed state, which are behind all other states."""
+        header = self.open_header()
+        managed = tuple(s for s in header.states if not (self.raw_timers and s.backend_type == mi.PRIORITY_QUEUE))
+        return replace(header, states=managed)
 
     @cached_property
     def states(self) -> tuple[KeyedDescription, ...]:
@@ -234,22 +245,28 @@ class WriteKeyedState:
     format: KeyedFormat = CANONICAL_FORMAT
     bases: Mapping[int, BaseStore] = field(default_factory=dict)
 
-    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.KeyedStateHandle, int]:
-        """Write the files; return their handle and the number of entries."""
+    def __call__(self, subtask: int, blobs: Batches) -> tuple[SubtaskHandles, int]:
+        """Write the files; return their handles and the number of entries."""
         t = self.target
         key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
-        header = t.open_header()
+        header, managed = t.open_header(), t.open_managed_header()
         where = f"{t.label}, subtask {subtask}"
 
         def open_sink(what: str) -> staged_file:
             return staged_file(self.staging, t.operator_id, what, subtask)
 
-        with self.format.open_writer(open_sink, header, key_groups, t.max_parallelism, where, self.bases.get(subtask)) as writer:
+        with ExitStack() as stack:
+            of_range = (key_groups, t.max_parallelism, where)
+            store = stack.enter_context(self.format.open_writer(open_sink, managed, *of_range, self.bases.get(subtask)))
+            timers = None
+            if len(managed.states) < len(header.states):
+                timers = RawTimersWriter(stack.enter_context(open_sink("timers")), header, *of_range)
             tombstones = Tombstones(t.states, t.max_parallelism)
-            drafts = Drafts(t.states, t.drafted, writer.describe, t.label)
+            drafts = Drafts(t.states, t.drafted, store.describe, t.label)
             for b in fetch_blobs(blobs, self.staging):
                 place = (b.key_group, b.state)
                 entries = b.data
+                writer = store if timers is None or b.state < len(managed.states) else timers
                 if b.phase == TOMBSTONES:
                     if drafts.has(b.state):
                         drafts.keep(*place, writer.replaced(b.state, entries))
@@ -263,5 +280,5 @@ class WriteKeyedState:
                 elif drafts.has(b.state):
                     entries = drafts.settled(*place, entries)
                 writer.add(*place, entries)
-            handle = writer.close()
-        return handle, writer.entries
+            handles = SubtaskHandles(store.close(), raw_keyed=timers.close() if timers is not None else None)
+        return handles, store.entries + (timers.entries if timers is not None else 0)

@@ -77,7 +77,8 @@ def _unchanged(draft: OperatorDraft, subtask: OperatorSubtaskState) -> OperatorS
     assert draft.source is not None
     if draft.changes_keyed:
         has_timers = any(k.raw and k.subtask == subtask.index for k in draft.source.handles)
-        subtask = replace(subtask, managed_keyed=None, raw_keyed=None if has_timers else subtask.raw_keyed)
+        rewritten = has_timers and not draft.kept_raw_timers
+        subtask = replace(subtask, managed_keyed=None, raw_keyed=None if rewritten else subtask.raw_keyed)
     if draft.changes_operator_state:
         subtask = replace(subtask, managed_operator=None)
     return subtask
@@ -104,10 +105,11 @@ def written_operator(draft: OperatorDraft, copies: Copies, written: Mapping[str,
     subtasks = {}
     for index in range(draft.final_parallelism):
         copy = copies.get((draft.identifier.uid_hash, index), OperatorSubtaskState(index))
+        new_keyed = keyed[index][0] if index in keyed else SubtaskHandles(copy.managed_keyed)
         subtasks[index] = SubtaskHandles(
-            keyed=keyed[index][0] if index in keyed else copy.managed_keyed,
+            keyed=new_keyed.keyed,
             operator=operator[index][0] if index in operator else copy.managed_operator,
-            raw_keyed=copy.raw_keyed,
+            raw_keyed=new_keyed.raw_keyed or copy.raw_keyed,
             raw_operator=copy.raw_operator,
         )
     new = NewOperator(

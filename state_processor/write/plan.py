@@ -172,6 +172,11 @@ class SavepointPlan:
         check_parallelism(parallelism, draft.final_max_parallelism)
         draft.parallelism = parallelism
 
+    def set_asynchronous(self, uid: Uid, asynchronous: bool) -> None:
+        """Say which API the operator has its keyed state in."""
+        with self.change(uid) as draft:
+            draft.asynchronous = asynchronous
+
     def set_max_parallelism(self, max_parallelism: int) -> None:
         """Set the max parallelism of all operators."""
         check_parallelism(1, max_parallelism)

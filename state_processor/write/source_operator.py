@@ -117,6 +117,16 @@ class SourceOperator:
         """True if timers are in raw keyed state."""
         return any(k.raw for k in self.handles)
 
+    @property
+    def timers(self) -> frozenset[str]:
+        """Names of timers."""
+        return frozenset(name for name, state in self.keyed_states.items() if state.is_timer)
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """True if keyed state is registered as that of the asynchronous API."""
+        return self.header is not None and any(meta.backend_type == mi.KEY_VALUE_V2 for meta in self.header.states)
+
     def _joined(self, known: mi.StateMetaInfo, meta: mi.StateMetaInfo, context: str) -> mi.StateMetaInfo:
         """Return the state as it is registered in all subtasks so far and in another."""
         serializers = {

@@ -47,6 +47,16 @@ def with_states(operators: Operators, uid: str, states: Sequence[Mapping[str, An
     return result
 
 
+def asynchronous(operators: Operators, uids: Iterable[str], *, with_ttl: bool) -> Operators:
+    """The operators, some of them with keyed state in the asynchronous API of Flink 2, with or without states that have TTL."""
+    result = copy.deepcopy(operators)
+    for operator in result:
+        if operator["uid"] in uids:
+            operator["asynchronous"] = True
+            operator["states"] = [s for s in operator["states"] if with_ttl or not s.get("ttl")]
+    return result
+
+
 def repeated(operators: Operators, kind: str, times: int) -> Operators:
     """The operators with the entries of a kind of state so many times over."""
     result = copy.deepcopy(operators)

@@ -63,6 +63,7 @@ PACKED: dict[str, Plan] = {
     "2.0.2": {
         "keyed-all": ("hashmap-canonical", "rocksdb-native", "forst-incremental"),
         "operator-state": ("hashmap-native",),
+        "asynchronous": ("forst-incremental",),
     },
     "2.3.0": {
         "windows-kinds": (*_FORMATS, "hashmap-checkpoint-compressed"),
@@ -77,6 +78,14 @@ PACKED: dict[str, Plan] = {
             *("hashmap-canonical-p1", "rocksdb-canonical-p1", "hashmap-canonical-maxp512", "rocksdb-native-maxp512"),
             *("hashmap-canonical-maxp32768", "rocksdb-canonical-maxp32768", "rocksdb-native-maxp32768"),
         ),
+        "asynchronous": (
+            "forst-incremental",
+            "forst-incremental-disaggregated",
+            "forst-native",
+            "rocksdb-native",
+            "hashmap-native",
+        ),
+        "rescaled-asynchronous": ("2to3-forst-incremental", "2to3-claim-forst-incremental"),
         "empty-state": _FORMATS,
         "unicode-uid": ("hashmap-canonical",),
         "no-uid": ("hashmap-canonical",),
@@ -88,3 +97,6 @@ PACKED: dict[str, Plan] = {
     },
 }
 """Stored in archives, one for all variants of a case."""
+
+KINDS = {("2.0.2", "asynchronous"): "untyped"}
+"""Folders of archives that are not with the others: Flink 2.0 does not store what the keys of asynchronous maps are."""

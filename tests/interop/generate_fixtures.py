@@ -17,7 +17,7 @@ from typing import Any
 
 import flink
 import sql_queries
-from fixture_plan import CASES, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
+from fixture_plan import CASES, KINDS, MIGRATION, PACKED, SINKS, VERSIONS, WITH_LIBRARIES, Plan
 
 from tests.archives import ARCHIVES, pack
 
@@ -85,7 +85,7 @@ def generate_packed(version: str, plan: Plan) -> list[Path]:
         for first in range(0, len(wanted), IN_ONE_JVM):
             generate(version, wanted[first : first + IN_ONE_JVM], output)
         _generate_evolution(version, plan.get(EVOLUTION, ()), output)
-        archives = {case: ARCHIVES / "cases" / version / f"{case}.tar.xz" for case in plan}
+        archives = {case: ARCHIVES / KINDS.get((version, case), "cases") / version / f"{case}.tar.xz" for case in plan}
         for case, archive in archives.items():
             pack(archive, [path for path in output.iterdir() if _case_of(path, plan) == case])
         return list(archives.values())

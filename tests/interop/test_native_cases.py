@@ -31,6 +31,7 @@ ENTRIES: list[Case] = [
     *(("native with shared files", version, "rocksdb") for version in BOTH),
     ("native with shared files", "2.3.0", "forst"),
     ("heap timers in 512 key groups", "1.20.5", "hashmap"),
+    ("heap timers in 512 key groups", "2.3.0", "rocksdb"),
     ("orders in 32768 key groups", "1.20.5", "rocksdb"),
     ("orders in 32768 key groups", "2.3.0", "forst"),
     ("windows in 32 key groups", "1.20.5", "hashmap"),

@@ -34,7 +34,8 @@ class Written:
 
     ``operators`` is what Flink has to find, ``restores`` with which backends and parallelisms. ``more`` has the job go on, as
     arguments of :func:`flink.request`; then ``finally_`` is what is in its last savepoint, ``fired`` what timers and windows
-    did. A patch names its ``base``, and which keys of which states it touched (all states where the name is empty).
+    did. A patch names its ``base``, and which keys of which states it touched (all states where the name is empty). With
+    ``heap_timers``, the job that is started again has its timers on the heap.
     """
 
     target: Path
@@ -45,6 +46,7 @@ class Written:
     finally_: e.Operators = field(default_factory=list)
     fired: list[Any] = field(default_factory=list)
     base: Path | None = None
+    heap_timers: bool = False
     touched: dict[str, set[str]] = field(default_factory=dict)
 
     def requests(self) -> Iterator[dict[str, Any]]:
@@ -74,7 +76,8 @@ class Workshop:
         if name not in self.made:
             written = CASES[name].write(self, self.directory / name.replace(" ", "-"))
             if self.backend is not None:
-                restores = dict.fromkeys((self.backend, parallelism) for _, parallelism in written.restores)
+                backend = f"{self.backend} with heap timers" if written.heap_timers else self.backend
+                restores = dict.fromkeys((backend, parallelism) for _, parallelism in written.restores)
                 more = written.more | {"format": "incremental"} if written.more else {}
                 written = replace(written, restores=tuple(restores), more=more)
             self.made[name] = written
@@ -225,8 +228,21 @@ def _lists(workshop: Workshop, writer: sp.SavepointWriter) -> dict[str, Any]:
 
 def bootstrapped(workshop: Workshop, target: Path) -> Written:
     """Every kind of state, written for this version."""
+    return _bootstrapped(workshop, target)
+
+
+def bootstrapped_asynchronous(workshop: Workshop, target: Path) -> Written:
+    """The same in the asynchronous API of Flink 2, which drops TTL where the backend is not ForSt."""
+    written = _bootstrapped(workshop, target, (RICH, "windows"))
+    operators = e.asynchronous(written.operators, (RICH, "windows"), with_ttl=workshop.backend == "forst")
+    return replace(written, operators=operators)
+
+
+def _bootstrapped(workshop: Workshop, target: Path, asynchronous: tuple[str, ...] = ()) -> Written:
     writer = sp.SavepointWriter.new(workshop.spark, flink_version=workshop.version)
     operators = [part(workshop, writer) for part in (_rich, _windows, _lists)]
+    for uid in asynchronous:
+        writer.with_async_state(uid)
     workshop.write(writer, target)
     return Written(target, operators, restores=tuple((backend, p) for backend in BACKENDS for p in (2, 3)))
 
@@ -273,16 +289,20 @@ GO_ON = [
 ]
 
 
-def going_on(workshop: Workshop, target: Path) -> Written:
+def going_on(source: str) -> Callable[[Workshop, Path], Written]:
     """A job that goes on with all kinds of state: it sees and changes them, and timers of both domains fire."""
-    base = workshop.written("bootstrapped")
-    workshop.write(workshop.from_existing(base.target).remove_operator("windows").with_max_parallelism(512), target)
-    operators = [o for o in base.operators if o["uid"] != "windows"]
-    watermark = START + 20_000
-    final, by_event = e.fired(e.after(operators, GO_ON), e.EVENT, watermark)
-    final, by_clock = e.fired(final, e.PROCESSING, FAR - 1000)
-    more = {"steps": GO_ON, "watermark": watermark, "fired": len(by_event + by_clock)}
-    return Written(target, operators, 512, more=more, finally_=final, fired=by_event + by_clock)
+
+    def write(workshop: Workshop, target: Path) -> Written:
+        base = workshop.written(source)
+        workshop.write(workshop.from_existing(base.target).remove_operator("windows").with_max_parallelism(512), target)
+        operators = [o for o in base.operators if o["uid"] != "windows"]
+        watermark = START + 20_000
+        final, by_event = e.fired(e.after(operators, GO_ON), e.EVENT, watermark)
+        final, by_clock = e.fired(final, e.PROCESSING, FAR - 1000)
+        more = {"steps": GO_ON, "watermark": watermark, "fired": len(by_event + by_clock)}
+        return Written(target, operators, 512, more=more, finally_=final, fired=by_event + by_clock)
+
+    return write
 
 
 def windows_going_on(workshop: Workshop, target: Path) -> Written:
@@ -379,7 +399,9 @@ def rescaled_checkpoint(source: str, max_parallelism: int) -> Callable[[Workshop
     def write(workshop: Workshop, target: Path) -> Written:
         base, operators = checkpoint(workshop, source)
         workshop.write(workshop.from_existing(base).with_max_parallelism(max_parallelism), target)
-        return Written(target, operators, max_parallelism, (("hashmap", 2), ("rocksdb", 3), ("rocksdb with heap timers", 2)))
+        restores = (("hashmap", 2), ("rocksdb", 3), ("rocksdb with heap timers", 2))
+        on_heap = source == HEAP and workshop.backend == "rocksdb"
+        return Written(target, operators, max_parallelism, restores, heap_timers=on_heap)
 
     return write
 
@@ -471,7 +493,9 @@ CASES = {
     "orders in 1 key group": Case(rescaled("orders-rocksdb-native", 1, 1)),
     "orders in 32768 key groups": Case(rescaled("orders-rocksdb-native", 32768, 3)),
     "orders in as many key groups as subtasks": Case(rescaled("orders-rocksdb-native", 4, 4)),
-    "a job that goes on": Case(going_on),
+    "a job that goes on": Case(going_on("bootstrapped")),
+    "asynchronous": Case(bootstrapped_asynchronous, ("2.0.2", "2.3.0")),
+    "an asynchronous job that goes on": Case(going_on("asynchronous"), ("2.0.2", "2.3.0")),
     "windows that go on": Case(windows_going_on),
 }
 

@@ -85,6 +85,7 @@ def test_every_expected_state_is_listed_with_kind_and_backend(case: corpus.Case)
                 assert found.kind == state["kind"]
                 assert found.backend in (("operator",) if state["kind"] in _OPERATOR_KINDS else _BACKENDS)
                 if "-forst-" in case.id and state["kind"] not in _OPERATOR_KINDS:
-                    assert found.backend == "forst"
+                    on_heap = operator.get("asynchronous", False) and state["kind"] in _PREFIXES
+                    assert found.backend == ("raw" if on_heap else "forst")
                 if "-rocksdb-" in case.id:
                     assert found.backend != "forst"

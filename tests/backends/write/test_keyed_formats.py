@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from state_processor.backends.write import heap_writer
 from state_processor.backends.write.keyed_formats import CanonicalFormat, HeapFormat, KeyedFormat, StoreFormat
 from state_processor.backends.write.staging import Staging
 from state_processor.serializers.core.basic import NumberSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from tests.corpus import FIXTURES, packed_cases
 
@@ -89,14 +88,3 @@ def test_a_key_group_too_large_for_the_heap(tmp_path: Path, monkeypatch: pytest.
         writer.add(5, 0, entries[0])
         with pytest.raises(InvalidRowError, match=message):
             writer.add(5, 0, entries[1])
-
-
-def test_only_forst_restores_asynchronous_states() -> None:
-    long = NumberSerializer("LONG")
-    total = register(StateDescription.of("total", "VALUE", long, VoidNamespaceSerializer(), value=long))
-    asynchronous = replace(total, name="later", backend_type="KEY_VALUE_V2")
-    for format_ in (HeapFormat(), StoreFormat("rocksdb")):
-        format_.check_states([total], "operator 'o'")
-        with pytest.raises(OptionError, match=r"^operator 'o': backend='\w+' does not restore the asynchronous states 'later' "):
-            format_.check_states([total, asynchronous], "operator 'o'")
-    StoreFormat("forst").check_states([total, asynchronous], "operator 'o'")

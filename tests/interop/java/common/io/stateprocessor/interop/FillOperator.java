@@ -32,7 +32,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 final class FillOperator extends AbstractStreamOperator<Void>
         implements OneInputStreamOperator<Integer, Void>, Triggerable<Object, Object> {
 
-    /** The entries of the running job's states, by operator, in the order of its states. */
+    /** The entries that the running job's states are to have, by operator, in the order of its states. */
     static final Map<String, List<JsonNode>> CONTENTS = new ConcurrentHashMap<>();
 
     private final OperatorSpec operator;
@@ -135,7 +135,7 @@ final class FillOperator extends AbstractStreamOperator<Void>
         return own;
     }
 
-    private static Object namespace(JsonNode json) {
+    static Object namespace(JsonNode json) {
         if (json == null || json.asText().equals("VoidNamespace")) {
             return VoidNamespace.INSTANCE;
         }

@@ -33,6 +33,8 @@ abstract class FixtureCase {
                     Map.entry("no-uid", new SmallCase("no-uid", SmallCase.WITHOUT_UID)),
                     Map.entry("big-list", new SmallCase("big-list", SmallCase.BIG_LIST)),
                     Map.entry("rescaled", new RescaledCase()),
+                    Map.entry("rescaled-asynchronous", RescaledCase.asynchronous()),
+                    Map.entry("asynchronous", new AsynchronousCase()),
                     Map.entry("windows-kinds", new WindowKindsCase()),
                     Map.entry("in-flight", new InFlightCase()),
                     Map.entry("finished-tasks", new FinishedTasksCase()),

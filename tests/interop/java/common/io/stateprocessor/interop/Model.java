@@ -108,6 +108,9 @@ final class Model {
         if (operator.uid() == null) {
             json.put("uid_hash", operator.uidHash());
         }
+        if (operator.asynchronous()) {
+            json.put("asynchronous", true);
+        }
         json.set("states", Json.array(states));
         return json;
     }

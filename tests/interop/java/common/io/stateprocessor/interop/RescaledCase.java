@@ -33,14 +33,34 @@ final class RescaledCase extends FixtureCase {
                             StateSpec.of(StateSpec.Kind.OPERATOR_LIST, "split", "STRING"),
                             StateSpec.map(StateSpec.Kind.BROADCAST, "rules", "STRING", "LONG")));
 
+    private final String name;
+    private final List<OperatorSpec> operators;
+
+    RescaledCase() {
+        name = "rescaled";
+        operators = OPERATORS;
+    }
+
+    private RescaledCase(String name, List<OperatorSpec> operators) {
+        this.name = name;
+        this.operators = operators;
+    }
+
+    /** The same with keyed state in the asynchronous API. */
+    static RescaledCase asynchronous() {
+        return new RescaledCase(
+                "rescaled-asynchronous",
+                OPERATORS.stream().map(operator -> operator.keyType() == null ? operator : operator.inAsynchronousState()).toList());
+    }
+
     @Override
     String name() {
-        return "rescaled";
+        return name;
     }
 
     @Override
     List<OperatorSpec> operators() {
-        return OPERATORS;
+        return operators;
     }
 
     @Override

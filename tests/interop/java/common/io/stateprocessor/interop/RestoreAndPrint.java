@@ -28,7 +28,7 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
  * <p>Arguments: a file with a JSON list of requests, and the file for the list of answers. A request has
  *
  * <ul>
- *   <li>{@code operators}: as in expected.json; entries are ignored
+ *   <li>{@code operators}: as in expected.json; entries are ignored, but for the keys of asynchronous states, which Flink can't list
  *   <li>{@code savepoint}: the directory to restore; without it the job starts with nothing
  *   <li>{@code backend}, {@code parallelism}, {@code max_parallelism}: of the job
  *   <li>{@code steps}: a list of {operator, state, key, value} to apply, where a MAP's value is [key, value] and the states "(event
@@ -66,6 +66,7 @@ public final class RestoreAndPrint {
             }
         }
         Json.MAPPER.writer().with(JsonWriteFeature.ESCAPE_NON_ASCII).writeValue(Path.of(arguments[1]).toFile(), Json.array(answers));
+        System.exit(0); // files of ForSt in a directory of checkpoints leave a thread behind
     }
 
     private static JsonNode answer(Cluster cluster, JsonNode request) {
@@ -93,13 +94,17 @@ public final class RestoreAndPrint {
     }
 
     private static void fill(Cluster cluster, JsonNode request, List<OperatorSpec> operators, ObjectNode answer) throws Exception {
+        takeContents(request);
+        open(cluster, request, operators, o -> o.asynchronous() ? AsynchronousState.fill(o) : new FillOperator(o), answer);
+    }
+
+    private static void takeContents(JsonNode request) {
         FillOperator.CONTENTS.clear();
         for (JsonNode operator : request.get("operators")) {
             List<JsonNode> entries = new ArrayList<>();
-            operator.get("states").forEach(state -> entries.add(state.get("entries")));
+            operator.get("states").forEach(state -> entries.add(state.path("entries")));
             FillOperator.CONTENTS.put(OperatorSpec.fromJson(operator).id(), entries);
         }
-        open(cluster, request, operators, FillOperator::new, answer);
     }
 
     /** Runs a job whose operators do all they do as they open, and takes the snapshots that are asked for. */
@@ -136,7 +141,8 @@ public final class RestoreAndPrint {
 
     private static void dump(Cluster cluster, JsonNode request, List<OperatorSpec> operators, ObjectNode answer) throws Exception {
         DumpOperator.ENTRIES.clear();
-        open(cluster, request, operators, DumpOperator::new, answer);
+        takeContents(request);
+        open(cluster, request, operators, o -> o.asynchronous() ? AsynchronousState.dump(o) : new DumpOperator(o), answer);
         List<JsonNode> answers = new ArrayList<>();
         for (OperatorSpec operator : operators) {
             List<JsonNode> states = new ArrayList<>();
@@ -147,6 +153,9 @@ public final class RestoreAndPrint {
             ObjectNode json = Json.object().put("uid", operator.uid()).put("key_type", operator.keyType());
             if (operator.uid() == null) {
                 json.put("uid_hash", operator.uidHash());
+            }
+            if (operator.asynchronous()) {
+                json.put("asynchronous", true);
             }
             answers.add(json.set("states", Json.array(states)));
         }

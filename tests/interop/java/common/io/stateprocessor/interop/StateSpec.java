@@ -18,7 +18,7 @@ record StateSpec(String name, Kind kind, String mapKeyType, String valueType, St
         implements Serializable {
 
     /** Long enough that no fixture expires. */
-    private static final long TTL_DAYS = 36_500;
+    static final long TTL_DAYS = 36_500;
 
     static final String NO_NAMESPACE = "VOID_NAMESPACE";
 

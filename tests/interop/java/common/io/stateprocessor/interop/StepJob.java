@@ -3,6 +3,7 @@ package io.stateprocessor.interop;
 import java.util.List;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.KeyedStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
@@ -32,10 +33,15 @@ final class StepJob {
             identify(
                     operator.keyType() == null
                             ? own.broadcast().process(new ListsFunction(job, operator))
-                            : own.keyBy(index -> Steps.get(job, index).key(), Labels.type(operator.keyType()))
-                                    .process(new KeyedFunction(job, operator)),
+                            : keyed(own.keyBy(index -> Steps.get(job, index).key(), Labels.type(operator.keyType())), job, operator),
                     operator);
         }
+    }
+
+    private static SingleOutputStreamOperator<Void> keyed(KeyedStream<Integer, Object> own, String job, OperatorSpec operator) {
+        return operator.asynchronous()
+                ? AsynchronousState.process(own, job, operator)
+                : own.process(new KeyedFunction(job, operator));
     }
 
     /** Gives an operator the identity that its state is found by. */

@@ -35,6 +35,9 @@ record Variant(String text, String backend, String format) {
                             List.of(
                                     "state.checkpoints.file-merging.enabled=true",
                                     "execution.checkpointing.file-merging.enabled=true"),
+                    "disaggregated", List.of("state.backend.forst.sync.enforce-local=false"), // synchronous state too, where checkpoints are
+                    "asynchronous", List.of("table.exec.async-state.enabled=true"), // of queries
+                    "local", List.of("state.backend.forst.primary-dir=local"),
                     "unaligned",
                             List.of("execution.checkpointing.unaligned=true", "execution.checkpointing.unaligned.enabled=true"));
 
@@ -88,7 +91,7 @@ record Variant(String text, String backend, String format) {
     /** What the job sets beyond the defaults. */
     Map<String, String> settings() {
         Map<String, String> settings = new LinkedHashMap<>();
-        for (String word : List.of("compressed", "heap-timers", "changelog", "materialized", "filemerging", "unaligned")) {
+        for (String word : List.of("compressed", "heap-timers", "changelog", "materialized", "filemerging", "unaligned", "disaggregated", "local", "asynchronous")) {
             if (has(word)) {
                 SETTINGS.get(word).forEach(setting -> settings.put(setting.split("=")[0], setting.split("=")[1]));
             }

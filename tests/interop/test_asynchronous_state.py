@@ -1,0 +1,45 @@
+"""Real Flink 2 restores state of the asynchronous API that ``SavepointWriter`` writes, with every entry and timer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from restored_cases import Case, Outcome, check_entries, check_going_on, restored
+from selection import asking
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.interop
+
+VERSIONS = ("2.0.2", "2.3.0")
+ENTRIES: list[Case] = [
+    *(("asynchronous", version, "forst") for version in VERSIONS),
+    *(("asynchronous", "2.3.0", backend) for backend in (None, "rocksdb", "hashmap")),
+]
+GOING_ON: list[Case] = [("an asynchronous job that goes on", version, "forst") for version in VERSIONS]
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Mapping[Case, Outcome]:
+    """All cases that are asked for."""
+    asked = [item.callspec.params["case"] for item in asking(request, "outcomes")]
+    return restored(spark, tmp_path_factory, asked, {})
+
+
+@pytest.mark.parametrize("case", ENTRIES, ids=map(str, ENTRIES))
+def test_flink_finds_every_entry(case: Case, outcomes: Mapping[Case, Outcome]) -> None:
+    check_entries(outcomes[case])
+
+
+@pytest.mark.parametrize("case", GOING_ON, ids=map(str, GOING_ON))
+def test_a_restored_job_goes_on(case: Case, outcomes: Mapping[Case, Outcome]) -> None:
+    """Its next snapshot is a checkpoint whose files are in its working directory."""
+    check_going_on(outcomes[case])
+    for answer in outcomes[case].answers:
+        assert Path(answer["savepoint"]).name.startswith("chk-")

@@ -1,0 +1,131 @@
+"""State of the asynchronous API, as ForSt registers it, written for all backends. That Flink restores it: tests/interop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import state_processor as sp
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.options.access import SnapshotAccess
+from state_processor.write.engines import LocalEngine
+from state_processor.write.plan import SavepointPlan
+from tests import corpus
+from tests.archives import unpacked
+
+UIDS = ("asynchronous", "asynchronous-ttl")
+(SOURCE,) = (case.snapshot for case in corpus.packed_cases("2.3.0/asynchronous-forst-incremental"))
+(OF_2_0,) = corpus.cases(unpacked("untyped"), "2.0.2/asynchronous-forst-incremental")
+PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
+
+
+def rewritten(
+    source: str | Path, target: Path, format: str, backend: str | None, *, asynchronous: bool | None = None, parallelism: int = 2
+) -> Path:
+    plan = SavepointPlan.from_existing(source, None, SnapshotAccess())
+    for uid in UIDS:
+        plan.set_parallelism(uid, parallelism)
+        if asynchronous is not None:
+            plan.set_asynchronous(uid, asynchronous)
+    plan.choose_format(format, backend)
+    plan.write_to(target, LocalEngine())
+    return target
+
+
+def differences(savepoint: str | Path) -> list[str]:
+    """What is not as Flink's job left it."""
+    (case,) = corpus.packed_cases("2.3.0/asynchronous-forst-incremental")
+    found = []
+    for operator in case.expected["operators"]:
+        for state in operator["states"]:
+            name = PREFIXES.get(state["kind"], "") + state["name"]
+            batches = sp.arrow.read_state(savepoint, operator["uid"], name, flatten=False, nanos="string")
+            found += corpus.differences([row for batch in batches for row in batch.to_pylist()], state)
+    return found
+
+
+def registrations(savepoint: str | Path, uid: str = UIDS[0]) -> dict[str, tuple[bool, str]]:
+    """Of each state, whether it is in raw keyed state, and how it is registered."""
+    snapshot = open_snapshot(savepoint)
+    (operator,) = (o for o in snapshot.metadata.operators if o.uid == uid)
+    return {
+        state.name: (handle.raw, state.backend_type)
+        for handle in keyed_handles(operator, snapshot)
+        for state in handle.open(snapshot).header.states
+    }
+
+
+ASYNCHRONOUS = registrations(SOURCE)
+TIMERS = frozenset(name for name in ASYNCHRONOUS if name.startswith("_timer_state/"))
+
+
+def test_what_flink_wrote() -> None:
+    assert len(TIMERS) == 2
+    assert {n: (True, "PRIORITY_QUEUE") if n in TIMERS else (False, "KEY_VALUE_V2") for n in ASYNCHRONOUS} == ASYNCHRONOUS
+    assert differences(SOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("format", "backend"), [("canonical", None), ("native", "hashmap"), ("native", "rocksdb"), ("native", "forst")]
+)
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_states_are_those_of_other_backends_and_those_are_asynchronous_ones(
+    format: str, backend: str | None, parallelism: int, tmp_path: Path
+) -> None:
+    there = rewritten(SOURCE, tmp_path / "there", format, backend, asynchronous=False, parallelism=parallelism)
+    assert differences(there) == []
+    assert registrations(there) == {n: (False, "PRIORITY_QUEUE" if n in TIMERS else "KEY_VALUE") for n in ASYNCHRONOUS}
+    back = rewritten(there, tmp_path / "back", "native", "forst", asynchronous=True)
+    assert differences(back) == []
+    assert registrations(back) == ASYNCHRONOUS
+
+
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_the_default_is_what_the_source_has(parallelism: int, tmp_path: Path) -> None:
+    new = rewritten(SOURCE, tmp_path / "new", "native", "forst", parallelism=parallelism)
+    assert (registrations(new), differences(new)) == (ASYNCHRONOUS, [])
+    canonical = rewritten(SOURCE, tmp_path / "canonical", "canonical", None, parallelism=parallelism)
+    assert {kind for _, kind in registrations(canonical).values()} == {"PRIORITY_QUEUE", "KEY_VALUE"}
+    assert differences(canonical) == []
+
+
+def test_timers_are_as_flink_writes_them(tmp_path: Path) -> None:
+    """The same blocks: of each key group, with all services."""
+    new = rewritten(SOURCE, tmp_path / "new", "native", "forst", parallelism=3)
+
+    def blocks(savepoint: str | Path) -> dict[int, bytes]:
+        snapshot = open_snapshot(savepoint)
+        (operator,) = (o for o in snapshot.metadata.operators if o.uid == UIDS[0])
+        found = {}
+        for handle in keyed_handles(operator, snapshot):
+            if handle.raw:
+                data = bytes(snapshot.open(handle.handle.stream).read())  # type: ignore[union-attr]
+                starts = [handle.handle.offset_of(k) for k in handle.key_groups]  # type: ignore[union-attr]
+                for key_group, start, end in zip(handle.key_groups, starts, [*starts[1:], len(data)], strict=True):
+                    found[key_group] = data[start:end]
+        return found
+
+    assert len(blocks(SOURCE)) == 128
+    assert blocks(new) == blocks(SOURCE)
+
+
+def test_maps_of_flink_2_0_have_bytes_for_keys(tmp_path: Path) -> None:
+    """It does not store their type: a reader may say it, and a writer needs it for other backends."""
+    wanted = [s for o in OF_2_0.expected["operators"] for s in o["states"] if o["uid"] == UIDS[0] and s["name"] == "map"]
+
+    def rows(savepoint: str | Path, **options: Any) -> list[Mapping[str, Any]]:
+        batches = sp.arrow.read_state(savepoint, UIDS[0], "map", flatten=False, **options)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    keys = [key for row in rows(OF_2_0.snapshot) for key, _ in row["value"]]
+    assert {len(key) for key in keys} == {6}
+    typed = {"schema": {"map_key": sp.Types.LOCAL_DATE()}}
+    new = rewritten(OF_2_0.snapshot, tmp_path / "new", "native", "forst", parallelism=3)
+    for savepoint in (OF_2_0.snapshot, new):
+        assert [*corpus.differences(rows(savepoint, **typed), wanted[0])] == []
+    with pytest.raises(sp.errors.UnsupportedFormatError, match="does not store the type of a map's keys"):
+        rewritten(OF_2_0.snapshot, tmp_path / "canonical", "canonical", None)
