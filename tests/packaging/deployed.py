@@ -38,15 +38,16 @@ def main(path: str, target: str) -> None:
     except sp.NotFoundError as problem:
         message = str(problem)
     worker = spark.range(1).mapInArrow(module_in_worker, "module string").first().module
+    found = {"keys": totals.count(), "patched": patched.first().value}
     frame = sp.SavepointReader.read(spark, target).read_keyed_state("orders", "total")
-    for file in Path(target).iterdir():  # after the read was planned, so that a task finds it
+    for file in Path(target).glob("[!_]*"):  # after the read was planned, so that a task finds it
         file.write_bytes(file.read_bytes()[:-400] + 400 * b"\xff")
     try:
         frame.count()
     except sp.CorruptSnapshotError as problem:
         damage = str(problem)
     modules = {"module": sp.__file__, "worker": worker}
-    print(json.dumps(modules | {"keys": totals.count(), "patched": patched.first().value, "message": message, "damage": damage}))
+    print(json.dumps(modules | found | {"message": message, "damage": damage}))
     spark.stop()
 
 
