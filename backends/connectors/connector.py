@@ -7,13 +7,13 @@ bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 
 ASSIGNED: Final = "ASSIGNED"
@@ -25,6 +25,21 @@ Values = dict[str, Any]
 """A split: its id under :data:`SPLIT_ID`, and the connector's columns."""
 
 T = TypeVar("T")
+
+
+def refuse_others(row: Values, known: Collection[str], number: int) -> None:
+    """Refuse a row with columns that would be ignored.
+
+    Raises
+    ------
+    InvalidRowError
+        If there are others than the known ones.
+    """
+    if others := [name for name in row if name not in known]:
+        listed = " and ".join(map(repr, others))
+        raise InvalidRowError(
+            f"row {number}: column {listed} would be ignored; expected are {', '.join(known)}: drop or rename it"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,9 @@ def _complete(connector: Connector, row: Values, number: int) -> Values:
     if missing:
         raise InvalidRowError(f"row {number}: a split of the connector {connector.name!r} needs {', '.join(map(repr, missing))}")
     blank: Values = dict.fromkeys((c.SPLIT_ID, *(f.name for f in connector.fields)))
+    shown = CONNECTORS.values() if connector is HYBRID else ()  # a split inside of one is shown in columns besides
+    inside = [f.name for other in shown for f in other.fields if f.name not in blank]
+    c.refuse_others(row, (*blank, SUBTASK, ASSIGNMENT, VERSION, RAW_BYTES, *inside), number)
     whole = connector.complete(blank | {n: v for n, v in row.items() if n in blank})
     whole[SUBTASK] = row.get(SUBTASK, 0)
     return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}

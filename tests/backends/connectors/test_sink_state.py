@@ -387,6 +387,7 @@ def test_rows_that_do_not_fit() -> None:
         ([row | {"role": "READER"} for row in rows], "row 0: 'role' is 'READER'; expected 'WRITER' or 'COMMITTABLE'"),
         ([row | {"subtask": None} for row in rows], "row 0: the state of a sink needs 'subtask'"),
         ([row | {"transactional_id_prefix": None} for row in writers], "row 0: a writer needs 'transactional_id_prefix'"),
+        ([row | {"prefix": "new"} for row in rows], "row 0: column 'prefix' would be ignored; expected are role, subtask, trans"),
         ([row | {"raw": None} for row in committables], "row 0: a committable needs 'raw'"),
         ([row | {"ownership": "MINE"} for row in writers], "state of a sink can't be written"),
         ([row | {"commit_status": "LOST"} for row in committables], "'commit_status' is 'LOST'; expected one of 'RECEIVED'"),

@@ -311,6 +311,10 @@ def test_a_hybrid_source_keeps_its_enumerators_state() -> None:
     [
         ([{"topic": "t", "partition": 1}], "row 0: a split of the connector 'kafka' needs 'starting_offset'"),
         ([{"partition": 1, "starting_offset": 1}], "needs 'topic'"),
+        (
+            [{"topic": "t", "partition": 1, "starting_offset": 1, "stoping_offset": 5}],
+            "row 0: column 'stoping_offset' would be ignored; expected are split_id, topic",
+        ),
         ([{"topic": "t", "partition": "one", "starting_offset": 1}], "split 't-one' can't be written"),
         ([{"topic": "t", "partition": 1, "starting_offset": 1 << 70}], "split 't-1' can't be written"),
         ([{"topic": "t", "partition": 1, "starting_offset": 1}] * 2, "row 1: split 't-1' occurs more than once"),
