@@ -7,7 +7,7 @@ has it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -92,7 +92,9 @@ class ChangelogSource(KeyedStateSource):
         if state is not None:
             layout = layouts.framed_layout(evolved(state, request.types), request.columns)
             names = layout.schema(request.options).names
-            yield from (_as_framed(batch, state, names) for batch in super().scan(request))
+            for batch in super().scan(request):
+                for part in _as_framed(batch, state):
+                    yield part.select(list(names))
 
     def _replayed(self, state: KeyedDescription, key_group: int, keys: frozenset[bytes] | None) -> Block:
         """Return the entries of a key group after all changes, framed; of some keys, if they are given."""
@@ -121,8 +123,8 @@ def _between(groups: h.KeyGroupRange, changed: Sequence[int]) -> Iterator[h.KeyG
         start = key_group + 1
 
 
-def _as_framed(batch: pa.RecordBatch, state: KeyedDescription, names: Sequence[str]) -> pa.RecordBatch:
+def _as_framed(batch: pa.RecordBatch, state: KeyedDescription) -> Iterable[pa.RecordBatch]:
     """Return rows of the heap, which has whole maps, as those of framed formats."""
     if state.kind == MAP and layouts.VALUE in batch.schema.names:
-        batch = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
-    return batch.select(list(names))
+        return shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
+    return (batch,)

@@ -10,6 +10,7 @@ from functools import reduce
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,6 +21,8 @@ LIST_INDEX: Final = "list_index"
 LIST_VALUE: Final = "list_value"
 LAST_ACCESS: Final = "_last_access"
 SUBTASK: Final = "_subtask"
+MOST_ELEMENTS: Final = 1 << 16
+"""Rows of a batch of elements of lists or maps."""
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 METADATA: Final = (pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.field(SUBTASK, pa.int32()), pa.field(LAST_ACCESS, TIMESTAMP))
 """The columns that reading with metadata adds."""
@@ -40,28 +43,38 @@ def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] =
     return {n: batch.column(i).take(indices) for i, n in enumerate(batch.schema.names) if n not in without}
 
 
-def explode_list(batch: pa.RecordBatch, column: str) -> pa.RecordBatch:
-    """Flatten a list column: one row per element, with its index and value in place of the list."""
+def explode_list(batch: pa.RecordBatch, column: str) -> Iterator[pa.RecordBatch]:
+    """Flatten a list column: one row per element, with its index and value in place of the list.
+
+    A list may have any number of elements, so rows come in batches of at most :data:`MOST_ELEMENTS`.
+    """
     lists = batch.column(column)
-    parents = pc.list_parent_indices(lists)
-    values = pc.list_flatten(lists)
-    starts = lists.offsets.to_numpy()[:-1]
-    rows = parents.to_numpy()
-    index = np.arange(len(values), dtype=np.int64) - (starts - starts[:1].sum())[rows]
-    columns = take(batch, parents, without=(column,))
-    columns |= {LIST_INDEX: pa.array(index, pa.int32()), LIST_VALUE: values}
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    offsets = lists.offsets.to_numpy()
+    for begin, end, rows in _pieces(offsets):
+        index = np.arange(begin, end, dtype=np.int64) - offsets[rows]
+        elements = {LIST_INDEX: pa.array(index.astype(np.int32)), LIST_VALUE: lists.values.slice(begin, end - begin)}
+        columns = take(batch, pa.array(rows), without=(column,)) | elements
+        yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> pa.RecordBatch:
-    """Flatten a map column: one row per entry, with its key and value in place of the map."""
+def explode_map(batch: pa.RecordBatch, column: str, key: str, value: str) -> Iterator[pa.RecordBatch]:
+    """Flatten a map column: one row per entry, with its key and value in place of the map; see :func:`explode_list`."""
     maps = batch.column(column)
-    offsets = maps.offsets.to_numpy()
-    parents = pa.array(np.repeat(np.arange(len(maps), dtype=np.int64), np.diff(offsets)))
-    first, last = int(offsets[0]), int(offsets[-1])
-    columns = take(batch, parents, without=(column,))
-    columns |= {key: maps.keys.slice(first, last - first), value: maps.items.slice(first, last - first)}
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    for begin, end, rows in _pieces(maps.offsets.to_numpy()):
+        entries = {key: maps.keys.slice(begin, end - begin), value: maps.items.slice(begin, end - begin)}
+        columns = take(batch, pa.array(rows), without=(column,)) | entries
+        yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _pieces(offsets: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
+    """Yield ranges of elements, at most :data:`MOST_ELEMENTS` each, and for each element the row that it belongs to."""
+    last = int(offsets[-1])
+    for begin in range(int(offsets[0]), last, MOST_ELEMENTS):
+        end = min(begin + MOST_ELEMENTS, last)
+        first = int(np.searchsorted(offsets, begin, side="right")) - 1
+        behind = int(np.searchsorted(offsets, end, side="left"))
+        bounds = np.clip(offsets[first : behind + 1], begin, end)
+        yield begin, end, np.repeat(np.arange(first, behind, dtype=np.int64), bounds[1:] - bounds[:-1])
 
 
 def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: str, into: str) -> Iterator[pa.RecordBatch]:

@@ -46,7 +46,7 @@ def read_state(
     request = ScanRequest(state.name, columns, decode, key_groups, wanted, options.column_types)
     batches = source.scan(request)
     if state.kind == LIST:
-        batches = (_shape_list(b, state, options) for b in batches)
+        batches = _shape_list(batches, state, options)
     elif state.kind == MAP:
         batches = _shape_map(batches, state, options)
     elif state.has_ttl and options.decode.ttl:
@@ -67,12 +67,16 @@ def _wanted(access: pa.Array, oldest: int, options: ReadOptions) -> pa.Array:
     return pc.invert(alive) if options.expired == "only" else alive
 
 
-def _shape_list(batch: pa.RecordBatch, state: KeyedDescription, options: ReadOptions) -> pa.RecordBatch:
+def _shape_list(
+    batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
     with_ttl = state.has_ttl and options.decode.ttl
-    if options.flatten:
-        batch = shapes.explode_list(batch, layouts.VALUE)
-        return _expire(shapes.split_ttl(batch, shapes.LIST_VALUE), options) if with_ttl else batch
-    return _expire_nested(batch, options) if with_ttl else batch
+    for batch in batches:
+        if not options.flatten:
+            yield _expire_nested(batch, options) if with_ttl else batch
+            continue
+        for part in shapes.explode_list(batch, layouts.VALUE):
+            yield _expire(shapes.split_ttl(part, shapes.LIST_VALUE), options) if with_ttl else part
 
 
 def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -84,9 +88,10 @@ def _shape_map(batches: Iterator[pa.RecordBatch], state: KeyedDescription, optio
         yield from (_expire_nested(b, options) if state.has_ttl else b for b in batches)
         return
     for batch in batches:
-        if layouts.VALUE in batch.schema.names:  # the heap has whole maps
-            batch = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE)
-        yield _expire(shapes.split_ttl(batch, layouts.MAP_VALUE), options) if state.has_ttl else batch
+        is_whole = layouts.VALUE in batch.schema.names  # in the heap
+        parts = shapes.explode_map(batch, layouts.VALUE, layouts.MAP_KEY, layouts.MAP_VALUE) if is_whole else (batch,)
+        for part in parts:
+            yield _expire(shapes.split_ttl(part, layouts.MAP_VALUE), options) if state.has_ttl else part
 
 
 def _without_dropped(batch: pa.RecordBatch) -> pa.RecordBatch:

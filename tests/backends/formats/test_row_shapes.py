@@ -31,9 +31,13 @@ def rows(found: pa.RecordBatch) -> list[tuple]:
 def test_lists_are_flattened_with_their_index(lists, data) -> None:
     whole = batch(key=pa.array(range(len(lists)), pa.int64()), value=pa.array(lists, pa.list_(pa.int64())))
     start = data.draw(st.integers(0, len(lists)))
-    found = shapes.explode_list(whole.slice(start), "value")
-    assert found.schema.names == ["key", "list_index", "list_value"]
-    assert rows(found) == [(k, i, v) for k, of in list(enumerate(lists))[start:] for i, v in enumerate(of or [])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "MOST_ELEMENTS", data.draw(st.integers(1, 9)))
+        found = list(shapes.explode_list(whole.slice(start), "value"))
+        assert all(0 < part.num_rows <= shapes.MOST_ELEMENTS for part in found)
+    assert all(part.schema.names == ["key", "list_index", "list_value"] for part in found)
+    expected = [(k, i, v) for k, of in list(enumerate(lists))[start:] for i, v in enumerate(of or [])]
+    assert [row for part in found for row in rows(part)] == expected
 
 
 PAIRS = st.lists(st.tuples(st.text("ab", max_size=2), st.integers(0, 9) | st.none()), max_size=4)
@@ -43,8 +47,11 @@ PAIRS = st.lists(st.tuples(st.text("ab", max_size=2), st.integers(0, 9) | st.non
 def test_maps_are_flattened(maps, data) -> None:
     whole = batch(key=pa.array(range(len(maps)), pa.int64()), value=pa.array(maps, MAP))
     start = data.draw(st.integers(0, len(maps)))
-    found = shapes.explode_map(whole.slice(start), "value", "k", "v")
-    assert rows(found) == [(n, k, v) for n, of in list(enumerate(maps))[start:] for k, v in of or []]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shapes, "MOST_ELEMENTS", data.draw(st.integers(1, 9)))
+        found = list(shapes.explode_map(whole.slice(start), "value", "k", "v"))
+    expected = [(n, k, v) for n, of in list(enumerate(maps))[start:] for k, v in of or []]
+    assert [row for part in found for row in rows(part)] == expected
 
 
 @given(st.lists(st.integers(1, 5), max_size=8), st.data())
