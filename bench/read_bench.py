@@ -1,8 +1,9 @@
 """Reading through Spark against reading the same rows from Parquet, in one session.
 
-Targets: at most 1.5 times Parquet's CPU time after warm-up and 1.15 times ``least``, 600 MB at most in a Python worker, and two
-cores at least 1.7 times as fast as one. One key is read in well under a second, from its key group alone. ``least`` is the CPU
-time of a Python data source that hands out the same rows ready-made: Spark's own share, below which no reader on that API comes.
+Targets: at most 1.5 times Parquet's CPU time after warm-up and 1.15 times ``least``, 2.5 CPU seconds for 5,000,000 numbers in
+files of RocksDB, 600 MB at most in a Python worker, and two cores at least 1.7 times as fast as one. One key is read in well
+under a second, from its key group alone. ``least`` is the CPU time of a Python data source that hands out the same rows
+ready-made: Spark's own share, below which no reader on that API comes.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ def main() -> list[Figure]:
     figures = []
     for kind in SUMS:
         for variant in ("canonical", "native"):
-            results = {cores: result_of(__file__, kind, variant, cores) for cores in (1, 2)}
+            results = {cores: result_of(__file__, kind, variant, cores) for cores in effort((1, 2), (2,))}
             two = results[2]
             ours, parquet = two["ours"], two["parquet"]
             cells = (
@@ -157,11 +158,13 @@ def main() -> list[Figure]:
                 f"{ours['cpu'] / parquet['cpu']:.2f}",
                 f"{two['least']['cpu']:.2f}",
                 f"{two['peak'] / 1e6:.0f}",
-                f"{results[1]['ours']['wall'] / ours['wall']:.2f}x",
+                f"{results[1]['ours']['wall'] / ours['wall']:.2f}x" if 1 in results else "",
                 f"{two['one_key']:.2f} s",
             )
             print(f"{kind + ' ' + variant:24}" + "".join(f"{c:>12}" for c in cells), flush=True)
             what = f"read {kind} {variant}"
+            if (kind, variant) == ("long_long", "native"):
+                figures.append(Figure(what, ours["cpu"], "CPU s", None, 2.5))
             figures += [
                 Figure(what, ours["cpu"], "CPU s", (parquet["cpu"], "Parquet"), 1.5),
                 Figure(what, ours["cpu"], "CPU s", (two["least"]["cpu"], "ready-made batches"), 1.15),
