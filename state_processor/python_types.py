@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
-from state_processor.backends.state.python_states import PythonType, Unpickled
+from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.python_states import PythonType, Unpickled, is_python_state
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import OptionError
+from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.table.python_coders import python_coder
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
@@ -47,6 +50,17 @@ def python_type_of(given: PythonType | PythonTypeArgument) -> PythonType:
     raise OptionError(f"{given!r} is neither a type of Types, nor a state such as ListState(Types.…), nor the text of one")
 
 
+@contextmanager
+def asking_for_python_type(state: StateDescription) -> Iterator[None]:
+    """Add to an error about the columns of a state of PyFlink without its type that it has to be given."""
+    try:
+        yield
+    except InvalidRowError as problem:
+        if not is_python_state(state.name) or not any(isinstance(s, BytesSerializer) for s in state.serializers.values()):
+            raise
+        raise InvalidRowError(f"{problem}; it is a state of PyFlink: give the type in the job, python_type=…") from None
+
+
 def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:
     """Return whether pickles are loaded as tasks get it.
 
@@ -60,6 +74,14 @@ def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:
     if not isinstance(given, (bool, PortableType)):
         raise TypeError(f"found a {type(given).__name__}")
     return given
+
+
+def spec_of(type_: PythonType, ttl: bool | None = None) -> StateSpec:
+    """Return the state to write that a type stands for; a type alone is one of value state."""
+    value = type_.value.restore()
+    if type_.kind == "MAP" and type_.map_key is not None:
+        return MapState(type_.map_key.restore(), value, ttl=ttl)
+    return (ListState if type_.kind == "LIST" else ValueState)(value, ttl=ttl)
 
 
 def _portable(given: TypeSerializer) -> PortableType:

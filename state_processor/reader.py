@@ -18,6 +18,7 @@ from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
 from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, MapDescription, StateDescription
+from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
@@ -349,8 +350,9 @@ class SavepointReader(SnapshotPlots):
         """
         operator = self._operator(uid)
         variants = state_variants(self._snapshot, operator)
+        state = stored_name(state, variants)
         if state not in variants:
-            raise NotFoundError.naming_nearest("state", state, variants, operator_label(operator))
+            raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
         return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type)))
 
     def _operator(self, uid: Uid) -> OperatorState:

@@ -8,15 +8,16 @@ from typing import Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
-from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
 from state_processor.connector_writer import ConnectorStateWriter
 from state_processor.declared_types import DeclaredTypes
 from state_processor.migration_report import MigrationReport
+from state_processor.operator_state_writer import OperatorStateWriter
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.table import SnapshotOptions, WorkerOptions
+from state_processor.python_types import PythonTypeArgument
 from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
@@ -25,14 +26,14 @@ from state_processor.spark.rows import SparkRows
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.state_specs import StateSpec, whole_type
-from state_processor.write import keyed_changes, operator_state_changes
+from state_processor.write import keyed_changes
 from state_processor.write.format_choice import BackendName, FormatName
 from state_processor.write.migration_plan import TypesOfStates
 from state_processor.write.plan import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION, SavepointPlan, Uid
 from state_processor.write_summary import WriteSummary
 
 
-class SavepointWriter(ConnectorStateWriter):
+class SavepointWriter(OperatorStateWriter, ConnectorStateWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Methods can be chained; nothing is written until :meth:`write`, which writes Flink's canonical format by default: every
@@ -133,6 +134,7 @@ class SavepointWriter(ConnectorStateWriter):
         key_hash: KeyHash | HashRule | None = None,
         *,
         columns: Mapping[str, str] | None = None,
+        python: bool | None = None,
     ) -> SavepointWriter:
         """Write keyed states from a table: one row per key, one column per state.
 
@@ -160,9 +162,15 @@ class SavepointWriter(ConnectorStateWriter):
             savepoint need none: it is inferred from their keys.
         columns
             Column to state, where their names differ.
+        python
+            Whether the job that restores the states is one of PyFlink, which keeps keys in rows and values as bytes of its
+            coders; ``states`` are those of its state descriptors. By default as the operator in the source savepoint.
         """
         with self._plan.change(uid) as draft:
-            keyed_changes.add_keyed_states(draft, SparkRows(df), key, key_type, states, key_hash=key_hash, columns=columns)
+            rows = SparkRows(df)
+            keyed_changes.add_keyed_states(
+                draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python
+            )
             draft.set_parallelism(parallelism)
         return self
 
@@ -175,6 +183,7 @@ class SavepointWriter(ConnectorStateWriter):
         *,
         types: DeclaredTypes | None = None,
         infer_kryo: bool = False,
+        python_type: PythonTypeArgument | None = None,
     ) -> SavepointWriter:
         """Change a keyed state of the source savepoint for some keys; other keys and states are copied byte for byte.
 
@@ -202,9 +211,13 @@ class SavepointWriter(ConnectorStateWriter):
             the rows, and to change whole numbers in such a part.
         infer_kryo
             Whether to infer these types from the values, as when reading.
+        python_type
+            The type that a job of PyFlink declares for the state, as for :meth:`SavepointReader.read_keyed_state`.
         """
         with self._plan.change(uid, existing=True) as draft:
-            keyed_changes.update_keyed_state(draft, state, SparkRows(df), key, types=types, infer_kryo=infer_kryo)
+            keyed_changes.update_keyed_state(
+                draft, state, SparkRows(df), key, types=types, infer_kryo=infer_kryo, python_type=python_type
+            )
         return self
 
     def delete_keys(
@@ -236,7 +249,14 @@ class SavepointWriter(ConnectorStateWriter):
         return self
 
     def delete_map_entries(
-        self, uid: Uid, state: str, df: DataFrame, key: str = KEY, *, types: Mapping[str, TypeSerializer] | None = None
+        self,
+        uid: Uid,
+        state: str,
+        df: DataFrame,
+        key: str = KEY,
+        *,
+        types: Mapping[str, TypeSerializer] | None = None,
+        python_type: PythonTypeArgument | None = None,
     ) -> SavepointWriter:
         """Delete single entries of a map state; its other entries are copied byte for byte.
 
@@ -249,69 +269,11 @@ class SavepointWriter(ConnectorStateWriter):
             so that rows as reading the state gives them will do. Entries that do not exist are ignored.
         key
             The column of the key.
-        types
+        types, python_type
             As for :meth:`update_keyed_state`.
         """
         with self._plan.change(uid, existing=True) as draft:
-            keyed_changes.delete_map_entries(draft, state, SparkRows(df), key, types=types)
-        return self
-
-    def with_list_state(
-        self, uid: Uid, name: str, df: DataFrame, type: TypeSerializer | None = None, parallelism: int | None = None
-    ) -> SavepointWriter:
-        """Write a list of operator state, which is distributed over the subtasks (Flink: ``getListState``).
-
-        Parameters
-        ----------
-        uid, name
-            The operator, and the state. A state of the source savepoint is replaced.
-        df
-            The elements: a column ``value``, or the only column.
-        type
-            The type of the elements; by default the one that the column's type suggests.
-        parallelism
-            As for :meth:`with_keyed_state`.
-        """
-        with self._plan.change(uid) as draft:
-            operator_state_changes.add_list_state(draft, name, SparkRows(df), type, OPERATOR_LIST)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def with_union_state(
-        self, uid: Uid, name: str, df: DataFrame, type: TypeSerializer | None = None, parallelism: int | None = None
-    ) -> SavepointWriter:
-        """Write a list of operator state that every subtask gets as a whole (Flink: ``getUnionListState``).
-
-        Parameters are those of :meth:`with_list_state`.
-        """
-        with self._plan.change(uid) as draft:
-            operator_state_changes.add_list_state(draft, name, SparkRows(df), type, UNION_LIST)
-            draft.set_parallelism(parallelism)
-        return self
-
-    def with_broadcast_state(
-        self,
-        uid: Uid,
-        name: str,
-        df: DataFrame,
-        key_type: TypeSerializer | None = None,
-        value_type: TypeSerializer | None = None,
-        parallelism: int | None = None,
-    ) -> SavepointWriter:
-        """Write broadcast state, of which every subtask has a copy; it has to fit in memory (Flink: ``getBroadcastState``).
-
-        Parameters
-        ----------
-        uid, name
-            The operator, and the state. A state of the source savepoint is replaced.
-        df
-            Columns ``key`` and ``value``; ``key_type`` and ``value_type`` are by default the types that these suggest.
-        parallelism
-            As for :meth:`with_keyed_state`.
-        """
-        with self._plan.change(uid) as draft:
-            operator_state_changes.add_broadcast_state(draft, name, SparkRows(df), key_type, value_type)
-            draft.set_parallelism(parallelism)
+            keyed_changes.delete_map_entries(draft, state, SparkRows(df), key, types=types, python_type=python_type)
         return self
 
     def with_timers(

@@ -14,6 +14,7 @@ from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.read.state_listing import survey
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
+from state_processor.backends.state.python_states import shown_name
 from state_processor.serializers.errors import NotFoundError, UnsupportedFormatError
 
 States = dict[str, list[StateDescription]]
@@ -68,7 +69,7 @@ class OperatorPair:
                 if not found and state.name in (None, name):
                     raise state.error
         if not old and not new:
-            raise NotFoundError.naming_nearest("state", name, self.names, self.label)
+            raise NotFoundError.naming_nearest("state", name, map(shown_name, self.names), self.label)
         kinds = [v[0].kind for v in (old, new) if v]
         if len(set(kinds)) > 1:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")

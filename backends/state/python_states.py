@@ -23,11 +23,14 @@ from state_processor.backends.state.descriptions import (
     ValueDescription,
 )
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.pickles import loading_pickles
 from state_processor.serializers.table.python_coders import python_coder
+from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
 from state_processor.serializers.table.python_state import (
     PYTHON_PREFIX,
     CountedPiecesSerializer,
@@ -181,6 +184,16 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
         case ListDescription():
             return _of_list(state, type_, where, unpickled)  # type: ignore[return-value]
     raise OptionError(f"{where} is {state.kind}: Python types are for keyed state and broadcast state")
+
+
+def in_byte_arrays(state: KeyedDescription) -> KeyedDescription:
+    """Return a state as Java registers it for a PyFlink job that declares it: with byte arrays for values and keys of maps."""
+    value: TypeSerializer = BytesSerializer()
+    if isinstance(state.value, TtlSerializer):
+        value = TtlSerializer.of(value)
+    if isinstance(state, MapDescription):
+        return state.with_serializers(map_key=ByteArrayWrapperSerializer(), value=value)
+    return ListDescription(state.name, LIST, value, state.key, state.namespace)
 
 
 def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: Unpickled) -> KeyedDescription:

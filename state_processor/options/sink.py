@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from state_processor.backends.state.python_states import PythonType
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.source import named_operator
@@ -30,6 +31,7 @@ class SinkOptions:
     key: str = "key"
     key_type: str | None = None
     value_type: str | None = None
+    python_type: PythonType | None = None
     kind: str | None = None
     ttl: bool | None = None
     parallelism: int | None = None

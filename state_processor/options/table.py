@@ -404,6 +404,11 @@ _SINK_OPTIONS: Final = (
         TEXT,
         "Flink's type of the values, such as `MAP<STRING,LONG>`, or `POJO<com.acme.Account>` with the fields of the column.",
     ),
+    Option(
+        "python_type",
+        PYTHON_TYPE,
+        "The type that a PyFlink job declares for the state, such as `LONG`, `ListState<LONG>` or `MapState<STRING,LONG>`.",
+    ),
     Option("kind", one_of("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING"), "The kind of a new state; `VALUE` by default."),
     Option("ttl", BOOLEAN, "True for a new state with time-to-live; false by default."),
     Option("parallelism", COUNT, "Parallelism of the operator."),

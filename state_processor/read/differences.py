@@ -16,6 +16,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.python_states import check_known, shown_name, stored_name
 from state_processor.display import json_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
@@ -160,6 +161,7 @@ def state_differences(
     """
     before, after = ({o.operator_id: o for o in snapshot.metadata.operators} for snapshot in (old, new))
     known = {**before, **after}
+    stored: set[str] = set()
     wanted = list(known)
     if operator is not None:
         planned = old.plan.find(operator.uid, known) if old.plan is not None and operator.uid else None
@@ -171,11 +173,14 @@ def state_differences(
         uid = next((o.uid for o in (after.get(uid_hash), before.get(uid_hash)) if o is not None and o.uid), None)
         label = f"operator {uid!r}" if uid else f"operator {uid_hash}"
         pair = OperatorPair(label, (old, before.get(uid_hash)), (new, after.get(uid_hash)))
-        for name in pair.names if state is None else (state,):
+        found = {**pair.states[0], **pair.states[1]}
+        stored |= found.keys()
+        for name in pair.names if state is None else (stored_name(state, found),):
             reader = pair.difference(name, options)
-            before_type, after_type = (_type(found.get(name, [])) for found in pair.states)
-            kind = next(found[name][0].kind for found in pair.states if name in found)
-            yield StateDifference(uid, uid_hash, name, kind, before_type, after_type, reader)
+            before_type, after_type = (_type(states.get(name, [])) for states in pair.states)
+            kind = found[name][0].kind
+            yield StateDifference(uid, uid_hash, shown_name(name), kind, before_type, after_type, reader)
+    check_known(options.python_types, stored, "these operators")
 
 
 def _type(variants: list[StateDescription]) -> str | None:

@@ -23,6 +23,7 @@ from state_processor.backends.write.entry_encoder import NAMESPACES, VALUE
 from state_processor.backends.write.staging import Staging
 from state_processor.inferred_types import inferred_type
 from state_processor.options.sink import SinkOptions
+from state_processor.python_types import spec_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
@@ -132,7 +133,8 @@ def _update_state(draft: OperatorDraft, state: str, options: SinkOptions, rows: 
             f"state {state!r} exists in the source savepoint, and option {given[0]} does not apply to it; leave the option out, "
             "or replace the whole state with replace=true"
         )
-    update_keyed_state(draft, state, rows, options.key, types=_declared(options, rows.schema, state))
+    types = _declared(options, rows.schema, state)
+    update_keyed_state(draft, state, rows, options.key, types=types, python_type=options.python_type)
 
 
 def _add_states(draft: OperatorDraft, state: str | None, options: SinkOptions, rows: Rows) -> None:
@@ -145,10 +147,13 @@ def _add_states(draft: OperatorDraft, state: str | None, options: SinkOptions, r
             raise InvalidRowError(f"state {state!r}: the columns {VALUE!r} and {state!r} both say what it holds; drop one")
     require(schema.names, [key, *values])
     refuse_others(schema.names, [key, *values])
+    if options.python_type is not None and (state is None or options.kind is not None or options.value_type is not None):
+        raise OptionError("option pythonType is for one state, named by the option state, and says its kind and type itself")
     specs = {column: _spec(options, schema.field(column)) for column in values}
     key_type = parse_type(options.key_type, schema.field(key).type) if options.key_type else None
     columns = dict.fromkeys(values, state) if state is not None else None
-    add_keyed_states(draft, rows, key, key_type, specs, columns=columns)
+    python = True if options.python_type is not None else None
+    add_keyed_states(draft, rows, key, key_type, specs, columns=columns, python=python)
 
 
 def _declared(options: SinkOptions, schema: pa.Schema, state: str) -> dict[str, TypeSerializer]:
@@ -160,6 +165,8 @@ def _declared(options: SinkOptions, schema: pa.Schema, state: str) -> dict[str, 
 
 def _spec(options: SinkOptions, column: pa.Field) -> StateSpec:
     """Return the kind and type of a new state."""
+    if options.python_type is not None:
+        return spec_of(options.python_type, ttl=options.ttl)
     kind = options.kind or "VALUE"
     text = options.value_type
     given = parse_type(text, column.type) if text else inferred_type(column.type, f"column {column.name!r}")

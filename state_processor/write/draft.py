@@ -11,6 +11,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, Operat
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.key_groups import check_parallelism
 from state_processor.backends.state.part_names import DeclaredNames
+from state_processor.backends.state.python_states import PythonType, shown_name, stored_name
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header
 from state_processor.backends.write.entry_encoder import KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
@@ -21,6 +22,7 @@ from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
+from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.registration import Registration
@@ -92,6 +94,8 @@ class OperatorDraft:
     forms
         By state of the source savepoint that rows change: the types of the parts that Kryo wrote, and whether rows have bytes
         for values of undescribed classes.
+    python
+        By state of a PyFlink job: the kind and type of its rows, ``None`` for rows with bytes.
     deletions
         Keys and entries to delete.
     operator_states
@@ -120,6 +124,7 @@ class OperatorDraft:
     removed: set[str] = field(default_factory=set)
     state_rows: list[StateRows] = field(default_factory=list)
     forms: dict[str, tuple[tuple[JavaType, ...], bool]] = field(default_factory=dict)
+    python: dict[str, PythonType | None] = field(default_factory=dict)
     deletions: list[Deletion] = field(default_factory=list)
     operator_states: dict[str, tuple[OperatorDescription, OperatorRows]] = field(default_factory=dict)
     hashing: KeyHash | tuple[HashRule, ...] | None = None
@@ -137,6 +142,7 @@ class OperatorDraft:
             removed=set(self.removed),
             state_rows=list(self.state_rows),
             forms=dict(self.forms),
+            python=dict(self.python),
             deletions=list(self.deletions),
             operator_states=dict(self.operator_states),
         )
@@ -177,6 +183,15 @@ class OperatorDraft:
         """Return whether a migration converts the entries of a state of the source savepoint."""
         return self.migration is not None and self.migration.converts(name) and self.keeps(name)
 
+    def stored(self, name: str) -> str:
+        """Return the name in the savepoint of a state, which may be named as in a PyFlink job."""
+        return stored_name(name, (*self.source_states, *self.added, *self.operator_states))
+
+    @property
+    def has_python_keys(self) -> bool:
+        """True if keys are those of a PyFlink job."""
+        return isinstance(self.key or self.source_key, PythonKeySerializer)
+
     def keyed(self, name: str) -> KeyedDescription:
         """Return a keyed state of the source savepoint, as a migration converts it.
 
@@ -189,7 +204,7 @@ class OperatorDraft:
         if name not in left:
             if not self.source_states:
                 raise NotFoundError(f"{self.label} has no state in the source savepoint")
-            raise NotFoundError.naming_nearest("keyed state", name, left, self.label)
+            raise NotFoundError.naming_nearest("keyed state", name, map(shown_name, left), self.label)
         if self.migration is not None and self.migration.keyed is not None and self.converts(name):
             return self.migration.keyed.roles(name)[1]
         return left[name]
@@ -215,8 +230,8 @@ class OperatorDraft:
             raise OptionError(f"{self.label}: parallelism {self.parallelism} before, {parallelism} now")
         self.parallelism = parallelism
 
-    def take_key(self, given: TypeSerializer | None, inferred: TypeSerializer | None) -> TypeSerializer:
-        """Set and return the key type: the known one, else the given one, else the inferred one; its rows have the given names.
+    def take_key(self, given: TypeSerializer | None) -> TypeSerializer:
+        """Set and return the key type: the known one, else the given one; its rows have the given names.
 
         Raises
         ------
@@ -226,9 +241,14 @@ class OperatorDraft:
         known = self.key or self.source_key
         if known is not None and given is not None and not _is_same(known, given):
             if known.snapshot().resolve_schema_compatibility(given).verdict is not Verdict.COMPATIBLE_AS_IS:
+                if str(known) == str(given):
+                    raise OptionError(
+                        f"{self.label} has keys of type {known}, as rows of PyFlink or not as such: call with_keyed_state with "
+                        "python=True before other methods that add keyed state or timers"
+                    )
                 raise OptionError(f"{self.label} has keys of type {known}, not {given}; all its keyed states share one key")
             known = with_row_names(known, row_names(given))
-        self.key = known or given or inferred
+        self.key = known or given
         if self.key is None:
             raise OptionError(f"{self.label}: name the key's type by key_type")
         return self.key
@@ -291,9 +311,10 @@ class OperatorDraft:
         NotFoundError
             If there is none of that name.
         """
+        name = self.stored(name)
         left = [*(n for n in self.source_states if n not in self.removed), *self.added, *self.operator_states]
         if name not in left:
-            raise NotFoundError.naming_nearest("state", name, left, self.label)
+            raise NotFoundError.naming_nearest("state", name, map(shown_name, left), self.label)
         self._drop_changes(name)
         self.added.pop(name, None)
         self.operator_states.pop(name, None)
@@ -317,6 +338,7 @@ class OperatorDraft:
         self.state_rows = [left for given in self.state_rows for left in given.without_states({name})]
         self.deletions = [deletion for deletion in self.deletions if deletion.state != name]
         self.forms.pop(name, None)
+        self.python.pop(name, None)
 
     @property
     def updated(self) -> frozenset[str]:

@@ -14,14 +14,18 @@ from state_processor.backends.state.column_types import declared
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.part_names import DeclaredNames, declared_names, with_names
+from state_processor.backends.state.python_states import PythonType, in_byte_arrays, is_python_state, shown_name, with_python_type
 from state_processor.backends.state.row_field_names import named_by, names_in
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, TIMESTAMP, VALUE, KeyHash
 from state_processor.declared_types import DeclaredTypes, asking_for_types, of_columns_and_parts
 from state_processor.inferred_types import inferred_type
 from state_processor.kryo_inference import kryo_types
+from state_processor.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
+from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names
 from state_processor.state_specs import StateSpec, as_spec, timer_queue, with_type
 from state_processor.write.column_checks import (
@@ -47,6 +51,7 @@ def add_keyed_states(
     *,
     key_hash: KeyHash | HashRule | None = None,
     columns: Mapping[str, str] | None = None,
+    python: bool | None = None,
 ) -> None:
     """Write new keyed states; see :meth:`~state_processor.SavepointWriter.with_keyed_state`.
 
@@ -63,14 +68,20 @@ def add_keyed_states(
     unknown = [c for c in columns or {} if c not in states]
     if unknown:
         raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
-    key_serializer = _take_key(draft, schema, key, key_type)
+    python = draft.has_python_keys if python is None else python
+    key_serializer = _take_key(draft, schema, key, key_type, python)
     encoded: dict[str, dict[str, str]] = {}
     names: dict[str, DeclaredNames] = {}
     for column, given in states.items():
         require(schema.names, [column])
         name = (columns or {}).get(column, column)
-        state = as_spec(name, given).describe(name, key_serializer)
+        spec = as_spec(name, given)
+        if python:
+            name = PYTHON_PREFIX + shown_name(name)
+        state = spec.describe(name, key_serializer)
         draft.add(state)
+        if python:
+            state = draft.added[name] = _take_python(draft, in_byte_arrays(state), python_type_of(spec))
         context = context_columns(state, schema)
         if context.keys() & {key, column}:
             taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
@@ -99,18 +110,21 @@ def update_keyed_state(
     *,
     types: DeclaredTypes | None = None,
     infer_kryo: bool = False,
+    python_type: PythonTypeArgument | PythonType | None = None,
 ) -> None:
     """Change entries of a keyed state; see :meth:`~state_processor.SavepointWriter.update_keyed_state`."""
     with naming(f"state {state!r}"):
+        state = draft.stored(state)
         named, source = draft.keyed(state), draft.source
         assert source is not None  # it has the state
         columns_of, parts_of = of_columns_and_parts(named, types or {})
         java_types = kryo_types(lambda: source.snapshot, draft.identifier, state, parts_of, infer_kryo)
         described = declared(named_by(named, columns_of), java_types)
         check_distinct(rows)
-        description = draft.update(described, with_bytes=has_bytes(rows.schema))
+        updated = draft.update(described, with_bytes=has_bytes(rows.schema))
+        description = _take_python(draft, updated, None if python_type is None else python_type_of(python_type))
         shaped, columns, replaces = shaped_rows(rows, description, key)
-        with asking_for_types(description):
+        with asking_for_types(description), asking_for_python_type(description):
             _check_types(draft, description, shaped.schema, columns)
         _supersede(draft, [state], shaped, columns)
         draft.state_rows.append(StateRows(shaped, {state: columns}, replaces, {state: declared_names(description)}))
@@ -127,12 +141,14 @@ def delete_keys(
     """Delete keys; see :meth:`~state_processor.SavepointWriter.delete_keys`."""
     schema = rows.schema
     check_distinct(rows)
+    state = None if state is None else draft.stored(state)
     column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
     names = draft.kept_keyed()
-    columns = key_columns(schema, column, None if state is None else draft.keyed(state), names)
+    columns = key_columns(schema, column, None if state is None else draft.keyed(state), list(map(shown_name, names)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:
-        named = row_names(draft.source_key) if key_type is None else names_in(key_type, draft.source_key, "key")
+        given = None if key_type is None else _in_row(key_type, draft.has_python_keys)
+        named = row_names(draft.source_key) if given is None else names_in(given, draft.source_key, "key")
         keys = {"key": named} if named else {}
     for name in names if state is None else [state]:
         check_key_types(with_names(draft.keyed(name), keys), schema, columns)
@@ -145,14 +161,23 @@ def delete_keys(
 
 
 def delete_map_entries(
-    draft: OperatorDraft, state: str, rows: Rows, key: str = KEY, *, types: Mapping[str, TypeSerializer] | None = None
+    draft: OperatorDraft,
+    state: str,
+    rows: Rows,
+    key: str = KEY,
+    *,
+    types: Mapping[str, TypeSerializer] | None = None,
+    python_type: PythonTypeArgument | None = None,
 ) -> None:
     """Delete entries of a map state; see :meth:`~state_processor.SavepointWriter.delete_map_entries`."""
     with naming(f"state {state!r}"):
         check_distinct(rows)
-        description = named_by(draft.keyed(state), types or {})
+        state = draft.stored(state)
+        named = named_by(draft.keyed(state), types or {})
+        description = _take_python(draft, named, None if python_type is None else python_type_of(python_type))
         columns = entry_columns(rows.schema, description, key)
-        check_key_types(description, rows.schema, columns)
+        with asking_for_python_type(description):
+            check_key_types(description, rows.schema, columns)
         _supersede(draft, [state], rows, columns)
         draft.deletions.append(Deletion(rows, columns, state, "entries", declared_names(description)))
 
@@ -213,6 +238,26 @@ def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows)
         draft.state_rows.append(StateRows(shaped, {new.name: columns}, names={new.name: declared_names(new)}))
 
 
+def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonType | None) -> KeyedDescription:
+    """Note the type that a PyFlink job declares for a state; return the state with it.
+
+    Raises
+    ------
+    OptionError
+        If another type was given before, or the state is not one of PyFlink or of another kind.
+    """
+    if type_ is None and not is_python_state(state.name):
+        return state
+    described = state if type_ is None else with_python_type(state, type_)
+    before = draft.python.setdefault(state.name, type_)
+    if described != (state if before is None else with_python_type(state, before)):
+        raise OptionError(
+            f"{draft.label}, state {shown_name(state.name)!r}: rows were given before with another python_type; give all rows "
+            "of a state in one form, or write them one after the other"
+        )
+    return described
+
+
 def _supersede(draft: OperatorDraft, states: Sequence[str], rows: Rows, columns: Columns) -> None:
     """Remove from rows that were given before those with the same keys as later ones: the last change of a key counts."""
     names = [n for n in columns if n in (KEY, *NAMESPACES, MAP_KEY)]
@@ -234,10 +279,20 @@ def _check_types(draft: OperatorDraft, state: KeyedDescription, schema: pa.Schem
     check_types(state, schema, columns, draft.final_max_parallelism, draft.flink_major)
 
 
-def _take_key(draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None) -> TypeSerializer:
+def _take_key(
+    draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None, python: bool = False
+) -> TypeSerializer:
     """Return the key's type: given, or that of the operator, or inferred from the column."""
-    is_known = any(type_ is not None for type_ in (given, draft.key, draft.source_key))
-    return draft.take_key(given, None if is_known else inferred_type(schema.field(key).type, f"column {key!r}"))
+    python = python or draft.has_python_keys
+    is_known = any(type_ is not None for type_ in (draft.key, draft.source_key))
+    if given is None and not is_known:
+        given = inferred_type(schema.field(key).type, f"column {key!r}")
+    return draft.take_key(None if given is None else _in_row(given, python))
+
+
+def _in_row(key: TypeSerializer, python: bool) -> TypeSerializer:
+    """Return the type of keys as the job's operator has it: PyFlink puts them in rows."""
+    return PythonKeySerializer(RowSerializer([key])) if python and not isinstance(key, PythonKeySerializer) else key
 
 
 def _inferred_states(schema: pa.Schema, key: str) -> dict[str, StateSpec | TypeSerializer]:

@@ -22,6 +22,7 @@ from state_processor.backends.state.descriptions import KeyedDescription, descri
 from state_processor.backends.state.hash_inference import HashRule, LearnedHash
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.part_names import DeclaredNames, with_names
+from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
@@ -70,6 +71,8 @@ class KeyedTarget:
         By state, the types of the parts that Kryo writes: headers do not contain their type arguments.
     drafted
         The states of the source savepoint that rows change: parts that Kryo writes are compared with the stored ones.
+    python
+        By state of a PyFlink job, the kind and type of its rows.
     with_bytes
         Those of them whose rows have bytes for values of undescribed classes.
     raw_timers
@@ -88,6 +91,7 @@ class KeyedTarget:
     drafted: frozenset[str] = frozenset()
     with_bytes: frozenset[str] = frozenset()
     raw_timers: bool = False
+    python: Mapping[str, PythonType] = field(default_factory=dict)
 
     def open_header(self) -> mi.KeyedHeader:
         """Read the header with its serializers."""
@@ -106,7 +110,8 @@ class KeyedTarget:
         header = self.open_header()
         states = tuple(describe_keyed(header, meta) for meta in header.states)
         states = tuple(declare(self.java_types.get(state.name, ()), state) for state in states)
-        return tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
+        states = tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
+        return tuple(with_python_type(s, self.python[s.name]) if s.name in self.python else s for s in states)
 
     @property
     def ids(self) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from state_processor.backends.connectors.source_splits import READER_STATE, source_state
 from state_processor.backends.connectors.splits_writer import written_source
 from state_processor.backends.state.descriptions import (
@@ -10,14 +12,20 @@ from state_processor.backends.state.descriptions import (
     BroadcastDescription,
     OperatorListDescription,
 )
+from state_processor.backends.state.python_states import PythonType, is_python_state, shown_name, with_python_type
 from state_processor.backends.write.entry_encoder import KEY, VALUE
 from state_processor.inferred_types import inferred_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.kernel.encode.conversion import bind
+from state_processor.serializers.table.python_rows import ByteArrayWrapperSerializer
+from state_processor.serializers.table.python_state import PYTHON_PREFIX
 from state_processor.write.column_checks import check_distinct, naming, refuse_others, require
 from state_processor.write.draft import OperatorDraft
 from state_processor.write.rows import OperatorRows
+
+_WRAPPED: Final = ByteArrayWrapperSerializer()
 
 
 def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: TypeSerializer | None, kind: str) -> None:
@@ -34,7 +42,13 @@ def add_list_state(draft: OperatorDraft, name: str, rows: OperatorRows, type_: T
 
 
 def add_broadcast_state(
-    draft: OperatorDraft, name: str, rows: OperatorRows, key_type: TypeSerializer | None, value_type: TypeSerializer | None
+    draft: OperatorDraft,
+    name: str,
+    rows: OperatorRows,
+    key_type: TypeSerializer | None,
+    value_type: TypeSerializer | None,
+    *,
+    python: bool | None = None,
 ) -> None:
     """Write a broadcast state; see :meth:`~state_processor.SavepointWriter.with_broadcast_state`."""
     schema = rows.schema
@@ -44,9 +58,15 @@ def add_broadcast_state(
         refuse_others(schema.names, [KEY, VALUE])
         key = key_type or inferred_type(schema.field(KEY).type, "column 'key'")
         value = value_type or inferred_type(schema.field(VALUE).type, "column 'value'")
-        for serializer, column in ((key, KEY), (value, VALUE)):
+        stored = draft.stored(name)
+        if python or (python is None and is_python_state(stored)):
+            written = BroadcastDescription(PYTHON_PREFIX + shown_name(name), BROADCAST, BytesSerializer(), _WRAPPED)
+            state = with_python_type(written, PythonType("MAP", PortableType.of(value), PortableType.of(key)))
+        else:
+            state = BroadcastDescription(name, BROADCAST, value, key)
+        for serializer, column in ((state.key, KEY), (state.value, VALUE)):
             bind(serializer, schema.field(column).type, column)
-        draft.add_operator_state(BroadcastDescription(name, BROADCAST, value, key), rows.select({KEY: KEY, VALUE: VALUE}))
+        draft.add_operator_state(state, rows.select({KEY: KEY, VALUE: VALUE}))
 
 
 def set_source_splits(draft: OperatorDraft, rows: OperatorRows, connector: str | None) -> None:

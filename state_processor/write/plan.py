@@ -193,7 +193,7 @@ class SavepointPlan:
     def has_keyed_state(self, uid: Uid, state: str) -> bool:
         """Return whether the source savepoint has a keyed state."""
         draft = self._drafts.get(self._identifier(uid).uid_hash)
-        return draft is not None and state in draft.source_keyed
+        return draft is not None and draft.stored(state) in draft.source_keyed
 
     def _identifier(self, uid: Uid) -> OperatorIdentifier:
         """Return the identifier of an operator, which the plan of a query may have another name for: ``group-aggregate[5]``."""

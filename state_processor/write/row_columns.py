@@ -10,6 +10,7 @@ import pyarrow as pa
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.read.decoded_columns import FIRES_AT
 from state_processor.backends.state.descriptions import LIST, MAP, KeyedDescription
+from state_processor.backends.state.python_states import shown_name
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, TIMESTAMP, VALUE
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.runtime.undescribed import BYTES_FIELD
@@ -72,7 +73,7 @@ def _parts(columns: dict[str, str], state: KeyedDescription, names: Sequence[str
         return {TIMESTAMP: TIMESTAMP}
     elements = [n for n in _ELEMENTS.get(state.kind, ()) if n in names]
     taken = (*columns.values(), *elements)
-    whole = [n for n in dict.fromkeys((VALUE, state.name)) if n in names and n not in taken]
+    whole = [n for n in dict.fromkeys((VALUE, shown_name(state.name))) if n in names and n not in taken]
     if len(whole) + bool(elements) > 1:
         listed = " and ".join(map(repr, (*whole, *elements)))
         raise InvalidRowError(f"the columns {listed} all say what the state holds; drop all but the one that is meant")
@@ -125,7 +126,7 @@ def key_columns(schema: pa.Schema, key: str, state: KeyedDescription | None, sta
         return columns
     columns |= {n: c for n, c in context_columns(state, schema).items() if n != LAST_ACCESS}
     require(schema.names, columns.values())
-    content = (TIMESTAMP, FIRES_AT, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, state.name)
+    content = (TIMESTAMP, FIRES_AT, "domain", "service", *NAMESPACES) if state.is_timer else (VALUE, shown_name(state.name))
     whole = state.kind in _ELEMENTS and any(n in schema.names for n in _ELEMENTS[state.kind])
     hint = "whole keys are deleted, not elements: select the key's column, or use delete_map_entries" if whole else ""
     refuse_others(schema.names, [*columns.values(), *content], hint)

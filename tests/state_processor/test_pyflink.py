@@ -35,6 +35,17 @@ VALUES: list[tuple[TypeSerializer, Any, str, Any]] = [
     (Types.LIST(Types.STRING()), ["a"], "00000001010000000161", ["a"]),
     (Types.MAP(Types.STRING(), Types.INT()), {"a": None}, "00000001000000016101", [("a", None)]),
     (Types.TUPLE([Types.INT(), Types.INT()]), (1, 2), "0000000100000002", {"f0": 1, "f1": 2}),
+    (Types.FLOAT(), 0.5, "3f000000", 0.5),
+    (Types.CHAR(), "x", "0000000178", "x"),
+    (Types.SQL_TIME(), "01:02:03.004", "0038cefc", "01:02:03.004"),
+    (Types.OBJECT_ARRAY(Types.STRING()), ["a", None], "0000000201000000016100", ["a", None]),
+    (Types.LIST(Types.LONG()), [1, None], "0000000201000000000000000100", [1, None]),
+    (
+        Types.ROW_NAMED(["a", "b"], [Types.LIST(ROW), Types.MAP(Types.STRING(), Types.LONG())]),
+        {"a": [{"name": "x", "count": 1}, None], "b": {"k": 3}},
+        "000000000201000000000178000000010000000001000000016b000000000000000003",
+        {"a": [{"name": "x", "count": 1}, None], "b": [("k", 3)]},
+    ),
     (ROW, {"name": "r", "count": None}, "100000000172", {"name": "r", "count": None}),
 ]
 
