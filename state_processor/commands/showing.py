@@ -152,7 +152,7 @@ def _get(options: argparse.Namespace) -> None:
 
 def _keys(options: argparse.Namespace) -> list[Any]:
     """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
-    table = arrow.states(options.path, **flag_values(options))
+    table = arrow.states(options.path, **flag_values(options, reading=False))
     wanted = required_operator(options)
     types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
     return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]

@@ -24,15 +24,15 @@ def add_flags(parser: argparse.ArgumentParser, *, reading: bool = False) -> None
             parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
 
 
-def flag_values(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the keyword arguments that the flags stand for.
+def flag_values(given: argparse.Namespace, *, reading: bool = True) -> dict[str, Any]:
+    """Return the keyword arguments that the flags stand for, on request only those of opening a snapshot.
 
     Raises
     ------
     OptionError
         If a flag has an operand of another form.
     """
-    values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
+    values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *(_READING if reading else ())))
     return {o.argument: _pairs(o.flag, v, o.kind.is_secret) if "=" in o.flag else v for o, v in values if v is not None}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from state_processor.backends.state import meta_info as mi
@@ -10,7 +10,6 @@ from state_processor.backends.state.column_types import undescribed_as_bytes
 from state_processor.backends.state.descriptions import KeyedDescription, OperatorDescription
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.state.key_groups import check_parallelism
-from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.backends.state.python_states import PythonType, shown_name, stored_name
 from state_processor.backends.state.state_registration import joined_registrations, keyed_header
 from state_processor.backends.write.entry_encoder import KeyHash
@@ -24,49 +23,11 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
+from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.registration import Registration
-from state_processor.write.rows import Columns, OperatorRows, Rows
+from state_processor.write.rows import OperatorRows
 from state_processor.write.source_operator import SourceOperator
-from state_processor.write.task_data import Replaced
-
-
-@dataclass(frozen=True)
-class StateRows:
-    """Rows of keyed states.
-
-    Attributes
-    ----------
-    rows
-        The rows.
-    columns
-        By state: the columns that it is written from.
-    replaces
-        What a row replaces of the source savepoint: nothing, all entries of its key, or one entry of a map.
-    names
-        By state: names of the fields of rows, which headers do not contain.
-    """
-
-    rows: Rows
-    columns: Mapping[str, Columns]
-    replaces: Replaced = ""
-    names: Mapping[str, DeclaredNames] = field(default_factory=dict)
-
-    def without_states(self, states: Collection[str]) -> tuple[StateRows, ...]:
-        """Return the rows for other states: none if there are no others."""
-        columns = {name: given for name, given in self.columns.items() if name not in states}
-        return (replace(self, columns=columns),) if columns else ()
-
-
-@dataclass(frozen=True)
-class Deletion:
-    """Keys, or entries of a map, to delete from one keyed state of the source savepoint or (``None``) from all."""
-
-    rows: Rows
-    columns: Columns
-    state: str | None
-    scope: Replaced = "keys"
-    names: DeclaredNames = field(default_factory=dict)
 
 
 @dataclass

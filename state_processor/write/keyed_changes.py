@@ -37,7 +37,8 @@ from state_processor.write.column_checks import (
     refuse_others,
     require,
 )
-from state_processor.write.draft import Deletion, OperatorDraft, StateRows
+from state_processor.write.draft import OperatorDraft
+from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.row_columns import context_columns, entry_columns, has_bytes, key_columns, shaped_rows
 from state_processor.write.rows import TIMESTAMP_MS, Columns, Rows
 

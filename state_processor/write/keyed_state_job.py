@@ -11,8 +11,9 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.write.draft import Deletion, OperatorDraft, StateRows
+from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
+from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.job_context import JobContext
 from state_processor.write.key_hashing import key_hashing
 from state_processor.write.keyed_tasks import (

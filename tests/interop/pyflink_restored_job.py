@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pyflink.common import Configuration, Row, Types, WatermarkStrategy
+from pyflink.common import Configuration, JobStatus, Row, Types, WatermarkStrategy
 from pyflink.datastream import KeyedBroadcastProcessFunction, KeyedProcessFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from pyflink.datastream.state import (
@@ -106,8 +106,9 @@ def main(savepoint: Path, directory: Path, keys: list[str]) -> None:
         configuration.set_string(name, value)
     env = StreamExecutionEnvironment.get_execution_environment(configuration)
     numbers = env.from_source(
-        NumberSequenceSource(0, 100_000_000), WatermarkStrategy.no_watermarks(), "numbers", type_info=Types.LONG()
-    ).set_parallelism(1)
+        NumberSequenceSource(0, 100_000_000), WatermarkStrategy.no_watermarks(), "keys", type_info=Types.LONG()
+    )
+    numbers = numbers.uid("keys").set_parallelism(1)  # a source of its own, which begins with 0
 
     def key_of(number: int) -> str:
         """A key for each of the first numbers; few of the others, which only keep the job going."""
@@ -122,9 +123,11 @@ def main(savepoint: Path, directory: Path, keys: list[str]) -> None:
     rules = env.from_collection([("none", 0)], type_info=Types.TUPLE([Types.STRING(), Types.LONG()])).broadcast(RULES)
     keyed.connect(rules).process(WithRules(str(directory)), output_type=Types.LONG()).uid("py-broadcast").name("py-broadcast")
     job = env.execute_async("py-restored")
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while len(list(directory.glob("*-*.json"))) < 2 * len(keys):
         time.sleep(0.2)
+        if job.get_job_status().result() is JobStatus.FAILED:
+            job.get_job_execution_result().result()  # raises the reason
         if time.monotonic() > deadline:
             raise TimeoutError(f"the job has not come to all keys, but to {sorted(directory.glob('*-*.json'))}")
     canonical = get_gateway().jvm.org.apache.flink.core.execution.SavepointFormatType.CANONICAL

@@ -37,6 +37,8 @@ _USUAL = re.compile(
     r"|compiling kernels, which takes some seconds; they are kept in .*"
     # Notebook 5 reads Avro values with another schema than they were written with, which no kernel does.
     r"|values of type AVRO_GENERIC<com\.teashop\.Visit> in column value are decoded one by one in Python, not by the kernel"
+    # Notebook 6 loads pickles.
+    r"|values of type PICKLE<.*> in column value are decoded one by one in Python, not by the kernel"
 )
 """What Spark logs at every start, and what notebooks are known to log."""
 

@@ -255,6 +255,16 @@ def test_states_updated_for_a_job(spark: SparkSession, tmp_path: Path) -> None:
         writer.update_keyed_state("py-keyed", "value-long", longs, python_type=Types.INT())
 
 
+def test_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    place = [PATH, "--uid", "py-keyed"]
+    assert main(["get", *place, "key-3", "--state", "value-long", "--python-type", "LONG", "--json"]) == 0
+    shown = ["show", *place, "--key", "key-3", "--columns", "list-long", "--python-types", "list-long=ListState<LONG>", "--json"]
+    assert main(shown) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert found[0] == {"state_name": "value-long", "key": "key-3", "value": expected("value-long")["key-3"]}
+    assert found[1] == {"list-long": expected("list-long")["key-3"]}
+
+
 def test_a_state_written_by_the_data_source(spark: SparkSession, tmp_path: Path) -> None:
     longs = spark.createDataFrame([("key-3", 7)], "key string, value bigint")
     sink = longs.write.format("flink-savepoint").mode("append").option("uid", "py-keyed").option("pythonType", "LONG")
