@@ -35,7 +35,7 @@ from test_corpus_rewritten import (
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.state_listing import find_operator, operator_states
-from state_processor.backends.state.descriptions import MAP, StateDescription
+from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
 from tests import corpus
@@ -125,14 +125,14 @@ NATIVES: Final = list(natives())
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[dict[str, Any]]]:
     """What Flink found in each case, or what became of writing it; one JVM for many cases, while others are written."""
-    groups: dict[tuple[str, str | None, str], list[Native]] = defaultdict(list)
+    groups: dict[tuple[str, str | None], list[Native]] = defaultdict(list)
     for item in asking(request, "answers"):
         native = item.callspec.params["native"]
-        groups[*native.jvm, native.backend].append(native)
+        groups[native.jvm].append(native)
     found: dict[str, list[dict[str, Any]]] = {}
     with ThreadPoolExecutor(1) as jvm:
         running = []
-        for (version, instead, _), group in groups.items():
+        for (version, instead), group in groups.items():
             requests: dict[str, list[dict[str, Any]]] = {}
             for native in group:
                 directory = tmp_path_factory.mktemp("natively")
@@ -143,7 +143,7 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
                     continue
                 requests[str(native)] = native.requests(directory / "savepoint", directory)
             asked = [request for own in requests.values() for request in own]
-            running.append((requests, jvm.submit(flink.restore, version, asked, instead, timeout=1800)))
+            running.append((requests, jvm.submit(flink.restore, version, asked, instead, timeout=7200)))
         for requests, future in running:
             answered = iter(future.result())
             found |= {name: [next(answered) for _ in own] for name, own in requests.items()}
@@ -158,11 +158,19 @@ def keyed_rows(snapshot_directory: str | Path, operators: list[dict[str, Any]]) 
         operator = find_operator(snapshot, asked.get("uid"), None if asked.get("uid") else asked["uid_hash"])
         for name, state in operator_states(snapshot, operator).items():
             if state.is_keyed:
-                found = read(snapshot, operator, name)
-                if state.kind == MAP:
-                    found = [{**row, "value": sorted(row["value"], key=corpus.sort_key)} for row in found]
-                rows[f"{operator.operator_id}/{name}"] = sorted(map(corpus.sort_key, found))
+                found = [corpus.sort_key(sorted_maps(row)) for row in read(snapshot, operator, name)]
+                rows[f"{operator.operator_id}/{name}"] = sorted(found)
     return rows
+
+
+def sorted_maps(value: Any) -> Any:
+    """A value whose maps, which are lists of pairs, are in an order of their own: that of Java's changes."""
+    if isinstance(value, dict):
+        return {name: sorted_maps(part) for name, part in value.items()}
+    if isinstance(value, list):
+        parts = [sorted_maps(part) for part in value]
+        return sorted(parts, key=corpus.sort_key) if value and isinstance(value[0], tuple) else parts
+    return tuple(map(sorted_maps, value)) if isinstance(value, tuple) else value
 
 
 @pytest.mark.parametrize("native", NATIVES, ids=map(str, NATIVES))

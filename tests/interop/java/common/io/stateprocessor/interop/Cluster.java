@@ -39,6 +39,7 @@ final class Cluster implements AutoCloseable {
         settings.setString("rest.address", "localhost");
         settings.setString("web.refresh-interval", "10"); // milliseconds for which what is known of a job is not asked for again
         settings.setString("taskmanager.memory.managed.size", "512m");
+        settings.setString("heartbeat.timeout", "600000"); // of milliseconds: a machine may be busy
         settings.setString("state.storage.fs.memory-threshold", inlineBytes + "b");
         settings.setString("execution.checkpointing.data-inline-threshold", inlineBytes + "b");
         if (changelogs != null) { // each option under its names in Flink 1 and 2
