@@ -34,10 +34,11 @@ from test_corpus_rewritten import (
 
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
-from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.state_listing import operator_states
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.backends.write.keyed_formats import HeapFormat, KeyedFormat, StoreFormat
+from state_processor.identifier import OperatorIdentifier
 from tests import corpus
 
 pytestmark = pytest.mark.interop
@@ -151,15 +152,15 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def keyed_rows(snapshot_directory: str | Path, operators: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The rows of the keyed states and timers of some operators as text, maps too in an order of their own."""
+    """The rows of keyed states and timers as text, by operator and state; operators without uid get another hash in a job."""
     snapshot = open_snapshot(snapshot_directory)
+    uids = {OperatorIdentifier.for_uid(o["uid"]).uid_hash: o["uid"] for o in operators if o.get("uid")}
     rows = {}
-    for asked in operators:
-        operator = find_operator(snapshot, asked.get("uid"), None if asked.get("uid") else asked["uid_hash"])
+    for operator in snapshot.metadata.operators:
         for name, state in operator_states(snapshot, operator).items():
             if state.is_keyed:
                 found = [corpus.sort_key(sorted_maps(row)) for row in read(snapshot, operator, name)]
-                rows[f"{operator.operator_id}/{name}"] = sorted(found)
+                rows[f"{uids.get(operator.operator_id)}/{name}"] = sorted(found)
     return rows
 
 
