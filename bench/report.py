@@ -36,6 +36,7 @@ _TITLES: Final = {
     "scale": "Number of keys",
     "kernel": "First values of a new installation",
     "flink": "Flink's State Processor API",
+    "ask": "Questions",
 }
 _NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar, which is not in the package index."}
 _HEAD: Final = """\
@@ -84,7 +85,7 @@ def write_page(names: Iterable[str]) -> Path:
     machine = f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}"
     lines = [_HEAD, "", f"Machine: {machine}, {', '.join(f'{name} {version(name)}' for name in _PACKAGES)}."]
     for name in names:
-        lines += ["", f"## {_TITLES[name]}", ""]
+        lines += ["", f"## {_TITLES.get(name, name)}", ""]
         lines += _table(name, _read(name)) if is_kept(name) else [f"`./dev bench {name}`: not measured.{_NEEDS.get(name, '')}"]
     PAGE.write_text("\n".join(lines) + "\n")
     return PAGE
