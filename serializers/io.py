@@ -7,6 +7,7 @@ allocation or a wrong slice.
 
 from __future__ import annotations
 
+import copyreg
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -282,6 +283,9 @@ def encode_modified_utf8(text: str) -> bytes:
     units = "".join(map(chr, struct.unpack(f"<{len(raw) // 2}H", raw)))
     return units.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
 
+
+# Serializers hold them, and travel to tasks.
+copyreg.pickle(struct.Struct, lambda layout: (struct.Struct, (layout.format,)))
 
 _BYTE: Final = struct.Struct(">b")
 _SHORT: Final = struct.Struct(">h")

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark import cloudpickle
 
 import state_processor as sp
+from state_processor.backends.read.state_listing import find_operator, survey
 from state_processor.cli import main
+from state_processor.options.access import SnapshotAccess
 from tests.archives import unpacked
 from tests.state_processor.read.sql_table import PAGE, with_table
 
@@ -304,3 +307,10 @@ def test_the_command_line_takes_a_plan(capsys: pytest.CaptureFixture[str]) -> No
     assert main(arguments) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {"key": {"customer": "dan"}, "map_key": {"id": "dan", "city": "Nice"}, "map_value": 1} in rows
+
+
+def test_states_can_be_handed_to_other_processes() -> None:
+    snapshot = SnapshotAccess.of(plan=PLAN).open(PATH)
+    (states, _) = survey(snapshot, find_operator(snapshot, uids()["join"]))
+    copied = cloudpickle.loads(cloudpickle.dumps(states))  # as Spark does
+    assert {n: str(found[0].value) for n, found in copied.items()} == {n: str(found[0].value) for n, found in states.items()}
