@@ -32,8 +32,9 @@ class ConnectorStateWriter:
             that no reader has; without a column ``subtask``, readers have all. ``assignment``, ``version`` and ``raw`` may be
             missing, and for Kafka ``split_id`` and ``stopping_offset``. It has to fit in the driver's memory.
         connector
-            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. The
-            enumerator's state of a hybrid source stays as it is there.
+            ``sequence``, ``kafka``, ``file`` or ``hybrid``; needed where it does not follow from the source savepoint. Changes
+            to columns of the sources in a hybrid one go to ``wrapped``; its enumerator's state stays as it is in the source
+            savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
         with self._plan.change(uid) as draft:
             set_source_splits(draft, SparkRows(df), connector)

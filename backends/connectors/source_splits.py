@@ -146,12 +146,22 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     chosen = CONNECTORS[connector] if connector is not None else recognized(state)
     if chosen is None:
         return _table(_raw_rows(state), ())
-    rows = decoded(state, chosen)
-    fields = chosen.fields
-    if chosen is HYBRID:
-        rows, inner = _unwrapped(state, rows)
-        fields = (*fields, *inner)
-    return _table(rows, fields)
+    return _table(*shown_splits(state, chosen))
+
+
+def shown_splits(state: SourceState, connector: Connector) -> tuple[list[Values], Sequence[pa.Field]]:
+    """Return the rows of a source's table, and the columns that are the connector's.
+
+    Raises
+    ------
+    StateProcessorError
+        The bytes are not those of the connector.
+    """
+    rows = decoded(state, connector)
+    if connector is not HYBRID:
+        return rows, connector.fields
+    rows, inner = _unwrapped(state, rows)
+    return rows, (*connector.fields, *inner)
 
 
 def recognized(state: SourceState) -> Connector | None:
@@ -162,14 +172,15 @@ def recognized(state: SourceState) -> Connector | None:
     OptionError
         There are several.
     """
-    fitting = _fitting(state)
-    if len(fitting) > 1:
-        names = " and ".join(repr(connector.name) for connector in fitting)
+    found = fitting(state)
+    if len(found) > 1:
+        names = " and ".join(repr(connector.name) for connector in found)
         raise OptionError(f"{state.label}: the bytes of its splits fit the connectors {names}; name one by connector=…")
-    return fitting[0] if fitting else None
+    return found[0] if found else None
 
 
-def _fitting(state: SourceState) -> list[Connector]:
+def fitting(state: SourceState) -> list[Connector]:
+    """Return the connectors whose formats all bytes of a source's state have."""
     return [connector for connector in CONNECTORS.values() if _fits(state, connector)]
 
 
@@ -234,12 +245,12 @@ def _unwrapped(state: SourceState, rows: Sequence[Values]) -> tuple[list[Values]
         coordinator = CoordinatorState(current[WRAPPED]) if current and current[SOURCE_INDEX] == index else None
         splits = tuple((row[SUBTASK], Versioned(row[WRAPPED_VERSION], row[WRAPPED])) for row in outer)
         inner = SourceState(f"{state.label}, source {index}", splits, coordinator)
-        fitting = _fitting(inner)
-        if len(fitting) != 1:
+        known = fitting(inner)
+        if len(known) != 1:
             found += outer
             continue
-        fields |= {f.name: f for f in fitting[0].fields}
-        rows_inside = decoded(inner, fitting[0])
+        fields |= {f.name: f for f in known[0].fields}
+        rows_inside = decoded(inner, known[0])
         found += [inside | row for row, inside in zip(outer, rows_inside, strict=False)]
         of_enumerator = {SOURCE_INDEX: index, VERSION: None, RAW_BYTES: None}
         found += [inside | of_enumerator for inside in rows_inside[len(outer) :]]

@@ -6,7 +6,6 @@ had.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from state_processor.backends.connectors import connector as c
 from state_processor.backends.connectors.connector import Connector, EnumeratedSplit, EnumeratorState, Values, Versioned
 from state_processor.backends.connectors.hybrid import HYBRID
+from state_processor.backends.connectors.hybrid_writer import NO_VALUE, wrapped_again
 from state_processor.backends.connectors.source_splits import (
     ASSIGNMENT,
     CONNECTORS,
@@ -25,8 +25,6 @@ from state_processor.backends.connectors.source_splits import (
     recognized,
 )
 from state_processor.serializers.errors import InvalidRowError, OptionError
-
-_NO_VALUE = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,8 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
         A row lacks a value or has an invalid one, or two rows are the same split.
     """
     chosen = _connector(base, connector)
-    splits = [_complete(chosen, row, number) for number, row in enumerate(rows)]
+    numbered = enumerate(rows) if chosen is not HYBRID else wrapped_again(enumerate(rows), base)
+    splits = [_complete(chosen, row, number) for number, row in numbered]
     _check_unique(splits)
     held = sorted((row for row in splits if row[SUBTASK] is not None), key=lambda row: int(row[SUBTASK]))
     elements = [_checked(row, lambda row=row: _reader_split(chosen, row)).to_bytes() for row in held]
@@ -84,9 +83,7 @@ def _complete(connector: Connector, row: Values, number: int) -> Values:
     if missing:
         raise InvalidRowError(f"row {number}: a split of the connector {connector.name!r} needs {', '.join(map(repr, missing))}")
     blank: Values = dict.fromkeys((c.SPLIT_ID, *(f.name for f in connector.fields)))
-    shown = CONNECTORS.values() if connector is HYBRID else ()  # a split inside of one is shown in columns besides
-    inside = [f.name for other in shown for f in other.fields if f.name not in blank]
-    c.refuse_others(row, (*blank, SUBTASK, ASSIGNMENT, VERSION, RAW_BYTES, *inside), number)
+    c.refuse_others(row, (*blank, SUBTASK, ASSIGNMENT, VERSION, RAW_BYTES), number)
     whole = connector.complete(blank | {n: v for n, v in row.items() if n in blank})
     whole[SUBTASK] = row.get(SUBTASK, 0)
     return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}
@@ -107,7 +104,7 @@ def _check_unique(rows: Iterable[Values]) -> None:
 def _checked(row: Values, write: Any) -> Any:
     try:
         return write()
-    except _NO_VALUE as error:
+    except NO_VALUE as error:
         shown = {n: v for n, v in row.items() if n not in (RAW_BYTES, VERSION)}
         raise InvalidRowError(f"split {row[c.SPLIT_ID]!r} can't be written ({error}): {shown}") from None
 

@@ -1,0 +1,150 @@
+"""Changes to the splits inside of those of a hybrid source, which its table shows in columns besides their bytes.
+
+``raw`` says what the table showed when it was read: what differs from it was changed. The inverse of how
+:mod:`~state_processor.backends.connectors.source_splits` unwraps them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NoReturn
+
+from state_processor.backends.connectors.connector import SPLIT_ID, Connector, Values, Versioned
+from state_processor.backends.connectors.hybrid import HYBRID, SOURCE_INDEX, WRAPPED, WRAPPED_VERSION
+from state_processor.backends.connectors.source_splits import (
+    CONNECTORS,
+    RAW_BYTES,
+    SUBTASK,
+    VERSION,
+    SourceState,
+    fitting,
+    shown_splits,
+)
+from state_processor.serializers.errors import InvalidRowError
+
+NO_VALUE: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
+"""What the writing of a value raises that is none of the column."""
+
+_OUTSIDE: Final = frozenset(f.name for f in HYBRID.fields)
+_INSIDE: Final = frozenset(f.name for other in CONNECTORS.values() for f in other.fields) - _OUTSIDE
+
+
+def wrapped_again(rows: Iterable[tuple[int, Values]], base: SourceState | None) -> Iterator[tuple[int, Values]]:
+    """Return numbered rows of a hybrid source's readers, in its own columns: changes of the others are in ``wrapped``.
+
+    Parameters
+    ----------
+    rows
+        Rows with their numbers, in columns as a hybrid source's table has them.
+    base
+        The state that they take the place of. Its enumerator stays as it is, whose rows may be there or not.
+
+    Raises
+    ------
+    InvalidRowError
+        A row of the enumerator is changed or new, or a change to a split inside can't be written.
+    """
+    pending = _of_enumerator(base)
+    for number, row in rows:
+        if row.get(SUBTASK, 0) is None:
+            _check_unchanged(row, pending, number)
+        else:
+            yield number, _with_changes(row, number)
+
+
+def _of_enumerator(base: SourceState | None) -> list[Values]:
+    return [row for row in shown_splits(base, HYBRID)[0] if row[SUBTASK] is None] if base is not None else []
+
+
+def _check_unchanged(row: Values, pending: Sequence[Values], number: int) -> None:
+    """Refuse a row without a reader that is none of the enumerator's."""
+    differing = [[n for n, v in row.items() if v != known.get(n)] for known in pending]
+    if [] in differing:
+        return
+    changed = [n for names, known in zip(differing, pending, strict=True) if _same_split(row, known) for n in names]
+    what = f"{_listed(changed)} was changed" if changed else "the enumerator has no such split"
+    raise InvalidRowError(
+        f"row {number}, split {row.get(SPLIT_ID)!r} without a reader: {what}, and the state of a hybrid source's enumerator is "
+        "not written but kept: leave the row as it was read, or out"
+    )
+
+
+def _same_split(row: Values, known: Values) -> bool:
+    return all(row.get(name) == known[name] for name in (SPLIT_ID, SOURCE_INDEX))
+
+
+def _with_changes(row: Values, number: int) -> Values:
+    """Return a reader's row without the columns of the split inside, whose changes are written to its bytes."""
+    outside = {n: v for n, v in row.items() if n not in _INSIDE}
+    given = {n: v for n, v in row.items() if n in _INSIDE}
+    if any(row.get(n) is None for n in (WRAPPED, WRAPPED_VERSION)):
+        return outside  # refused where its columns are checked
+    now = Versioned(row[WRAPPED_VERSION], bytes(row[WRAPPED]))
+    before = _when_read(row, number)
+    if before is None and not any(v is not None for v in given.values()):
+        return outside
+    known = fitting(SourceState(f"row {number}", ((0, before or now),), None))
+    connector = known[0] if len(known) == 1 else None
+    values = _values(connector, before or now, number)
+    changed = [n for n, v in given.items() if v != values.get(n)]
+    if before is not None and now != before:
+        if changed and not _agree(connector, now, given, number):
+            _refuse(row, number, changed, f"and so was {WRAPPED!r}, which says something else: change one of them only")
+        return outside
+    if connector is not None and row.get(SPLIT_ID) not in (None, values[SPLIT_ID]):
+        changed.append(SPLIT_ID)
+    if not changed:
+        return outside
+    if before is None:
+        kept = f"keep {VERSION!r} and {RAW_BYTES!r}, which tell what is new"
+        _refuse(row, number, changed, f"as {WRAPPED!r} says something else: {kept}")
+    if connector is None or not {*changed} <= {*values}:
+        name = "unknown" if connector is None else repr(connector.name)
+        _refuse(row, number, changed, f"which the split inside, of the connector {name}, does not have")
+    written = _written(connector, values | {n: row[n] for n in changed}, row, changed, before, number)
+    split_id = _values(connector, written, number)[SPLIT_ID]
+    if SPLIT_ID in changed and split_id != row[SPLIT_ID]:
+        _refuse(row, number, [SPLIT_ID], f"but follows from the other columns, which give {split_id!r}")
+    return outside | {WRAPPED: written.data, SPLIT_ID: split_id}
+
+
+def _when_read(row: Values, number: int) -> Versioned | None:
+    """Return the split inside as it was read."""
+    version, raw = row.get(VERSION), row.get(RAW_BYTES)
+    if version is None or raw is None:
+        return None
+    values = HYBRID.splits.read(Versioned(version, bytes(raw)), f"row {number}, split {row.get(SPLIT_ID)!r}, raw")
+    return Versioned(values[WRAPPED_VERSION], values[WRAPPED])
+
+
+def _values(connector: Connector | None, split: Versioned, number: int) -> Values:
+    return connector.splits.read(split, f"row {number}, wrapped") if connector is not None else {}
+
+
+def _agree(connector: Connector | None, split: Versioned, given: Values, number: int) -> bool:
+    if connector is None or connector not in fitting(SourceState(f"row {number}", ((0, split),), None)):
+        return False
+    values = _values(connector, split, number)
+    return all(v == values.get(n) for n, v in given.items())
+
+
+def _written(
+    connector: Connector, values: Values, row: Values, changed: Sequence[str], before: Versioned, number: int
+) -> Versioned:
+    missing = [n for n in (*connector.required, *connector.required_of_readers) if values[n] is None]
+    if missing:
+        _refuse(row, number, changed, f"and a split of the connector {connector.name!r} needs {_listed(missing)}")
+    try:
+        return connector.splits.write(connector.complete(values), before.version)
+    except NO_VALUE as error:
+        given = {n: row[n] for n in changed}
+        _refuse(row, number, changed, f"and can't be written ({error}): {given}")
+
+
+def _refuse(row: Values, number: int, changed: Sequence[str], why: str) -> NoReturn:
+    raise InvalidRowError(f"row {number}, split {row.get(SPLIT_ID)!r}: {_listed(changed)} was changed, {why}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(map(repr, names))
