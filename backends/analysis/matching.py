@@ -15,7 +15,8 @@ from numba.core.types import int32, int64, uint8
 from state_processor.backends.formats.entry_runs import Buffer, Entries
 from state_processor.backends.formats.framing import KEY_GROUP
 from state_processor.backends.formats.key_index import hash_code
-from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, kernel, read, written
+from state_processor.backends.formats.row_guide import same_bytes
+from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
 from state_processor.serializers.kernel.memory import load_i64, store_i64
 
 # Fields of a walk
@@ -33,30 +34,11 @@ _CREDIT_OF_GROUP: Final = 16 * _AHEAD
 _MOST_CREDIT: Final = 1 << 16
 
 
-@inlined_kernel
-def _same(one, begin, end, other, other_begin, other_end):  # type: ignore[no-untyped-def]
-    """Return whether two ranges of bytes are equal."""
-    size = end - begin
-    if size != other_end - other_begin:
-        return False
-    if size < 8:
-        different = 0
-        for i in range(size):
-            different |= one[begin + i] ^ other[other_begin + i]
-        return different == 0
-    i = 0
-    while i + 8 <= size:
-        if load_i64(one, begin + i) != load_i64(other, other_begin + i):
-            return False
-        i += 8
-    return load_i64(one, end - 8) == load_i64(other, other_end - 8)
-
-
 @kernel
 def _same_key(old, olds, i, new, news, j):  # type: ignore[no-untyped-def]
     """Return whether two entries have the same key, namespace and map key."""
     same_group = olds[i, KEY_GROUP] == news[j, KEY_GROUP]
-    return same_group and _same(old, olds[i, 0], olds[i, 1], new, news[j, 0], news[j, 1])
+    return same_group and same_bytes(old, olds[i, 0], olds[i, 1], new, news[j, 0], news[j, 1])
 
 
 @entry_point(
@@ -86,7 +68,7 @@ def walk_along(old, olds, new, news, walk, old_left, new_left):  # type: ignore[
     news_left = walk[LEFT + 1]
     while i < len(olds) and j < len(news):
         if _same_key(old, olds, i, new, news, j):
-            if not _same(old, olds[i, 2], olds[i, 3], new, news[j, 2], news[j, 3]):
+            if not same_bytes(old, olds[i, 2], olds[i, 3], new, news[j, 2], news[j, 3]):
                 old_left[olds_left] = i
                 new_left[news_left] = j
                 olds_left += 1
@@ -182,8 +164,8 @@ def look_up_equals(old, olds, new, news, slots, old_left, new_left):  # type: ig
             slot = hash_code(new, news[j, 0], news[j, 1] - news[j, 0]) & mask
             while slots[slot] != 0:
                 k = i + slots[slot] - 1
-                if _same(old, olds[k, 0], olds[k, 1], new, news[j, 0], news[j, 1]):
-                    if old_left[k] and _same(old, olds[k, 2], olds[k, 3], new, news[j, 2], news[j, 3]):
+                if same_bytes(old, olds[k, 0], olds[k, 1], new, news[j, 0], news[j, 1]):
+                    if old_left[k] and same_bytes(old, olds[k, 2], olds[k, 3], new, news[j, 2], news[j, 3]):
                         old_left[k] = 0
                         new_left[j] = 0
                     break

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from state_processor.backends.analysis.entry_bytes import EntryBytes, StateEntries
 from state_processor.backends.analysis.matching import LEFT, NEW, OLD, copied, look_up_equals, new_walk, walk_along
 from state_processor.backends.formats.entry_layouts import LayoutOf
-from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, UnframedRun
+from state_processor.backends.formats.entry_runs import BoundedRun, Buffer, Entries, EntryRun, FramedRun, Guide, UnframedRun
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.state.descriptions import MAP
 
@@ -35,7 +35,8 @@ def unequal_entries(old: StateEntries, new: StateEntries) -> tuple[list[EntryByt
         left = _without_equals(*(_framed_blocks(found) for found in runs))
         return _parts(old, *left[OLD]), _parts(new, *left[NEW])
     if _lie_alike(*runs):
-        left = _without_equals(*(_bounded_blocks(found) for found in runs))
+        guide = _Guide(_bounded_blocks(runs[OLD]))
+        left = _without_equals(guide, _bounded_blocks(runs[NEW], guide.of))
         return _bounded(old, runs[OLD], *left[OLD]), _bounded(new, runs[NEW], *left[NEW])
     framed = (side.framed(found) for side, found in zip((old, new), runs, strict=True))
     left = _without_equals(*([(part.buffer, part.entries) for part in parts] for parts in framed))
@@ -52,8 +53,30 @@ def _framed_blocks(runs: Iterable[EntryRun]) -> Iterator[_Bytes]:
     return ((buffer, entries) for run in runs if isinstance(run, FramedRun) for buffer, _, entries in run.blocks)
 
 
-def _bounded_blocks(runs: Iterable[EntryRun]) -> Iterator[_Bytes]:
-    return ((buffer, entries) for run in runs if isinstance(run, UnframedRun) for buffer, _, entries in run.bounded())
+def _bounded_blocks(runs: Iterable[EntryRun], guide: Guide | None = None) -> Iterator[_Bytes]:
+    return ((buffer, entries) for run in runs if isinstance(run, UnframedRun) for buffer, _, entries in run.bounded(guide))
+
+
+class _Guide:
+    """Blocks of one side, along the current one of which the other side's entries are found.
+
+    The current one is that of the same key group as long as both sides have the same ones: a walk goes on on this side first.
+    """
+
+    def __init__(self, blocks: Iterator[_Bytes]) -> None:
+        self._blocks = blocks
+        self._current: _Bytes = _NO_BYTES, _NO_ENTRIES
+
+    def __iter__(self) -> Iterator[_Bytes]:
+        for block in self._blocks:
+            self._current = block
+            yield block
+        self._current = _NO_BYTES, _NO_ENTRIES
+
+    def of(self, key_group: int) -> _Bytes | None:
+        """Return the current block if it is of a key group."""
+        entries = self._current[1]
+        return self._current if len(entries) and entries[0, KEY_GROUP] == key_group else None
 
 
 def _parts(side: StateEntries, buffer: Buffer, entries: Entries, layout: LayoutOf | None = None) -> list[EntryBytes]:

@@ -5,7 +5,7 @@ Both kinds of a run are decoded into columns; entries with lengths can be copied
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -27,6 +27,8 @@ Entries = npt.NDArray[np.int64]
 Buffer = npt.NDArray[np.uint8]
 Block = tuple[Buffer, int | None, Entries]
 """Bytes, where in the file they begin (``None`` without a file), and the entries in them as :mod:`framing` indexes them."""
+Guide = Callable[[int], tuple[Buffer, Entries] | None]
+"""Gives the bytes and entries that are known of a key group, if there are some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,16 @@ class UnframedRun:
                 raise self._early_end(section, decoder.position)
         yield from decoder.finish()
 
-    def bounded(self) -> Iterator[Block]:
+    def bounded(self, guide: Guide | None = None) -> Iterator[Block]:
         """Yield the entries as framed ones are: what identifies each, which is all of a timer, and its value.
 
         A block is valid until the next one is asked for.
+
+        Parameters
+        ----------
+        guide
+            Gives entries of a key group that are mostly the same, of a run with the same types and layout. Equal ones end
+            where those do.
 
         Raises
         ------
@@ -138,6 +146,8 @@ class UnframedRun:
             row, count = spans.fixed, section.count
             if row is not None and section.position + count * row.size == section.end:
                 entries = spans.of_fixed(row, section.position, count, section.key_group, whole)
+            elif guide is not None and not whole and (known := guide(section.key_group)) is not None:
+                entries = self._along(spans, section, known)
             else:
                 entries = spans.in_parts(self._rows(spans, section), whole)
             yield section.buffer, section.base, entries
@@ -160,6 +170,15 @@ class UnframedRun:
         entries = spans.of(section.buffer, section.position, section.count, locator, section.key_group)
         if section.count and entries[-1, 1] != section.end:
             raise self._early_end(section, int(entries[-1, 1]))
+        return entries
+
+    def _along(self, spans: RowSpans, section: Section, guide: tuple[Buffer, Entries]) -> Entries:
+        """Find the rows of a section along those of a guide."""
+        locator = EntryLocator(self.where, spans.layout, section.buffer, section.base)
+        bounds = section.position, section.end
+        entries = spans.along(section.buffer, bounds, section.count, locator, section.key_group, guide)
+        if section.count and entries[-1, 3] != section.end:
+            raise self._early_end(section, int(entries[-1, 3]))
         return entries
 
     def _early_end(self, section: Section, end: int) -> CorruptSnapshotError:

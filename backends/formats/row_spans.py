@@ -12,19 +12,24 @@ from numba.core.types import boolean, int64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.key_index import FixedRow
+from state_processor.backends.formats.row_guide import POSITION, ROW, follow
 from state_processor.backends.formats.row_layout import RowLayout, placing_errors, row_input, size_of
 from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError
 from state_processor.serializers.kernel.compiler import entry_point, written
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
-from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.decode.program import DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.opcodes import Op
 
 ROW_BEGIN: Final = 0
 ROW_END: Final = 1
 KEY_BEGIN: Final = 2
 KEY_END: Final = 3
+
+_FEW: Final = 64
+_LONG: Final = 1024
+"""How many rows in a row of the guide pay for a call of the decoder; after fewer, it steps over twice as many rows as before."""
 
 
 @entry_point(written(int64, 2), int64, int64, int64, int64)
@@ -79,10 +84,60 @@ class RowSpans:
         They are valid until the next call, which overwrites them.
         """
         entries = self._room_for(count)
-        if not count:
-            return entries
-        if self._decoder is not None:
-            self._step(self._decoder, buffer, position, count, locate, entries)
+        if count:
+            self._find(buffer, position, locate, key_group, entries)
+        return entries
+
+    def along(
+        self,
+        buffer: npt.NDArray[np.uint8],
+        bounds: tuple[int, int],
+        count: int,
+        locate: Locate,
+        key_group: int,
+        guide: tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]],
+    ) -> npt.NDArray[np.int64]:
+        """Return entries like :meth:`in_parts` of ``count`` rows that are mostly those of a guide, in its order.
+
+        Parameters
+        ----------
+        buffer, bounds
+            The rows, from the first of the bounds on.
+        count, locate, key_group
+            As for :meth:`of`.
+        guide
+            Bytes and entries of two parts, of rows of the same layout and the same key group. Rows with equal bytes are not
+            stepped over.
+        """
+        position, end = bounds
+        entries = self._room_for(count)
+        place = np.array([0, 0, position], dtype=np.int64)
+        skipped, step = 0, 1
+        while True:
+            before = int(place[ROW])
+            follow(*guide, buffer, end, skipped, place, entries)
+            found = int(place[ROW])
+            if found == count:
+                return entries
+            if found > before:
+                skipped = 0
+            if found - before >= _LONG:
+                step = 1
+            stepped = entries[found : found + step]
+            self._find(buffer, int(place[POSITION]), locate, key_group, stepped)
+            place[ROW] += len(stepped)
+            place[POSITION] = stepped[-1, ROW_END]
+            self.in_parts(stepped, whole=False)
+            skipped += len(stepped)
+            step *= 2
+
+    def _find(
+        self, buffer: npt.NDArray[np.uint8], position: int, locate: Locate, key_group: int, entries: npt.NDArray[np.int64]
+    ) -> None:
+        count = len(entries)
+        decoder = self._decoder if count > _FEW else self._decoder_of_few
+        if decoder is not None:
+            self._step(decoder, buffer, position, count, locate, entries)
         else:
             self._step_in_python(buffer, position, locate, entries)
         entries[:, KEY_GROUP] = key_group
@@ -92,7 +147,6 @@ class RowSpans:
             entries[:, KEY_BEGIN] = entries[:, ROW_BEGIN] + self._before
         if self._key != VARIABLE:
             entries[:, KEY_END] = entries[:, KEY_BEGIN] + self._key
-        return entries
 
     def of_fixed(self, row: FixedRow, position: int, count: int, key_group: int, whole: bool) -> npt.NDArray[np.int64]:
         """Return entries like :meth:`in_parts` of ``count`` rows of one size."""
@@ -113,6 +167,15 @@ class RowSpans:
 
     @cached_property
     def _decoder(self) -> ColumnDecoder | None:
+        return ColumnDecoder(self._program) if self._program is not None else None
+
+    @cached_property
+    def _decoder_of_few(self) -> ColumnDecoder | None:
+        """Return a decoder without room for a batch of usual size, which takes longer to make than a few rows to step over."""
+        return ColumnDecoder(self._program, batch_rows=_FEW) if self._program is not None else None
+
+    @cached_property
+    def _program(self) -> DecodeProgram | None:
         """Return the kernel's program that finds what differs from row to row; ``None`` if there is none."""
         sought = [ROW_END] + [KEY_BEGIN] * (self._before == VARIABLE) + [KEY_END] * (self._key == VARIABLE)
         builder = DecodeBuilder(pa.schema([(str(bound), pa.int64()) for bound in sorted(sought)]), DecodeOptions())
@@ -128,7 +191,7 @@ class RowSpans:
         except NotCompilableError:
             return None
         builder.op(Op.ROW_END)
-        return ColumnDecoder(builder.build())
+        return builder.build()
 
     def _step(
         self,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
+import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from state_processor.backends.formats.entry_layouts import heap_layout
+from state_processor.backends.formats.entry_runs import Section, UnframedRun
 from state_processor.backends.formats.row_layout import Field, Part, RowLayout
 from state_processor.backends.formats.row_spans import RowSpans
 from state_processor.backends.state.descriptions import KeyedDescription
@@ -68,3 +74,53 @@ def test_layouts_of_other_orders() -> None:
     layout = RowLayout((Part(None, (Field("key", STRING), Field("namespace", VOID)), (0, 1)),), frozenset())
     data = np.frombuffer(STRING.serialize("abc") + b"\0", dtype=np.uint8)
     assert RowSpans(layout).of(data, 0, 1, place, 0).tolist() == [[0, 5, 0, 4, 0]]
+
+
+PAIRS = layout_of(VOID, STRING, STRING)
+TEXTS = st.lists(st.text("ab", max_size=9), max_size=80)
+
+
+def joined(texts: list[str]) -> npt.NDArray[np.uint8]:
+    """Return rows of a key and a value, behind a byte that is none of theirs."""
+    return np.frombuffer(b"-" + b"".join(part for text in texts for part in parts_of(text)), dtype=np.uint8)
+
+
+def parts_of(text: str) -> tuple[bytes, bytes]:
+    return VOID.serialize(None) + STRING.serialize(text), STRING.serialize(text * 3)
+
+
+def check_along(guide: list[str], texts: list[str]) -> None:
+    known, data = joined(guide), joined(texts)
+    spans, of_guide = RowSpans(PAIRS), RowSpans(PAIRS)
+    rows = of_guide.in_parts(of_guide.of(known, 1, len(guide), place, 5), whole=False)
+    found = spans.along(data, (1, len(data)), len(texts), place, 5, (known, rows))
+    expected = [(*parts_of(t), 5) for t in texts]
+    assert [(data[a:b].tobytes(), data[c:d].tobytes(), group) for a, b, c, d, group in found.tolist()] == expected
+
+
+@settings(max_examples=100)
+@given(guide=TEXTS, begin=TEXTS, end=TEXTS, cut=st.integers(0, 80))
+def test_rows_are_found_along_others(guide: list[str], begin: list[str], end: list[str], cut: int) -> None:
+    check_along(guide, begin + guide[:cut] + end + guide[cut + len(begin) :])
+
+
+@pytest.mark.parametrize("every", [3, 700, 1500])
+def test_rows_are_found_along_many_others(every: int) -> None:
+    """Rows that were changed, added and removed, and at last another order."""
+    guide = [f"k{i}" for i in range(5000)]
+    check_along(guide, [t + "changed" if i % every == 1 else t for i, t in enumerate(guide)])
+    check_along(guide, [t for i, t in enumerate(guide) if i % every != 1])
+    check_along([t for i, t in enumerate(guide) if i % every > 40], guide)
+    check_along(guide, random.Random(every).sample(guide, len(guide)))
+
+
+def test_damaged_rows_along_others() -> None:
+    guide = data = joined(["a", "b", "c"])
+    spans, of_guide = RowSpans(PAIRS), RowSpans(PAIRS)
+    rows = of_guide.in_parts(of_guide.of(guide, 1, 3, place, 5), whole=False)
+    with pytest.raises(CorruptSnapshotError, match="position 11 of the row at 8: a string is damaged"):
+        spans.along(data[:13], (1, 13), 3, place, 5, (guide, rows))
+    state = KeyedDescription.of("s", "VALUE", STRING, VOID, None, STRING)
+    run = UnframedRun(state, "file", heap_layout, iter([Section(data, 100, 1, len(data), 2, 5)]))
+    with pytest.raises(CorruptSnapshotError, match="file, key group 5: its last entry ends at offset 115, the key group at 122"):
+        list(run.bounded(lambda _: (guide, rows)))
