@@ -16,6 +16,8 @@ MODULES: Final = (
     "state_processor.backends.formats.entry_framing",
     "state_processor.backends.formats.key_index",
     "state_processor.backends.formats.rocksdb_manifest",
+    "state_processor.backends.formats.row_guide",
+    "state_processor.backends.formats.row_spans",
     "state_processor.backends.write.sorted_entries",
     "state_processor.backends.write.tombstones",
     "state_processor.backends.analysis.entry_bytes",
