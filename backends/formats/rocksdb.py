@@ -23,8 +23,10 @@ from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError
 
 _FIRST_WITH_FORST: Final = 2
-_FORST_DIRECTORY: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")
-"""Working directory of ForSt (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``)."""
+_FORST_LOGS: Final = re.compile(rb"db_log_dir=\S{0,4096}_attempt_\d+/db")
+_FORST_FILE: Final = re.compile(r"_attempt_\d+/db/[^/]+$")
+"""Working directory of ForSt (Flink: ``ForStStateBackend``, ``op_ID_attempt_N``), where its options name a directory for
+logs, and where checkpoints refer to files that are in it."""
 _MOST_SEEKS: Final = 10_000
 """Looked-up keys times key groups up to which each is sought; beyond, reading all entries is faster."""
 
@@ -61,7 +63,12 @@ class RocksDbSource(KeyedStateSource):
     def backend(self) -> str:
         """Name of the backend. ForSt and RocksDB have the same files; headers name ForSt only by asynchronous states."""
         asynchronous = any(s.backend_type == mi.KEY_VALUE_V2 for s in self.header.states)
-        return "forst" if asynchronous or self._has_forst_options() else "rocksdb"
+        return "forst" if asynchronous or self._shares_forst_files() or self._has_forst_options() else "rocksdb"
+
+    def _shares_forst_files(self) -> bool:
+        """Check if a file is in the working directory of ForSt, which may be remote."""
+        streams = (file.stream for file in self._handle.files)
+        return any(isinstance(stream, h.FileStateHandle) and _FORST_FILE.search(stream.path) for stream in streams)
 
     def _has_forst_options(self) -> bool:
         """Check if the options name a log directory below a directory called as ForSt calls it."""
@@ -70,7 +77,7 @@ class RocksDbSource(KeyedStateSource):
         for file in self._handle.files:
             if file.local_name.startswith("OPTIONS-"):
                 try:
-                    return _FORST_DIRECTORY.search(self._snapshot.open(file.stream, self.context).read()) is not None
+                    return _FORST_LOGS.search(self._snapshot.open(file.stream, self.context).read()) is not None
                 except MissingFileError:
                     return False  # reading the state names it
         return False
