@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Give all tests a process more than two: a third of the time of each goes by waiting for JVMs. Some tests get none."""
+    """Run all tests in three processes, each of which waits for JVMs for a third of its time, and a choice of tests in one."""
     return 3 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
