@@ -15,7 +15,6 @@ Examples
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pyarrow as pa
@@ -23,8 +22,8 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.table import pickles
 from state_processor.serializers.table.python_coders import python_coder
 
 
@@ -90,16 +89,12 @@ def decode_column(column: pa.Array | pa.ChunkedArray, value_type: TypeSerializer
 def load_pickle(data: bytes) -> Any:
     """Return the Python object of a pickled value.
 
-    .. warning:: Loading a pickle runs code in it. No other function of this library loads pickles of a snapshot; call this only
-       for savepoints that only people whom you trust could have written.
+    .. warning:: Loading a pickle runs code in it. Apart from this function, only reads with ``unpickle`` load pickles of a
+       snapshot. Use both only for savepoints that only people whom you trust could have written.
 
     Raises
     ------
     UndecodableValueError
         It is not a pickle, or needs modules that are not installed (``cloudpickle``, the job's own).
     """
-    content = BytesSerializer().deserialize(bytes(data))
-    try:
-        return pickle.loads(content)
-    except Exception as error:
-        raise UndecodableValueError(f"the pickle of {len(content)} bytes can't be loaded: {error!r}") from error
+    return pickles.load_pickle(BytesSerializer().deserialize(bytes(data)))

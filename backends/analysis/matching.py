@@ -29,7 +29,7 @@ _GROUP: Final = 5
 _WALK_FIELDS: Final = 6
 
 _AHEAD: Final = 24
-"""How many entries ahead a walk looks for one that the other side has."""
+"""Number of entries that a walk looks ahead for one that the other side has."""
 _CREDIT_OF_GROUP: Final = 16 * _AHEAD
 _MOST_CREDIT: Final = 1 << 16
 

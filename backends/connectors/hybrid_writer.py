@@ -24,7 +24,7 @@ from state_processor.backends.connectors.source_splits import (
 from state_processor.serializers.errors import InvalidRowError
 
 NO_VALUE: Final = (TypeError, ValueError, AttributeError, OverflowError, struct.error)
-"""What the writing of a value raises that is none of the column."""
+"""Errors of writing a value that does not fit its column."""
 
 _OUTSIDE: Final = frozenset(f.name for f in HYBRID.fields)
 _INSIDE: Final = frozenset(f.name for other in CONNECTORS.values() for f in other.fields) - _OUTSIDE

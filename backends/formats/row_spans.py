@@ -29,7 +29,7 @@ KEY_END: Final = 3
 
 _FEW: Final = 64
 _LONG: Final = 1024
-"""How many rows in a row of the guide pay for a call of the decoder; after fewer, it steps over twice as many rows as before."""
+"""Number of rows in sequence that pay for a call of the decoder. After fewer, it steps over twice as many rows as before."""
 
 
 @entry_point(written(int64, 2), int64, int64, int64, int64)

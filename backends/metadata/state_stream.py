@@ -56,7 +56,7 @@ class StateStream:
 
     @property
     def is_remote(self) -> bool:
-        """Whether a read takes a request to remote storage."""
+        """True if reading sends requests to remote storage."""
         return self.path is not None and not Location.parse(self.path).is_local
 
     @property

@@ -1,1 +1,1 @@
-"""What the state of Flink SQL's operators means, as the compiled plan of the query says."""
+"""Names and descriptions of the state of Flink SQL's operators, from the compiled plan of the query."""

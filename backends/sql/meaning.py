@@ -1,4 +1,4 @@
-"""What the states of an operator hold, by the node that it runs: names for the fields of rows, and a description."""
+"""Meanings of the states of an operator, by the node that it runs: names for the fields of rows, and a description."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INPUT: Final = re.compile(r"(?:multi-join-)?input-state-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a state holds.
+    """The meaning of a state.
 
     Parameters
     ----------

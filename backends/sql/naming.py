@@ -119,7 +119,7 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
     Raises
     ------
     OptionError
-        If a row has another number of fields, or there is no row or more than one to name.
+        If the number of names is not that of the fields, or if there is not exactly one row to name.
     """
     columns = {column: part for column, part in state.COLUMNS.items() if part != _KEY and part in state.serializers}
     found = {part: given[path] for column, part in columns.items() if (path := f"{state.name}.{column}") in given}

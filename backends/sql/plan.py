@@ -103,7 +103,7 @@ class PlanOperator:
 
     @property
     def label(self) -> str:
-        """What it does and the node: ``group-aggregate[5]``."""
+        """Name of the operator and number of the node: ``group-aggregate[5]``."""
         return f"{self.transformation}[{self.node.id}]"
 
 

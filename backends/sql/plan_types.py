@@ -45,7 +45,7 @@ def row_fields(given: Any) -> PlanFields:
     Raises
     ------
     OptionError
-        If it is no row type.
+        If the text is not the type of a row.
     """
     if isinstance(given, Mapping) and given.get("type") == "ROW":
         return tuple(PlanField(str(f["name"]), plan_type(f["fieldType"])) for f in given.get("fields", ()))
