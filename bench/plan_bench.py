@@ -6,8 +6,8 @@ Metadata is made by the bench, headers are real. Targets: 5 s, 300 MB, one reque
 from __future__ import annotations
 
 import json
+import os
 import pickle
-import resource
 import shutil
 import sys
 import tempfile
@@ -20,6 +20,7 @@ from typing import Any
 from apart import result_of
 from figures import Figure
 from object_store import object_store
+from processes import peak_bytes
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -75,7 +76,7 @@ def plan(path: str) -> dict[str, Any]:
     return {
         "wall": time.perf_counter() - start,
         "cpu": time.process_time() - cpu,
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "memory": peak_bytes(os.getpid()),
         "tasks": len(tasks),
         "task": max(tasks) + len(pickle.dumps(projected)),
     }

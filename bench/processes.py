@@ -31,7 +31,7 @@ def usage(root: int | None = None) -> Usage:
             continue
         ticks += sum(map(int, fields[_TIMES]))
         if _is_worker(pid):
-            peak = max(peak, _peak_bytes(pid))
+            peak = max(peak, peak_bytes(pid))
     return Usage(ticks / _TICKS, peak)
 
 
@@ -72,7 +72,8 @@ def _is_worker(pid: int) -> bool:
         return False
 
 
-def _peak_bytes(pid: int) -> int:
+def peak_bytes(pid: int) -> int:
+    """Return the peak memory of a process, without that of its parent, which ``ru_maxrss`` begins with."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -9,7 +9,7 @@ a standalone cluster with one core each are compared with one.
 from __future__ import annotations
 
 import json
-import resource
+import os
 import shutil
 import sys
 import time
@@ -20,7 +20,7 @@ from typing import Any
 from apart import result_of
 from effort import effort
 from figures import Figure
-from processes import usage
+from processes import peak_bytes, usage
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from read_bench import session
@@ -94,7 +94,7 @@ def measure(action: Callable[[], None]) -> dict[str, float]:
         "cpu": after.cpu_seconds - before.cpu_seconds,
         "wall": time.perf_counter() - start,
         "worker": after.peak_worker_bytes / 1e6,
-        "driver": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+        "driver": peak_bytes(os.getpid()) / 1e6,
     }
 
 
