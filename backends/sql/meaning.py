@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, aggregate_calls, distinct_views
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
-from state_processor.backends.sql.plan_types import PlanField, PlanFields, plan_type
+from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
 from state_processor.backends.state.descriptions import MAP, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
@@ -77,16 +77,18 @@ def _retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Sequ
     return found if found is not None else (bool(node.at("needRetraction", default=False)),)
 
 
-def _group_calls(node: PlanNode) -> list[AggregateCall]:
+def group_calls(node: PlanNode) -> list[AggregateCall]:
+    """Return the calls of an aggregate, whose arguments are columns of the rows before its first phase."""
     if node.at("partialOriginalAggCalls") is not None:
-        columns = _inputs(node, "partialLocalAggInputRowType")
+        columns = distinct_names(_inputs(node, "partialLocalAggInputRowType"))
         retractions = _retractions(node, "partialAggCallNeedRetractions")
         return aggregate_calls(node.at("partialOriginalAggCalls"), [f.name for f in columns], retractions)
-    columns = _inputs(node, "localAggInputRowType")
+    columns = distinct_names(_inputs(node, "localAggInputRowType"))
     return aggregate_calls(node.at("aggCalls", default=()), [f.name for f in columns], _retractions(node))
 
 
-def _counts_rows(node: PlanNode) -> bool:
+def counts_rows(node: PlanNode) -> bool:
+    """Return whether an aggregate has to know how many rows a group has."""
     hopping = node.at("windowing", "window", "type") == "HoppingWindow"
     return hopping or any(bool(node.at(name)) for name in ("needRetraction", "partialAggNeedRetraction"))
 
@@ -95,10 +97,10 @@ def _aggregate(name: str, whose: str) -> Callable[[PlanNode, StateDescription], 
     """Return the meanings of states of an operator with accumulators in the state of a name."""
 
     def find(node: PlanNode, state: StateDescription) -> Meaning | None:
-        calls = _group_calls(node)
+        calls = group_calls(node)
         if state.name == name:
-            return _accumulators(calls, accumulator(calls, counts_rows=_counts_rows(node)), whose)
-        return _view(calls, node, state, counted=_counts_rows(node)) or _windows(node, state)
+            return _accumulators(calls, accumulator(calls, counts_rows=counts_rows(node)), whose)
+        return _view(calls, node, state, counted=counts_rows(node)) or _windows(node, state)
 
     return find
 

@@ -147,6 +147,24 @@ class CompiledPlan:
                     found.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))
         return found
 
+    def named(self, name: str) -> tuple[PlanOperator, ...]:
+        """Return an operator by its label, its uid, or what it does, once for each uid that it may have.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none.
+        OptionError
+            If there are several.
+        """
+        found = tuple(o for o in self.operators.values() if name in (o.label, o.uid, o.transformation))
+        labels = sorted({o.label for o in found})
+        if not found:
+            raise NotFoundError.naming_nearest("operator", name, {o.label for o in self.operators.values()}, "the plan")
+        if len(labels) > 1:
+            raise OptionError(f"the plan has several operators {name!r}: {', '.join(labels)}; name one of them")
+        return tuple(o for o in found if name == o.uid != o.transformation) or found
+
     def find(self, label: str, among: Iterable[str]) -> str | None:
         """Return which of some operators has a label such as ``group-aggregate[5]``, all by the hash of the uid.
 

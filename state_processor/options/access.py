@@ -95,16 +95,30 @@ class SnapshotAccess:
         return snapshot if self.plan is None else self._planned(snapshot, self.plan)
 
     def _planned(self, snapshot: Snapshot, plan: str) -> Snapshot:
-        from state_processor.backends.files.location import Location
         from state_processor.backends.sql.naming import with_plan
-        from state_processor.backends.sql.plan import CompiledPlan
 
-        is_text = plan.lstrip().startswith("{")
-        text = plan if is_text else bytes(snapshot.storage.read_all(str(Location.given(plan)))).decode("utf-8", "replace")
-        return with_plan(snapshot, CompiledPlan.parse(text))
+        return with_plan(snapshot, read_plan(plan, snapshot.storage))
 
     def storage(self) -> Storage:
         """Return access to files."""
         from state_processor.backends.files.storage import Storage
 
         return Storage(self.storage_options)
+
+
+def read_plan(plan: str, storage: Storage) -> CompiledPlan:
+    """Return a compiled plan from its text, or from the file that has it.
+
+    Raises
+    ------
+    OptionError
+        If it is none.
+    MissingFileError
+        If there is no file.
+    """
+    from state_processor.backends.files.location import Location
+    from state_processor.backends.sql.plan import CompiledPlan
+
+    is_text = plan.lstrip().startswith("{")
+    text = plan if is_text else bytes(storage.read_all(str(Location.given(plan)))).decode("utf-8", "replace")
+    return CompiledPlan.parse(text)

@@ -1,0 +1,248 @@
+"""States of a query that follow from the rows that have come to its operators: what they hold, by the compiled plan.
+
+Three kinds of operators are known: aggregates without windows (Flink: ``GroupAggFunction``), deduplication
+(``DeduplicateFunctionHelper``), and joins without time (``StreamingJoinOperator``, ``JoinRecordStateViews``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from state_processor.backends.sql.accumulators import AccumulatorField, accumulator_fields
+from state_processor.backends.sql.meaning import counts_rows, group_calls
+from state_processor.backends.sql.plan import PlanNode, PlanOperator
+from state_processor.backends.sql.plan_types import PlanFields, distinct_names
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_types import LogicalType, RowField, RowType, TimestampType
+
+
+@dataclass(frozen=True)
+class Input:
+    """Rows of an input of an operator.
+
+    Parameters
+    ----------
+    columns
+        Their columns, with names that differ.
+    key
+        The columns that the operator's key is made of.
+    """
+
+    columns: Mapping[str, LogicalType]
+    key: tuple[str, ...]
+
+    @property
+    def processing_time(self) -> frozenset[str]:
+        """The columns of processing time: they are null in state, and need not be given."""
+        return frozenset(name for name, type_ in self.columns.items() if _is_time(type_, "PROCTIME"))
+
+    @property
+    def row(self) -> RowType:
+        """The type of the rows."""
+        return self.type_of(tuple(self.columns))
+
+    def type_of(self, names: Sequence[str]) -> RowType:
+        """Return the type of rows of some of the columns."""
+        return RowType(tuple(RowField(name, self.columns[name]) for name in names))
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """Accumulators of an aggregate: state ``accState`` has one for each key."""
+
+    rows: Input
+    fields: tuple[AccumulatorField, ...]
+    has_ttl: bool
+
+    @property
+    def type(self) -> RowType:
+        """The type of an accumulator."""
+        return RowType(tuple(RowField(field.name, field.type) for field in self.fields))
+
+
+@dataclass(frozen=True)
+class KeptRow:
+    """One row of each key, or that there was one.
+
+    Parameters
+    ----------
+    rows
+        The input.
+    state
+        The name of the state.
+    time
+        The column that says which row is kept; ``None`` if it only counts that there was one.
+    last
+        Whether the last row is kept, else the first.
+    has_ttl
+        Whether the state has time-to-live.
+    """
+
+    rows: Input
+    state: str
+    time: str | None
+    last: bool
+    has_ttl: bool
+
+
+@dataclass(frozen=True)
+class JoinSide:
+    """One side of a join.
+
+    Parameters
+    ----------
+    rows
+        The input.
+    unique
+        The columns of the smallest unique key; none if there is none.
+    outer
+        Whether its rows stay without a row of the other side, so that the state counts those.
+    has_ttl
+        Whether the state has time-to-live.
+    """
+
+    rows: Input
+    unique: tuple[str, ...]
+    outer: bool
+    has_ttl: bool
+
+    @property
+    def is_single(self) -> bool:
+        """True if a key has one row at most."""
+        return bool(self.unique) and set(self.unique) <= set(self.rows.key)
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """Rows of both sides of a join; ``matching_nulls`` are the places in the key where null equals null."""
+
+    left: JoinSide
+    right: JoinSide
+    matching_nulls: frozenset[int]
+
+
+History = Accumulators | KeptRow | JoinedRows
+
+
+def history_of(operator: PlanOperator) -> History:
+    """Return what an operator keeps of the rows that have come.
+
+    Raises
+    ------
+    OptionError
+        If its state is not one that follows from rows; the message has the reason.
+    """
+    find = _KNOWN.get(operator.transformation)
+    try:
+        if find is None:
+            reason = _OTHERS.get(operator.transformation, "it has no state, or none that follows from the rows of its input alone")
+            raise OptionError(f"{reason}; bootstrapped are {', '.join(_KNOWN)}")
+        return find(operator.node)
+    except OptionError as error:
+        raise OptionError(f"{operator.label}: {error}") from None
+
+
+def _input(fields: PlanFields, key: Any) -> Input:
+    columns: dict[str, LogicalType] = {}
+    for field in distinct_names(fields):
+        if field.type is None:
+            raise OptionError(f"its input has the column {field.name!r} of a type that only Java knows")
+        columns[field.name] = field.type
+    names = tuple(columns)
+    return Input(columns, tuple(names[int(i)] for i in key or ()))
+
+
+def _has_ttl(node: PlanNode, index: int = 0) -> bool:
+    """Return whether a state has time-to-live; plans before Flink 1.18 do not say it."""
+    states = [state for state in node.at("state", default=()) if int(state.get("index", 0)) == index]
+    return any(not str(state.get("ttl", "0")).strip().startswith("0") for state in states)
+
+
+def _is_time(type_: LogicalType, kind: str) -> bool:
+    return isinstance(type_, TimestampType) and type_.kind == kind
+
+
+def _group_aggregate(node: PlanNode) -> Accumulators:
+    return _accumulators(node, _input(node.left, node.at("grouping")))
+
+
+def _global_aggregate(node: PlanNode) -> Accumulators:
+    """Return what the second phase has, for rows before the first one, whose accumulators it adds up."""
+    local = node.inputs[0] if node.inputs else node
+    while local.transformations != ("local-group-aggregate",) and len(local.inputs) == 1:
+        local = local.inputs[0]
+    if local.transformations != ("local-group-aggregate",) or local.left != node.fields_of("localAggInputRowType"):
+        raise OptionError("its input is not the first phase of the same aggregate")
+    return _accumulators(node, _input(local.left, local.at("grouping")))
+
+
+def _accumulators(node: PlanNode, rows: Input) -> Accumulators:
+    fields = accumulator_fields(group_calls(node), rows.columns, counts_rows=counts_rows(node))
+    return Accumulators(rows, fields, _has_ttl(node))
+
+
+def _deduplicate(node: PlanNode) -> KeptRow:
+    rows = _input(node.left, node.at("uniqueKeys"))
+    last, by_row_time = bool(node.at("keepLastRow")), bool(node.at("isRowtime"))
+    if not last and by_row_time and node.at("outputInsertOnly"):
+        return KeptRow(rows, "already-emitted-state-boolean", None, last, _has_ttl(node))
+    times = [name for name, type_ in rows.columns.items() if _is_time(type_, "ROWTIME" if by_row_time else "PROCTIME")]
+    if not times:
+        raise OptionError("its input has no time attribute")
+    return KeptRow(rows, "deduplicate-state", times[0] if last or by_row_time else None, last, _has_ttl(node))
+
+
+def _join(node: PlanNode) -> JoinedRows:
+    kind = str(node.at("joinSpec", "joinType"))
+    if kind not in _OUTER:
+        raise OptionError(f"it is a join of type {kind}; bootstrapped are {', '.join(_OUTER)}")
+    if any(_OUTER[kind]) and node.at("joinSpec", "nonEquiCondition") is not None:
+        raise OptionError(
+            "its state counts for each row the rows of the other side that belong to it, which takes its condition besides equality, "
+            "and that is in Flink's code; inner joins are bootstrapped with such a condition"
+        )
+    filtered = node.at("joinSpec", "filterNulls", default=())
+    sides = [
+        _side(fields, node, label, index, outer)
+        for index, (label, fields, outer) in enumerate(zip(("left", "right"), (node.left, node.right), _OUTER[kind], strict=True))
+    ]
+    return JoinedRows(*sides, frozenset(i for i, filters in enumerate(filtered) if not filters))
+
+
+def _side(fields: PlanFields, node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
+    rows = _input(fields, node.at("joinSpec", f"{label}Keys"))
+    names = tuple(rows.columns)
+    given = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
+    keys = [tuple(names[int(i)] for i in key) for key in given]
+    within = next((key for key in keys if set(key) <= set(rows.key)), None)
+    return JoinSide(rows, within or min(keys, key=len, default=()), outer, _has_ttl(node, index))
+
+
+_OUTER: Final = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
+"""Whether the left and the right side of a join are outer, by its type."""
+
+_KNOWN: Final[Mapping[str, Callable[[PlanNode], History]]] = {
+    "group-aggregate": _group_aggregate,
+    "global-group-aggregate": _global_aggregate,
+    "deduplicate": _deduplicate,
+    "join": _join,
+}
+
+_TIMED: Final = "its state depends on the watermark and on timers"
+_OTHERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("window-aggregate", "global-window-aggregate", "group-window-aggregate", "over-aggregate", "window"),
+            *("window-join", "interval-join", "temporal-join", "window-deduplicate", "window-rank", "temporal-sort"),
+        ),
+        _TIMED,
+    ),
+    "incremental-group-aggregate": "it keeps values that it has seen, in a state of their own",
+    "group-table-aggregate": "accumulators of table functions are those of a user's class",
+    "match": "partial matches depend on the order of rows and on the watermark",
+    "rank": "its state depends on the order in which rows came",
+    "source": "positions of sources are written by with_source_splits, or start where the table ends by the options of the connector",
+    "upsert-materialize": "its state depends on the order in which rows came",
+}
