@@ -18,6 +18,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.table import SnapshotOptions, WorkerOptions
 from state_processor.python_types import PythonTypeArgument
+from state_processor.query_writer import QueryWriter
 from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
@@ -33,7 +34,7 @@ from state_processor.write.plan import DEFAULT_MAX_PARALLELISM, DEFAULT_VERSION,
 from state_processor.write_summary import WriteSummary
 
 
-class SavepointWriter(OperatorStateWriter, ConnectorStateWriter):
+class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
 
     Methods can be chained; nothing is written until :meth:`write`, which writes Flink's canonical format by default: every

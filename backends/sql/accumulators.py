@@ -1,8 +1,8 @@
 """Accumulators of aggregate calls: the fields of each, what Flink starts them with, and what makes them from rows.
 
-What makes them is text of Spark SQL, an aggregate over the columns of the input, whose result is the one that Flink comes to for
-the same rows: sums of whole numbers wrap around, and those of decimals have 38 digits. Sums of floating numbers depend on the order
-of rows, in Spark and in Flink; those of ``FLOAT`` are added as doubles here.
+What makes them is text of Spark SQL, an aggregate over the columns of the input, whose result is the one that Flink comes to
+for the same rows: sums of whole numbers wrap around, and those of decimals have 38 digits. Sums of floating numbers depend on the
+order of rows, in Spark and in Flink; those of ``FLOAT`` are added as doubles here.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AccumulatorField:
 
 
 def failure(message: str) -> str:
-    """Return text of Spark SQL that fails with an ``InvalidRowError``, in the form in which tasks report errors of this library."""
+    """Return text of Spark SQL that fails with an ``InvalidRowError``, in the form that errors of this library have in tasks."""
     text = f": state_processor.errors.InvalidRowError: {message}".replace("\\", "\\\\").replace("'", "\\'")
     return f"raise_error('{text}')"
 
@@ -180,8 +180,8 @@ def _total(call: AggregateCall, type_: LogicalType) -> tuple[LogicalType, str]:
 def _extreme(call: AggregateCall, type_: LogicalType) -> list[_Part]:
     if call.retracts:
         raise OptionError(
-            f"{call}: rows of its input may be taken back, so that it keeps all values in a state of their own, which is not made "
-            "from rows"
+            f"{call}: rows of its input may be taken back, so that it keeps all values in a state of their own, which is not "
+            "made from rows"
         )
     text = f"{call.function}({escape(call.arguments[0])}){_where(call)}"
     match type_:

@@ -43,6 +43,11 @@ class Input:
         """The type of the rows."""
         return self.type_of(tuple(self.columns))
 
+    @property
+    def key_type(self) -> RowType:
+        """The type of the operator's key."""
+        return self.type_of(self.key)
+
     def type_of(self, names: Sequence[str]) -> RowType:
         """Return the type of rows of some of the columns."""
         return RowType(tuple(RowField(name, self.columns[name]) for name in names))
@@ -137,7 +142,7 @@ def history_of(operator: PlanOperator) -> History:
     find = _KNOWN.get(operator.transformation)
     try:
         if find is None:
-            reason = _OTHERS.get(operator.transformation, "it has no state, or none that follows from the rows of its input alone")
+            reason = _OTHERS.get(operator.transformation, "it has no state, or none that follows from the rows of its input")
             raise OptionError(f"{reason}; bootstrapped are {', '.join(_KNOWN)}")
         return find(operator.node)
     except OptionError as error:
@@ -200,15 +205,13 @@ def _join(node: PlanNode) -> JoinedRows:
         raise OptionError(f"it is a join of type {kind}; bootstrapped are {', '.join(_OUTER)}")
     if any(_OUTER[kind]) and node.at("joinSpec", "nonEquiCondition") is not None:
         raise OptionError(
-            "its state counts for each row the rows of the other side that belong to it, which takes its condition besides equality, "
-            "and that is in Flink's code; inner joins are bootstrapped with such a condition"
+            "its state counts for each row the rows of the other side that belong to it, and its condition, which is more than "
+            "equality of columns, is in Flink's code; inner joins are bootstrapped with such a condition"
         )
     filtered = node.at("joinSpec", "filterNulls", default=())
-    sides = [
-        _side(fields, node, label, index, outer)
-        for index, (label, fields, outer) in enumerate(zip(("left", "right"), (node.left, node.right), _OUTER[kind], strict=True))
-    ]
-    return JoinedRows(*sides, frozenset(i for i, filters in enumerate(filtered) if not filters))
+    left = _side(node.left, node, "left", 0, _OUTER[kind][0])
+    right = _side(node.right, node, "right", 1, _OUTER[kind][1])
+    return JoinedRows(left, right, frozenset(i for i, filters in enumerate(filtered) if not filters))
 
 
 def _side(fields: PlanFields, node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
@@ -243,6 +246,6 @@ _OTHERS: Final[Mapping[str, str]] = {
     "group-table-aggregate": "accumulators of table functions are those of a user's class",
     "match": "partial matches depend on the order of rows and on the watermark",
     "rank": "its state depends on the order in which rows came",
-    "source": "positions of sources are written by with_source_splits, or start where the table ends by the options of the connector",
+    "source": "its position is written by with_source_splits, or set by options of the connector",
     "upsert-materialize": "its state depends on the order in which rows came",
 }

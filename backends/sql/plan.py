@@ -102,6 +102,11 @@ class PlanOperator:
     uid: str
 
     @property
+    def uid_hash(self) -> str:
+        """The hash of the uid."""
+        return operator_id(self.uid)
+
+    @property
     def label(self) -> str:
         """Name of the operator and number of the node: ``group-aggregate[5]``."""
         return f"{self.transformation}[{self.node.id}]"

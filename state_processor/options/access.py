@@ -15,6 +15,7 @@ from state_processor.serializers.redaction import redacted_repr
 if TYPE_CHECKING:
     from state_processor.backends.files.storage import Storage
     from state_processor.backends.metadata.snapshot import Snapshot
+    from state_processor.backends.sql.plan import CompiledPlan
 
 
 @dataclass(frozen=True, slots=True)

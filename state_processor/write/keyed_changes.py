@@ -239,6 +239,16 @@ def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows)
         draft.state_rows.append(StateRows(shaped, {new.name: columns}, names={new.name: declared_names(new)}))
 
 
+def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
+    """Write a new keyed state from rows as reading gives them: those of a map have an entry each."""
+    with naming(f"state {name!r}"):
+        state = spec.describe(name, _take_key(draft, rows.schema, KEY, key_type))
+        shaped, columns, _ = shaped_rows(rows, state, KEY)
+        draft.add(state)
+        _check_types(draft, state, shaped.schema, columns)
+        draft.state_rows.append(StateRows(shaped, {name: columns}, names={name: declared_names(state)}))
+
+
 def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonType | None) -> KeyedDescription:
     """Note the type that a PyFlink job declares for a state; return the state with it.
 

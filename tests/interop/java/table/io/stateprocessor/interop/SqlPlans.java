@@ -60,7 +60,7 @@ public final class SqlPlans {
         request.get("tables").forEach(statement -> tables.executeSql(statement.asText()));
         Path plan = Path.of(request.get("plan").asText());
         if (!Files.exists(plan)) {
-            Files.writeString(plan, tables.compilePlanSql(request.get("insert").asText()).asJsonString());
+            tables.executeSql("COMPILE PLAN '" + plan + "' FOR " + request.get("insert").asText());
         }
         if (!request.has("to")) {
             return Json.object();
