@@ -1,6 +1,6 @@
 """The page docs/performance.md: each figure with its ratio, what it was measured against, and how to repeat it.
 
-Figures are kept in .cache/bench/figures, a file for each benchmark, so that a report can be made in parts.
+Figures are kept in the folder figures beside this module, a file for each benchmark, so that a report can be made in parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from figures import Figure
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "performance.md"
-KEPT: Final = ROOT / ".cache" / "bench" / "figures"
+KEPT: Final = Path(__file__).parent / "figures"
 _PACKAGES: Final = ("pyspark", "pyarrow", "numba")
 _TITLES: Final = {
     "read": "Reading through Spark, and decoding",
@@ -77,7 +77,7 @@ def kept(name: str) -> Iterator[list[Figure]]:
     load = before, os.getloadavg()[0]
     run = Run(f"{datetime.now(UTC):%Y-%m-%d}", time.monotonic() - start, load, effort.is_quick(), figures)
     KEPT.mkdir(parents=True, exist_ok=True)
-    (KEPT / f"{name}.json").write_text(json.dumps(asdict(run)))
+    (KEPT / f"{name}.json").write_text(json.dumps(asdict(run), indent=1) + "\n")
 
 
 def write_page(names: Iterable[str]) -> Path:
