@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import state_processor as sp
+from state_processor.errors import InvalidRowError, NotFoundError, OptionError
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -71,3 +74,143 @@ def test_states_are_those_that_queries_wrote(version: str, spark: SparkSession, 
         assert set(found) <= set(known)
         for uid, state, *_ in found:
             assert entries(made, uid, state, plan) == entries(real, uid, state, plan) != []
+
+
+def group_plan(columns: str, *calls: dict[str, Any], grouping: tuple[int, ...] = (0,), ttl: str = "0 ms") -> dict[str, Any]:
+    """A plan with an aggregate."""
+    aggregate = {
+        "id": 2,
+        "type": "stream-exec-group-aggregate_1",
+        "grouping": list(grouping),
+        "aggCalls": list(calls),
+        "aggCallNeedRetractions": [False] * len(calls),
+        "state": [{"index": 0, "ttl": ttl, "name": "groupAggregateState"}],
+        "outputType": "ROW<`a` INT>",
+    }
+    source = {"id": 1, "type": "stream-exec-table-source-scan_1", "outputType": f"ROW<{columns}>"}
+    return {"nodes": [source, aggregate], "edges": [{"source": 1, "target": 2}]}
+
+
+def call(function: str, *arguments: int, type_: str = "BIGINT") -> dict[str, Any]:
+    return {"internalName": f"${function}$1", "argList": list(arguments), "filterArg": -1, "type": type_}
+
+
+def written(writer: sp.SavepointWriter, target: Path, plan: dict[str, Any], **reading: Any) -> list[dict[str, Any]]:
+    writer.write(target)
+    read = sp.arrow.read_state(target, "2_group-aggregate", "accState", plan=json.dumps(plan), **reading)
+    return [row for batch in read for row in batch.to_pylist()]
+
+
+def test_numbers_are_those_of_flink(spark: SparkSession, tmp_path: Path) -> None:
+    """Sums of whole numbers wrap around; zeros of both signs are two keys; the null of a key is a key."""
+    plan = group_plan("`k` DOUBLE, `a` BIGINT, `i` INT", call("SUM", 1), call("SUM", 2, type_="INT"), call("AVG", 1))
+    rows = spark.sql(
+        """SELECT * FROM VALUES (0D, 9223372036854775807L, 2147483647), (0D, 2L, 1), (-0D, -9223372036854775808L, -2147483648),
+        (-0D, -1L, -1), (null, null, null), (1D, -5L, -5), (1D, 3L, 3) AS t(k, a, i)"""
+    )
+    found = written(sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate[2]", rows), tmp_path / "s", plan)
+    assert {str(row["key"]["k"]): tuple(row["value"].values()) for row in found} == {
+        "0.0": (-(2**63) + 1, -(2**31), -(2**63) + 1, 2),
+        "-0.0": (2**63 - 1, 2**31 - 1, 2**63 - 1, 2),
+        "None": (None, None, 0, 0),
+        "1.0": (-2, -2, -2, 2),
+    }
+
+
+def test_sums_of_decimals_have_38_digits(spark: SparkSession, tmp_path: Path) -> None:
+    plan = group_plan("`k` INT, `d` DECIMAL(38, 0)", call("SUM", 1))
+    rows = spark.sql("SELECT 1 AS k, CAST(repeat('9', 38) AS DECIMAL(38, 0)) AS d FROM range(2)")
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
+    with pytest.raises(InvalidRowError, match=r"sum\(d\): a sum has more than 38 digits"):
+        writer.write(tmp_path / "s")
+
+
+def test_without_a_key_there_is_one_key_group(spark: SparkSession, tmp_path: Path) -> None:
+    """As in Flink, whose exchange to one subtask has a max parallelism of one."""
+    plan = group_plan("`a` INT", call("COUNT"), call("MAX", 0, type_="INT"), grouping=())
+    rows = spark.sql("SELECT CAST(id AS INT) AS a FROM range(10)")
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
+    assert written(writer, tmp_path / "s", plan) == [{"key": {}, "value": {"count(*)": 10, "max(a)": 9}}]
+    (operator,) = sp.arrow.operators(tmp_path / "s").to_pylist()
+    assert (operator["operator_max_parallelism"], operator["operator_parallelism"]) == (1, 1)
+    nothing = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows.where("a > 10"))
+    assert written(nothing, tmp_path / "nothing", plan) == []
+
+
+def test_times_of_last_access(spark: SparkSession, tmp_path: Path) -> None:
+    plan = group_plan("`k` INT", call("COUNT"), ttl="3600000 ms")
+    rows = spark.sql("SELECT 1 AS k, timestamp_millis(id * 1000) AS _last_access FROM range(5)")
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
+    (row,) = written(writer, tmp_path / "s", plan, metadata=True)
+    assert (row["value"], row["_last_access"]) == ({"count(*)": 5}, datetime(1970, 1, 1, 0, 0, 4, tzinfo=UTC))
+
+
+def test_states_of_a_source_savepoint_are_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """The operator is found by any of the uids that it may have."""
+    plan = group_plan("`k` INT", call("COUNT"))
+    rows = spark.sql("SELECT 1 AS k FROM range(5)")
+    old_uid = "2_stream-exec-group-aggregate_1_group-aggregate"
+    sp.SavepointWriter.new(spark).bootstrap_query(plan, old_uid, rows).write(tmp_path / "a")
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "a").bootstrap_query(plan, "group-aggregate[2]", rows.limit(2))
+    writer.write(tmp_path / "b")
+    (operator,) = sp.arrow.operators(tmp_path / "b", plan=json.dumps(plan)).to_pylist()
+    uid = operator["operator_uid"]
+    assert uid == old_uid
+    assert [str(b.to_pylist()) for b in sp.arrow.read_state(tmp_path / "b", uid, "accState", plan=json.dumps(plan))] == [
+        "[{'key': {'k': 1}, 'value': {'count(*)': 2}}]"
+    ]
+
+
+def test_rows_that_do_not_fit_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    plan = group_plan("`k` INT, `a` INT", call("SUM", 1))
+    writer = sp.SavepointWriter.new(spark)
+    for rows, problem in (
+        ("1 AS k", "there is no column 'a'"),
+        ("1 AS k, 2 AS a, 3 AS b", "column 'b' would be ignored"),
+        ("1 AS k, 2L AS a", r"column 'a' is bigint, the plan has INT; cast it: CAST\(`a` AS int\)"),
+        ("1 AS k, '2' AS a", "column 'a' is string, the plan has INT"),
+        ("array(1) AS k, 2 AS a", r"column 'k' is array<int>, the plan has INT"),
+    ):
+        with pytest.raises(InvalidRowError, match=rf"operator 2_group-aggregate: {problem}"):
+            writer.bootstrap_query(plan, "group-aggregate", spark.sql(f"SELECT {rows}"))
+    with pytest.raises(OptionError, match=r"group-aggregate\[2\] has one input: give its rows as df"):
+        writer.bootstrap_query(plan, "group-aggregate", left=spark.range(1), right=spark.range(1))
+    with pytest.raises(NotFoundError, match="no operator 'join' in the plan"):
+        writer.bootstrap_query(plan, "join", spark.range(1))
+    with pytest.raises(OptionError, match="plan: expected the JSON that COMPILE PLAN writes"):
+        writer.bootstrap_query({"no": "plan"}, "join", spark.range(1))
+    joined, last = query("2.3.0", "join-by-unique-keys")[1], query("2.3.0", "last-row")[1]
+    with pytest.raises(OptionError, match=r"join\[74\] has two inputs"):
+        writer.bootstrap_query(joined, "join", spark.range(1))
+    with pytest.raises(InvalidRowError, match="right rows: there is no column 'n'"):
+        writer.bootstrap_query(joined, "join", left=spark.sql(TOTALS), right=spark.sql("SELECT 'ada' AS id"))
+    with pytest.raises(OptionError, match="several operators 'group-aggregate'"):
+        writer.bootstrap_query(joined, "group-aggregate", spark.range(1))
+    assert repr(writer) == "SavepointWriter(max_parallelism=128)"
+
+    twice = spark.sql(f"{CITIES} UNION ALL SELECT 'ada', 7L")
+    writer.bootstrap_query(joined, "join", left=spark.sql(TOTALS), right=twice)
+    with pytest.raises(InvalidRowError, match=r"operator 74_join.* state 'right-records'.* 'ada'} occurs more than once"):
+        writer.write(tmp_path / "twice")
+    timeless = spark.sql(f"SELECT id, customer, amount, nullif(ts, timestamp_ntz'2024-01-01 00:00:03') AS ts FROM ({ORDERS})")
+    with pytest.raises(InvalidRowError, match="column ts: a row has no time"):
+        sp.SavepointWriter.new(spark).bootstrap_query(last, "deduplicate", timeless).write(tmp_path / "timeless")
+
+
+def test_the_last_row_needs_an_order(spark: SparkSession, tmp_path: Path) -> None:
+    given = json.loads(Path(query("2.3.0", "first-row")[1]).read_text("utf-8"))
+    for node in given["nodes"]:
+        if node["type"] == "stream-exec-deduplicate_1":
+            node["keepLastRow"] = True
+    rows = spark.sql(f"SELECT id, customer, amount FROM ({ORDERS})")
+    writer = sp.SavepointWriter.new(spark)
+    with pytest.raises(InvalidRowError, match="there is no column 'came', which says in which order rows came"):
+        writer.bootstrap_query(given, "deduplicate", rows)
+    writer.bootstrap_query(given, "deduplicate", rows.selectExpr("*", "-id AS came")).write(tmp_path / "s")
+    (uid,) = (row["operator_uid"] for row in sp.arrow.operators(tmp_path / "s", plan=json.dumps(given)).to_pylist())
+    found = entries(tmp_path / "s", uid, "deduplicate-state", json.dumps(given))
+    assert found == [
+        "{'key': {'customer': 'ada'}, 'value': {'id': 1, 'customer': 'ada', 'amount': 10, 'came': None}}",
+        "{'key': {'customer': 'bob'}, 'value': {'id': 3, 'customer': 'bob', 'amount': 10, 'came': None}}",
+        "{'key': {'customer': 'cy'}, 'value': {'id': 5, 'customer': 'cy', 'amount': None, 'came': None}}",
+    ]
