@@ -395,11 +395,19 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         self._plan.set_parallelism(uid, parallelism)
         return self
 
-    def with_async_state(self, uid: Uid, enabled: bool = True) -> SavepointWriter:
+    def with_async_state(self, uid: Uid | None = None, enabled: bool = True) -> SavepointWriter:
         """Say that an operator has its keyed state in the asynchronous API (Flink 2: ``enableAsyncState``), or not any more.
 
         Native savepoints for ForSt differ: states are registered as others, timers are elsewhere. The default is what the source
-        savepoint has.
+        savepoint has. In other formats there is one kind of keyed state, which jobs of both APIs restore; but no state with
+        time-to-live in the asynchronous one, which :meth:`write` refuses.
+
+        Parameters
+        ----------
+        uid
+            The operator; ``None`` for all that have keyed state by now.
+        enabled
+            Whether it is the asynchronous API.
         """
         self._plan.set_asynchronous(uid, enabled)
         return self
@@ -439,8 +447,9 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             with RocksDB and ForSt, timers are in its files, unless the source savepoint has them on the heap: a job with
             the timer service ``HEAP`` finds them only there. Of a source savepoint with such files, states keep them, and
             what :meth:`update_keyed_state`, :meth:`delete_keys` and :meth:`delete_map_entries` change is written to files
-            above them. All entries are written anew of states with values that Kryo wrote in part, of timers that are deleted,
-            and where the parallelism, the max parallelism or the types change.
+            above them. All entries are written anew of timers on the heap that are deleted, and where the parallelism, the max
+            parallelism or the types change. The files are for RocksDB 6.20 and later, which Flink has since 1.14: every version
+            from 1.15 on opens them.
         backend
             For ``"native"``: the state backend of the job that restores the savepoint, ``"hashmap"``, ``"rocksdb"`` or
             ``"forst"`` (Flink 2.0 and later).

@@ -32,7 +32,11 @@ Tests with a larger collection of snapshots read those of Flink 1.13 and 1.15 as
 Checkpoints include those with snappy compression and, of Flink 2.3, with merged files and with data in flight.
 """
 WRITING: Final = """
-Flink has no restore of canonical savepoints into ForSt.
+Flink has no restore of canonical savepoints into ForSt. Canonical savepoints are for Flink 1.13 and later, native ones for 1.15
+and later, those for ForSt for 2.0 and later: the files have the format of RocksDB 6.20, which Flink has had since 1.14, and which
+RocksDB 8.10 of Flink 2 and its ForSt open. A `flink_version` that can't restore the format is refused.
+
+ForSt restores state of the asynchronous API in both versions, claimed and not, rescaled, and as state of the other API.
 """
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest
-from state_processor.backends.formats.rocksdb_store import behind, open_store
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.formats.entry_framing import frame_entries
+from state_processor.backends.formats.rocksdb_manifest import Manifest, read_manifest, write_manifest
+from state_processor.backends.formats.rocksdb_store import Store, behind, open_store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
@@ -29,6 +33,8 @@ class BaseStore:
         The column families that stay.
     patched
         Those of them that get changes on top.
+    scanned
+        Those of them that have to be read to find the entries of a key: keys of timers begin with their time.
     shares_files
         Whether the files that stay are referred to where they are, and not copied.
     """
@@ -37,12 +43,13 @@ class BaseStore:
     handle: h.IncrementalRemoteKeyedStateHandle
     kept: frozenset[str]
     patched: frozenset[str] = frozenset()
+    scanned: frozenset[str] = frozenset()
     shares_files: bool = False
 
     @property
-    def copied_bytes(self) -> int:
-        """The size of all files of the store, if they are copied."""
-        return 0 if self.shares_files else self.handle.state_size
+    def moved_bytes(self) -> int:
+        """The size of the files of the store, if they are copied or scanned."""
+        return 0 if self.shares_files and not self.scanned else self.handle.state_size
 
     def manifest(self, context: str) -> Manifest:
         """Read the manifest, without the column families that do not stay. No other file of the store is read.
@@ -76,15 +83,35 @@ class BaseStore:
             raise UnsupportedFormatError(f"{where}: the keys of state {others[0]!r} are not in the order of their bytes")
         return manifest.only(self.kept)
 
-    def entries(self, family: str, markers: Iterable[bytes], prefix: int, context: str) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the entries of a column family whose keys begin with one of the markers; ``prefix`` bytes are the key group."""
-        store = open_store(self.snapshot, self.handle, context.removesuffix(": "))
-        for marker in markers:
-            for buffer, _, spans in store.blocks(family, marker, behind(marker), prefix):
-                for begin, end, value, last, _ in spans.tolist():
-                    yield marker[:prefix] + bytes(buffer[begin:end]), bytes(buffer[value:last])
+    def open_family(self, manifest: Manifest, family: str, context: str) -> Store:
+        """Open the store with one of its column families: files of the others are not fetched."""
+        alone = manifest.only((family,))
+        name = f"MANIFEST-{alone.next_file:06}"
+        made = {name: write_manifest(replace(alone, next_file=alone.next_file + 1)), "CURRENT": f"{name}\n".encode()}
+        files = self.kept_files(alone) | {name: h.ByteStreamStateHandle(name, data) for name, data in made.items()}
+        handle = replace(self.handle, shared=(), private=tuple(h.LocalFile(*file) for file in files.items()))
+        return open_store(self.snapshot, handle, context.removesuffix(": "))
 
     def kept_files(self, manifest: Manifest) -> dict[str, h.StreamStateHandle]:
         """Return the tables of column families that stay, by local name."""
         streams = {file.local_name: file.stream for file in self.handle.files}
         return {file.name: streams[file.name] for file in manifest.files}
+
+
+def entries_of_keys(store: Store, family: str, markers: Iterable[bytes], prefix: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the entries of a column family whose keys begin with one of the markers; ``prefix`` bytes are the key group."""
+    for marker in markers:
+        for buffer, _, spans in store.blocks(family, marker, behind(marker), prefix):
+            for begin, end, value, last, _ in spans.tolist():
+                yield marker[:prefix] + bytes(buffer[begin:end]), bytes(buffer[value:last])
+
+
+def entries_of_group(store: Store, family: str, key_group: int, prefix: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the entries of a key group in a column family, framed, a few megabytes at a time."""
+    first = key_group.to_bytes(prefix, "big")
+    for buffer, _, spans in store.blocks(family, first, behind(first), prefix):
+        sizes = spans[:, 1] - spans[:, 0] + spans[:, 3] - spans[:, 2]
+        out = np.empty(int(sizes.sum()) + len(spans) * (8 + prefix), dtype=np.uint8)
+        order = np.arange(len(spans), dtype=np.int64)
+        frame_entries(buffer, np.ascontiguousarray(spans), order, np.full(len(spans), key_group, np.int32), prefix, out)
+        yield out

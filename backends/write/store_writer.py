@@ -17,13 +17,16 @@ import numpy.typing as npt
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.parallel import at_once
+from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.state.descriptions import describe_keyed
+from state_processor.backends.write.base_store import BaseStore, entries_of_group, entries_of_keys
 from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
+from state_processor.backends.write.tombstones import Tombstones
 from state_processor.serializers.io import DataOutput
 
 ROCKSDB: Final = "rocksdb"
@@ -34,6 +37,8 @@ _INLINE_BYTES: Final = 20 << 10
 """Files up to this size are kept in ``_metadata`` (Flink: ``execution.checkpointing.storage.fs.memory-threshold``)."""
 _FORST_DIRECTORY: Final = "/op_attempt_0/db"
 _COPIED_AT_ONCE: Final = 8 << 20
+_WHOLE: Final = b"\x01"
+"""Of a marker that is the whole key of an entry."""
 
 
 class OpenSink(Protocol):
@@ -85,12 +90,19 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._store = NewStore(directory, families, self.context, self._manifest)
         patched = base.patched if base is not None else frozenset()
         self._patched = frozenset(i for i, name in enumerate(families) if name in patched)
+        scanned = base.scanned if base is not None else frozenset()
+        self._scanned = frozenset(i for i, name in enumerate(families) if name in scanned)
+        described = [describe_keyed(header, meta) for meta in header.states] if scanned else []
+        self._marked = Tombstones(described, max_parallelism)
+        self._marked_place: Place | None = None
+        self._families: dict[str, Store] = {}
         self._run: list[npt.NDArray[np.uint8]] = []
         self._held = 0
 
     def close(self) -> h.IncrementalRemoteKeyedStateHandle:
         """Complete the store, copy its files to the savepoint, and return the handle."""
         self._end_run()
+        self._delete_marked()
         paths = self._store.close()
         if self._is_forst:
             _mark_forst(paths)
@@ -107,15 +119,41 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
         if state_id not in self._patched:
             return False
-        self._store.delete(state_id, entries_as_they_come(markers))
+        if state_id not in self._scanned:
+            self._store.delete(state_id, entries_as_they_come(markers))
+            return True
+        if self._marked_place != (key_group, state_id):
+            self._delete_marked()
+            self._marked_place = (key_group, state_id)
+        self._marked.add(key_group, state_id, markers)
         return True
+
+    def _delete_marked(self) -> None:
+        """Find the entries of marked keys, and delete them one by one."""
+        if self._marked_place is None:
+            return
+        key_group, state_id = self._marked_place
+        self._marked_place = None
+        name = self.header.states[state_id].name
+        for entries in entries_of_group(self._opened(name), name, key_group, self.prefix):
+            marked = self._marked.only(key_group, state_id, entries)
+            self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(marked)))
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:
         """See :class:`~state_processor.backends.write.keyed_writer.KeyedStateWriter`."""
-        if self._base is None or state_id not in self._patched:
+        if state_id not in self._patched:
             return ()
         keys = (key for keys, _ in entries_as_they_come(markers) for key in keys)
-        return self._base.entries(self.header.states[state_id].name, keys, self.prefix, self.context)
+        name = self.header.states[state_id].name
+        return entries_of_keys(self._opened(name), name, keys, self.prefix)
+
+    def _opened(self, family: str) -> Store:
+        """Return the store of the source savepoint, opened with a column family."""
+        assert self._base is not None  # it has column families that are patched
+        assert self._manifest is not None
+        if family not in self._families:
+            self._families[family] = self._base.open_family(self._manifest, family, self.context)
+        return self._families[family]
 
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         assert self._place is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from state_processor.commands.arguments import UID_HELP
 from state_processor.identifier import OperatorIdentifier
@@ -13,13 +13,24 @@ from state_processor.options.flags import add_flags, flag_values
 from state_processor.write.engines import LocalEngine
 from state_processor.write.plan import SavepointPlan
 
+_ALL: Final = "*"
+
 Change = Callable[[SavepointPlan, argparse.Namespace], None]
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     _command(commands, "copy", "a self-contained canonical copy", _nothing)
-    rewriting_command(commands, "convert", "a copy in another format", _nothing)
+    convert = rewriting_command(commands, "convert", "a copy in another format", _move)
+    for flag, api in (("--async-state", "the asynchronous API (enableAsyncState)"), ("--sync-state", "the synchronous API")):
+        convert.add_argument(
+            flag,
+            action="append",
+            default=[],
+            metavar="UID",
+            help=f"in the job that restores it, the operator has its keyed state in {api}; {UID_HELP}; {_ALL!r} for all "
+            "operators that have some; by default as in IN",
+        )
     rename = rewriting_command(commands, "rename-uid", "a copy in which an operator has another uid", _rename)
     rename.add_argument("--from", dest="old", required=True, metavar="UID", help=UID_HELP)
     rename.add_argument("--to", dest="new", required=True, metavar="UID", help="its new uid")
@@ -59,6 +70,13 @@ def _write(options: argparse.Namespace) -> None:
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
     print(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite))
+
+
+def _move(plan: SavepointPlan, options: argparse.Namespace) -> None:
+    """Say which API operators have their keyed state in."""
+    for uids, asynchronous in ((options.async_state, True), (options.sync_state, False)):
+        for uid in uids:
+            plan.set_asynchronous(None if uid == _ALL else plan.existing(OperatorIdentifier.of(uid)).identifier, asynchronous)
 
 
 def _nothing(plan: SavepointPlan, options: argparse.Namespace) -> None:

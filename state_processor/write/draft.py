@@ -445,6 +445,11 @@ class OperatorDraft:
         """Return whether a migration converts a state of the source savepoint, or leaves it out."""
         return self.migration is not None and (name in self.migration.left_out or self.converts(name))
 
+    @property
+    def _final_keyed(self) -> dict[str, KeyedDescription]:
+        """Keyed states and timers in the new savepoint."""
+        return {name: self.source_keyed[name] for name in self.kept_keyed()} | self.added
+
     def check_format(self) -> None:
         """Refuse what the format of keyed state has no place for.
 
@@ -453,6 +458,16 @@ class OperatorDraft:
         OptionError
             If there is a state like that.
         """
+        if self.asynchronous and not self.format.registers_asynchronous:
+            lasting = sorted(name for name in self._final_keyed if self._final_keyed[name].has_ttl)
+            if lasting:
+                raise OptionError(
+                    f"{self.label}: Flink leaves out the time-to-live of asynchronous state in other backends than ForSt, and "
+                    f"does not restore state that has it ({', '.join(map(repr, lasting))}); leave the state out with "
+                    "remove_state, write format='native' with backend='forst', or leave out with_async_state"
+                )
+        if self.format == CANONICAL_FORMAT:
+            return
         header = self.header()
         if header is not None:
             self.format.check_states(header.states, self.label)

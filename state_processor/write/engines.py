@@ -55,7 +55,7 @@ class PartsPass:
 class StateFiles:
     """The files of one operator's keyed or operator state, one for each subtask, and the passes that write them.
 
-    ``copied`` is the size of the files of the source savepoint that they lie above; ``None`` if they contain all entries.
+    ``copied`` is the size of the files of the source savepoint that are copied or read; ``None`` if they contain all entries.
     """
 
     rows: Sequence[RowsPass]

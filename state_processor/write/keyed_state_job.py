@@ -11,7 +11,6 @@ from state_processor.backends.read.task_snapshot import snapshot_for_tasks
 from state_processor.backends.state.descriptions import key_of
 from state_processor.backends.write.base_store import BaseStore
 from state_processor.serializers.kryo.nested_kryo import java_types
-from state_processor.write.draft import OperatorDraft
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.job_context import JobContext
@@ -35,11 +34,11 @@ def keyed_state_files(job: JobContext) -> StateFiles | None:
     rows = [first_pass(target, given) for given in job.draft.state_rows]
     rows += [_deletion_pass(job, target, deletion) for deletion in job.draft.deletions]
     kept = job.draft.kept_families
-    patched = _patched(job.draft, target)
+    patched = job.draft.changed_families
     parts = list(_pass_through(job, target, kept | patched | job.draft.kept_raw_timers))
     bases = _bases(job, kept, patched)
     write = WriteKeyedState(target, job.staging, job.draft.format, bases)
-    copied = sum(base.copied_bytes for base in bases.values()) if bases else None
+    copied = sum(base.moved_bytes for base in bases.values()) if bases else None
     return StateFiles(rows, parts, job.draft.final_parallelism, write, copied)
 
 
@@ -92,15 +91,6 @@ def _columns(*mappings: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(column for mapping in mappings for column in mapping.values()))
 
 
-def _patched(draft: OperatorDraft, target: KeyedTarget) -> frozenset[str]:
-    """Return the states of the source savepoint that stay in their files, and get their changes in files above them.
-
-    Not timers, whose keys begin with their time.
-    """
-    described = {state.name: state for state in target.states}
-    return frozenset(name for name in draft.changed_families if not described[name].is_timer)
-
-
 def _bases(job: JobContext, kept: frozenset[str], patched: frozenset[str]) -> dict[int, BaseStore]:
     """Return the stores of the source savepoint by subtask, where states stay in their files."""
     source = job.draft.source
@@ -109,7 +99,7 @@ def _bases(job: JobContext, kept: frozenset[str], patched: frozenset[str]) -> di
     snapshot = snapshot_for_tasks(source.snapshot)
     handles = {k.subtask: k.handle for k in source.handles if not k.raw}
     return {
-        i: BaseStore(snapshot, handle, kept | patched, patched, job.draft.format.shares_files)
+        i: BaseStore(snapshot, handle, kept | patched, patched, patched & source.timers, job.draft.format.shares_files)
         for i, handle in handles.items()
         if isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
     }

@@ -172,10 +172,20 @@ class SavepointPlan:
         check_parallelism(parallelism, draft.final_max_parallelism)
         draft.parallelism = parallelism
 
-    def set_asynchronous(self, uid: Uid, asynchronous: bool) -> None:
-        """Say which API the operator has its keyed state in."""
-        with self.change(uid) as draft:
-            draft.asynchronous = asynchronous
+    def set_asynchronous(self, uid: Uid | None, asynchronous: bool) -> None:
+        """Say which API an operator has its keyed state in, or all of those that are there.
+
+        Raises
+        ------
+        OptionError
+            If no operator has keyed state.
+        """
+        uids = [uid] if uid is not None else [d.identifier for d in self.drafts if d.source_keyed or d.added]
+        if not uids:
+            raise OptionError("there is no operator with keyed state yet; add state first, or name the operator")
+        for one in uids:
+            with self.change(one) as draft:
+                draft.asynchronous = asynchronous
 
     def set_max_parallelism(self, max_parallelism: int) -> None:
         """Set the max parallelism of all operators."""
@@ -354,8 +364,7 @@ class SavepointPlan:
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
-            if self._format != CANONICAL_FORMAT:
-                draft.check_format()
+            draft.check_format()
         left = [report for draft in self.drafts for report in draft.not_migrated]
         if left:
             raise StateMigrationError(

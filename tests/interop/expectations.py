@@ -28,12 +28,15 @@ def changed(operators: Operators, uid: str, name: str, values: Mapping[Any, Any]
     return result
 
 
-def without_keys(operators: Operators, uid: str, keys: Iterable[Any], names: Iterable[str] | None = None) -> Operators:
-    """The operators without what some keyed states hold for some keys, or all of them."""
+def without_keys(
+    operators: Operators, uid: str, keys: Iterable[Any], names: Iterable[str] | None = None, kinds: Iterable[str] | None = None
+) -> Operators:
+    """The operators without what keyed states hold for some keys: those of some names or kinds, or all of them."""
     result, gone = copy.deepcopy(operators), set(keys)
     for operator in result:
         for state in operator["states"]:
-            if operator["uid"] == uid and (names is None or state["name"] in set(names)):
+            chosen = (names is None or state["name"] in set(names)) and (kinds is None or state["kind"] in set(kinds))
+            if operator["uid"] == uid and chosen:
                 state["entries"] = [e for e in state["entries"] if e["key"] not in gone]
     return result
 
@@ -55,6 +58,11 @@ def asynchronous(operators: Operators, uids: Iterable[str], *, with_ttl: bool) -
             operator["asynchronous"] = True
             operator["states"] = [s for s in operator["states"] if with_ttl or not s.get("ttl")]
     return result
+
+
+def with_ttl(operators: Operators, uid: str) -> list[str]:
+    """The names of an operator's states that have TTL."""
+    return [s["name"] for o in operators if o["uid"] == uid for s in o["states"] if s.get("ttl")]
 
 
 def repeated(operators: Operators, kind: str, times: int) -> Operators:

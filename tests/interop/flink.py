@@ -100,7 +100,7 @@ def plans(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str,
         version: the Flink version that runs them.
         requests: for each the statements that create its ``tables``, the ``insert`` and the file of its ``plan``, which is
             written unless it is there, ``settings``, ``backend``, the number of ``lines`` to wait for, and the savepoints that it
-            goes on ``from`` and stops with, in the directory ``to``; without that it is only compiled.
+            goes on ``from`` and stops with, in the directory ``to`` and a ``format``; without that it is only compiled.
 
     Returns
     -------

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import expectations as e
+from pyspark.sql import Row
 
 import state_processor as sp
 from state_processor.backends.formats.rocksdb_manifest import read_manifest
@@ -16,112 +19,185 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UID = "orders"
 Values = Mapping[str, Any]
-Step = tuple[str, Callable[["SparkSession", sp.SavepointWriter], Any], Callable[[e.Operators], Values]]
-"""The state, the patch, and what it leaves for the keys that it changes, given what was there."""
+_TIMERS = {"_timer_state/event_user-timers": e.EVENT, "_timer_state/processing_user-timers": e.PROCESSING}
 
 
-def _before(operators: e.Operators, state: str, key: str) -> Any:
-    return next(entry["value"] for entry in e.state_of(operators, UID, state)["entries"] if entry["key"] == key)
+@dataclass(frozen=True)
+class Step:
+    """A patch, the column families that it changes, and what it makes of what was there."""
+
+    families: frozenset[str]
+    patch: Callable[[SparkSession, sp.SavepointWriter], Any]
+    after: Callable[[e.Operators], e.Operators]
 
 
-def _update(state: str, values: Values, schema: str) -> Step:
-    """Other values for some keys: all of a key's map or list is replaced."""
+@dataclass(frozen=True)
+class Patches:
+    """Makes patches of states of an operator whose keys are strings."""
 
-    def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-        writer.update_keyed_state(UID, state, spark.createDataFrame(list(values.items()), f"key string, value {schema}"))
+    uid: str
 
-    shown = {key: [list(pair) for pair in value.items()] if isinstance(value, dict) else value for key, value in values.items()}
-    return state, patch, lambda _: shown
+    def _step(
+        self, state: str, patch: Callable[[SparkSession, sp.SavepointWriter], Any], left: Callable[[e.Operators], Values]
+    ) -> Step:
+        """Return a patch of one state, given what it leaves for the keys that it changes."""
+        return Step(frozenset({state}), patch, lambda operators: e.changed(operators, self.uid, state, left(operators)))
+
+    def update(self, state: str, values: Values, schema: str) -> Step:
+        """Write other values for some keys: all of a key's map or list is replaced."""
+
+        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
+            rows = spark.createDataFrame(list(values.items()), f"key string, value {schema}")
+            writer.update_keyed_state(self.uid, state, rows)
+
+        return self._step(state, patch, lambda _: {key: _shown(value) for key, value in values.items()})
+
+    def elements(self, state: str, values: Mapping[str, Sequence[str]]) -> Step:
+        """Write lists as rows of elements."""
+        rows = [(key, i, element) for key, elements in values.items() for i, element in enumerate(elements)]
+
+        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
+            frame = spark.createDataFrame(rows, "key string, list_index int, list_value string")
+            writer.update_keyed_state(self.uid, state, frame)
+
+        return self._step(state, patch, lambda _: values)
+
+    def delete(self, state: str, *keys: str) -> Step:
+        """Delete keys from one state, or from one queue of timers."""
+
+        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
+            writer.delete_keys(self.uid, _keys(spark, keys), state)
+
+        if state not in _TIMERS:
+            return self._step(state, patch, lambda _: dict.fromkeys(keys))
+        return Step(
+            frozenset({state}), patch, lambda operators: e.without_keys(operators, self.uid, keys, kinds=(_TIMERS[state],))
+        )
+
+    def forget(self, families: Collection[str], *keys: str) -> Step:
+        """Delete keys from all states, timers included; ``families`` are those that are known to have some of them."""
+
+        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
+            writer.delete_keys(self.uid, _keys(spark, keys))
+
+        return Step(frozenset(families), patch, lambda operators: e.without_keys(operators, self.uid, keys))
+
+    def entries(self, state: str, types: str, key: str, entries: Mapping[Any, Any], *gone: Any) -> Step:
+        """Change or delete single entries of a map; others stay. ``types`` are those of its keys and values."""
+        of_key, of_value = types.split()
+
+        def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
+            schema = f"key string, map_key {of_key}, map_value {of_value}"
+            if entries:
+                rows = spark.createDataFrame([(key, *pair) for pair in entries.items()], schema)
+                writer.update_keyed_state(self.uid, state, rows)
+            if gone:
+                rows = spark.createDataFrame([(key, name, None) for name in gone], schema)
+                writer.delete_map_entries(self.uid, state, rows)
+
+        def after(operators: e.Operators) -> Values:
+            left = dict(_before(operators, self.uid, state, key)) | {_plain(k): value for k, value in entries.items()}
+            return {key: [[name, value] for name, value in left.items() if name not in map(_plain, gone)] or None}
+
+        return self._step(state, patch, after)
 
 
-def _elements(state: str, values: Mapping[str, Sequence[str]]) -> Step:
-    """Lists as rows of elements."""
-    rows = [(key, i, element) for key, elements in values.items() for i, element in enumerate(elements)]
-
-    def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-        frame = spark.createDataFrame(rows, "key string, list_index int, list_value string")
-        writer.update_keyed_state(UID, state, frame)
-
-    return state, patch, lambda _: values
+def _keys(spark: SparkSession, keys: Sequence[str]) -> Any:
+    return spark.createDataFrame([(key,) for key in keys], "key string")
 
 
-def _delete(state: str, *keys: str) -> Step:
-    def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-        writer.delete_keys(UID, spark.createDataFrame([(key,) for key in keys], "key string"), state)
-
-    return state, patch, lambda _: dict.fromkeys(keys)
+def _before(operators: e.Operators, uid: str, state: str, key: str) -> Any:
+    return next(entry["value"] for entry in e.state_of(operators, uid, state)["entries"] if entry["key"] == key)
 
 
-def _entries(key: str, entries: Mapping[str, int], *gone: str) -> Step:
-    """Single entries of a map, changed or deleted; others stay."""
-
-    def patch(spark: SparkSession, writer: sp.SavepointWriter) -> None:
-        schema = "key string, map_key string, map_value long"
-        if entries:
-            writer.update_keyed_state(UID, "items", spark.createDataFrame([(key, *pair) for pair in entries.items()], schema))
-        if gone:
-            writer.delete_map_entries(UID, "items", spark.createDataFrame([(key, name, 0) for name in gone], schema))
-
-    def after(operators: e.Operators) -> Values:
-        left = dict(_before(operators, "items", key)) | entries
-        return {key: [[name, value] for name, value in left.items() if name not in gone] or None}
-
-    return "items", patch, after
+def _shown(value: Any) -> Any:
+    """A value as ``expected.json`` has it."""
+    if isinstance(value, dict):
+        return [[_plain(key), part] for key, part in value.items()]
+    if isinstance(value, Row):
+        return {"@class": "fixtures.Simple", **value.asDict()}
+    return list(value) if isinstance(value, tuple) else value
 
 
+def _plain(key: Any) -> Any:
+    return key.isoformat() if isinstance(key, date) else key
+
+
+_orders = Patches("orders")
+EVENT_TIMERS, PROCESSING_TIMERS = _TIMERS
 STEPS: tuple[Step, ...] = (
-    _update("total", {"amelia": 100, "nobody yet": 2, "anders": None}, "long"),
-    _delete("history", "bjorn", "who is not there"),
-    _update("items", {"amelia": {"scarf": 5, "teapot": 7}, "nobody yet": {"mug": 1}}, "map<string,long>"),
-    _update("session", {"amelia": "s-new", "nobody yet": "s-newer"}, "string"),
-    _entries("amelia", {"scarf": 6, "tray": 8}),
-    _update("total", {"amelia": 101, "anders": 3, "nobody yet": None}, "long"),
-    _delete("profile", "amelia"),
-    _elements("history", {"amelia": ["1 × scarf", "2 × mug"], "nobody yet": ["3 × tray"]}),
-    _entries("anders", {}, "teapot", "what is not there"),
-    _delete("items", "anders", "beatriz"),
-    _update("history", {"amelia": ["4 × tray"], "chidi": None}, "array<string>"),
-    _delete("session", "amelia", "anders"),
-    _update("items", {"anders": {"scarf": 9}, "amelia": None}, "map<string,long>"),
-    _delete("total", "amelia", "clara"),
+    _orders.update("total", {"amelia": 100, "nobody yet": 2, "anders": None}, "long"),
+    _orders.delete("history", "bjorn", "who is not there"),
+    _orders.update("items", {"amelia": {"scarf": 5, "teapot": 7}, "nobody yet": {"mug": 1}}, "map<string,long>"),
+    _orders.update("session", {"amelia": "s-new", "nobody yet": "s-newer"}, "string"),
+    _orders.entries("items", "string long", "amelia", {"scarf": 6, "tray": 8}),
+    _orders.update("total", {"amelia": 101, "anders": 3, "nobody yet": None}, "long"),
+    _orders.delete("profile", "amelia"),
+    _orders.elements("history", {"amelia": ["1 × scarf", "2 × mug"], "nobody yet": ["3 × tray"]}),
+    _orders.entries("items", "string long", "anders", {}, "teapot", "what is not there"),
+    _orders.delete("items", "anders", "beatriz"),
+    _orders.update("history", {"amelia": ["4 × tray"], "chidi": None}, "array<string>"),
+    _orders.delete("session", "amelia", "anders"),
+    _orders.update("items", {"anders": {"scarf": 9}, "amelia": None}, "map<string,long>"),
+    _orders.delete("total", "amelia", "clara"),
+    _orders.delete(EVENT_TIMERS, "clara", "who is not there"),
+    _orders.forget(("total", "history", "items", "session", "profile", EVENT_TIMERS), "zoë", "chidi"),
 )
+"""Patches of an operator of synchronous state."""
+
+_days = Patches("asynchronous")
+_simple = "struct<score:double,seq:bigint,text:string>"
+
+
+ASYNCHRONOUS_STEPS: tuple[Step, ...] = (
+    _days.update("reducing", {"#12": 100, "nobody yet": 2, "#8": None}, "long"),
+    _days.delete("list", "#12", "who is not there"),
+    _days.update("map", {"": {date(2024, 5, 1): 0.5}, "nobody yet": {date(1969, 1, 1): -1.0}}, "map<date,double>"),
+    _days.entries("map", "date double", "#12", {date(2024, 2, 13): 7.25, date(2030, 1, 1): 8.0}, date(2024, 2, 29)),
+    _days.update("value", {"": Row(score=0.25, seq=4, text="new"), "#12": None}, _simple),
+    _days.elements("list", {"": ["one", "two"], "#12": ["three"], "nobody yet": ["four"]}),
+    _days.update("aggregating", {"#12": (7, 1), "nobody yet": (8, 2)}, "struct<f0:long,f1:long>"),
+    _days.delete("map", "#8", ""),
+)
+"""Patches of an operator of asynchronous state."""
 
 
 def chain(
     spark: SparkSession, base: Path, operators: e.Operators, steps: Sequence[Step], backend: Any, targets: Sequence[Path]
 ) -> e.Operators:
     """Write each patch on top of the one before; return what is in the last savepoint."""
-    for (state, patch, after), target in zip(steps, targets, strict=True):
+    for step, target in zip(steps, targets, strict=True):
         writer = sp.SavepointWriter.from_existing(spark, base)
-        patch(spark, writer)
+        step.patch(spark, writer)
         writer.write(target, format="native", backend=backend)
-        operators = e.changed(operators, UID, state, after(operators))
-        check_files(base, target, state)
+        operators = step.after(operators)
+        check_files(base, target, step.families)
         base = target
     return operators
 
 
-def check_files(base: Path, target: Path, state: str) -> None:
-    """The files of all states are there, the same byte for byte, and only that one has others in addition, which lie above."""
+def check_files(base: Path, target: Path, families: Collection[str]) -> None:
+    """The files of all states are there, the same byte for byte, and only those have others in addition, which lie above."""
     old, new = (dict(_families(path)) for path in (base, target))
     assert old.keys() == new.keys()
-    grown = 0
+    grown = set()
     for place, before in old.items():
         added = {name: file for name, file in new[place].items() if name not in before}
         assert {name: new[place].get(name) for name in before} == before, place
-        assert not added or place[2] == state, place
         assert all(level == 0 and len(data) < 3000 for level, data in added.values()), place
-        grown += len(added)
-    assert grown
+        grown |= {place[2]} if added else set()
+    assert grown == set(families)
 
 
 def _families(path: Path) -> Iterator[tuple[tuple[str, int, str], dict[str, tuple[int, bytes]]]]:
-    """The files of each column family with their levels, by operator and subtask."""
+    """The files of each column family with their levels, by operator and subtask; and those of timers on the heap."""
     snapshot = open_snapshot(path)
     for operator in snapshot.metadata.operators:
         for subtask in operator.subtasks:
+            if subtask.raw_keyed is not None:
+                data = bytes(snapshot.open(subtask.raw_keyed.stream).read())  # type: ignore[union-attr]
+                yield (operator.operator_id, subtask.index, "timers on the heap"), {"": (0, data)}
             if not isinstance(handle := subtask.managed_keyed, IncrementalRemoteKeyedStateHandle):
                 continue
             files = {file.local_name: bytes(snapshot.open(file.stream).read()) for file in handle.files}

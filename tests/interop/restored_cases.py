@@ -88,6 +88,7 @@ def check_going_on(outcome: Outcome) -> None:
         # Each subtask of such a job keeps all of what it got of union state.
         finally_ = repeated(outcome.written.finally_, "UNION_LIST", parallelism)
         assert list(_differences(Path(answer["savepoint"]), finally_)) == [], backend
+    assert (outcome.written.target / "_metadata").exists() != outcome.written.claimed  # Flink removes what it owns
 
 
 def _text(value: Any) -> str:

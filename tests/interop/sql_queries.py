@@ -221,14 +221,21 @@ def generate(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) 
         return changes
 
 
-def request(query: Query, files: Path, plan: Path, *, backend: str = "hashmap", **where: str) -> dict[str, Any]:
-    """Return the request to compile a query, and to run it if a place for its savepoint is given."""
+def request(
+    query: Query, files: Path, plan: Path, *, backend: str = "hashmap", asynchronous: bool = False, **where: str
+) -> dict[str, Any]:
+    """Return the request to compile a query, and to run it if a place for its savepoint is given.
+
+    Flink takes no canonical savepoint of ForSt, and of jobs with asynchronous state.
+    """
+    in_api = {"table.exec.async-state.enabled": "true"} if asynchronous else {}
     return {
         "tables": tables(files, query.sink),
         "insert": f"INSERT INTO results {query.sql}",
         "plan": str(plan),
-        "settings": _SETTINGS | query.settings,
+        "settings": _SETTINGS | query.settings | in_api,
         "backend": backend,
+        "format": "native" if asynchronous else "canonical",
         "lines": query.lines,
         **where,
     }

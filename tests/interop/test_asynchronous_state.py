@@ -10,6 +10,9 @@ import pytest
 from restored_cases import Case, Outcome, check_entries, check_going_on, restored
 from selection import asking
 
+from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.write.source_operator import SourceOperator
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -19,8 +22,15 @@ VERSIONS = ("2.0.2", "2.3.0")
 ENTRIES: list[Case] = [
     *(("asynchronous", version, "forst") for version in VERSIONS),
     *(("asynchronous", "2.3.0", backend) for backend in (None, "rocksdb", "hashmap")),
+    *((f"asynchronous {patched}", "2.3.0", "forst") for patched in ("patched in steps", "with keys deleted")),
+    *(("synchronous becomes asynchronous", version, "forst") for version in VERSIONS),
+    *(("asynchronous becomes synchronous", "2.3.0", backend) for backend in (None, "forst")),
 ]
-GOING_ON: list[Case] = [("an asynchronous job that goes on", version, "forst") for version in VERSIONS]
+GOING_ON: list[Case] = [
+    *(("an asynchronous job that goes on", version, "forst") for version in VERSIONS),
+    *(("an asynchronous job that claims", version, "forst") for version in VERSIONS),
+    ("asynchronous windows that go on", "2.3.0", "forst"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -41,5 +51,9 @@ def test_flink_finds_every_entry(case: Case, outcomes: Mapping[Case, Outcome]) -
 def test_a_restored_job_goes_on(case: Case, outcomes: Mapping[Case, Outcome]) -> None:
     """Its next snapshot is a checkpoint whose files are in its working directory."""
     check_going_on(outcomes[case])
+    asynchronous = {operator["uid"] for operator in outcomes[case].written.operators if operator.get("asynchronous")}
     for answer in outcomes[case].answers:
         assert Path(answer["savepoint"]).name.startswith("chk-")
+        snapshot = open_snapshot(answer["savepoint"])
+        sources = {o.uid: SourceOperator(snapshot, o) for o in snapshot.metadata.operators}
+        assert {uid for uid, source in sources.items() if source.is_asynchronous} == asynchronous

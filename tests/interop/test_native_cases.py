@@ -41,6 +41,8 @@ GOING_ON: list[Case] = [
     *(("windows that go on", version, "rocksdb") for version in BOTH),
     ("a job that goes on", "2.3.0", "forst"),
     ("a job that goes on", "1.20.5", "hashmap"),
+    *(("a job that claims", version, "rocksdb") for version in BOTH),
+    ("a job that claims", "2.3.0", "forst"),
 ]
 
 

@@ -26,8 +26,9 @@ pytestmark = pytest.mark.interop
 
 FORST_VERSIONS = ("2.0.2", "2.3.0")
 GOING_ON = ("a job that goes on", "windows that go on")
-CANONICAL = [name for name in CASES if not name.endswith(("in steps", "shared files")) and "asynchronous" not in name]
-PATCHED = [name for name in CASES if name.endswith(("updated", "deleted", "sixth state", "four states"))]
+SYNCHRONOUS = [name for name in CASES if "asynchronous" not in name]
+CANONICAL = [name for name in SYNCHRONOUS if not name.endswith(("in steps", "shared files", "that claims"))]
+PATCHED = [name for name in SYNCHRONOUS if name.endswith(("updated", "deleted", "sixth state", "four states"))]
 
 
 BOOTSTRAPPED: dict[Case, dict[str, Any]] = {("bootstrapped", version, None): {"backend": "forst"} for version in FORST_VERSIONS}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import expectations as e
 import flink
-from patch_chains import STEPS, chain
+from patch_chains import ASYNCHRONOUS_STEPS, STEPS, Step, chain
 
 import state_processor as sp
+from tests.archives import unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,7 @@ FAR = 4_000_000_000_000
 """A processing time that no test will see."""
 
 BACKENDS = ("hashmap", "rocksdb")
+CLAIMED = dict.fromkeys(("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"), "CLAIM")
 HEAP_TIMERS = {"state.backend.rocksdb.timer-service.factory": "HEAP"}
 
 
@@ -35,7 +37,8 @@ class Written:
     ``operators`` is what Flink has to find, ``restores`` with which backends and parallelisms. ``more`` has the job go on, as
     arguments of :func:`flink.request`; then ``finally_`` is what is in its last savepoint, ``fired`` what timers and windows
     did. A patch names its ``base``, and which keys of which states it touched (all states where the name is empty). With
-    ``heap_timers``, the job that is started again has its timers on the heap.
+    ``heap_timers``, the job that is started again has its timers on the heap. A job that has ``claimed`` the savepoint has its
+    files from then on, and removes them in time.
     """
 
     target: Path
@@ -47,6 +50,7 @@ class Written:
     fired: list[Any] = field(default_factory=list)
     base: Path | None = None
     heap_timers: bool = False
+    claimed: bool = False
     touched: dict[str, set[str]] = field(default_factory=dict)
 
     def requests(self) -> Iterator[dict[str, Any]]:
@@ -54,7 +58,7 @@ class Written:
         for name, parallelism in self.restores:
             backend, _, timers = name.partition(" with ")
             options: dict[str, Any] = {"backend": backend, "parallelism": parallelism, "max_parallelism": self.max_parallelism}
-            options["settings"] = HEAP_TIMERS if timers else {}
+            options["settings"] = (HEAP_TIMERS if timers else {}) | (CLAIMED if self.claimed else {})
             if self.more:
                 after = f"after-{self.target.name}-{backend}-{parallelism}"
                 options |= self.more | {"savepoint_to": self.target.parent / after}
@@ -93,6 +97,8 @@ class Workshop:
     def fixture(self, name: str) -> tuple[Path, e.Operators]:
         """What real Flink wrote, and what is in it."""
         directory = FIXTURES / self.version / name
+        if not directory.is_dir():
+            directory = unpacked() / self.version / name
         expected = json.loads((directory / "expected.json").read_text("utf-8"))
         return directory / expected["snapshot_dir"], expected["operators"]
 
@@ -243,8 +249,24 @@ def _bootstrapped(workshop: Workshop, target: Path, asynchronous: tuple[str, ...
     operators = [part(workshop, writer) for part in (_rich, _windows, _lists)]
     for uid in asynchronous:
         writer.with_async_state(uid)
+        for state in () if workshop.backend == "forst" else e.with_ttl(operators, uid):
+            writer.remove_state(uid, state)
     workshop.write(writer, target)
     return Written(target, operators, restores=tuple((backend, p) for backend in BACKENDS for p in (2, 3)))
+
+
+def synchronous(workshop: Workshop, target: Path) -> Written:
+    """What an asynchronous job of Flink left, TTL included, for the same job without ``enableAsyncState``."""
+    base, operators = workshop.fixture("asynchronous-forst-incremental")
+    workshop.write(workshop.from_existing(base).with_async_state(enabled=False), target)
+    return Written(target, [{name: part for name, part in o.items() if name != "asynchronous"} for o in operators])
+
+
+def asynchronous(workshop: Workshop, target: Path) -> Written:
+    """Every kind of state of a synchronous job, TTL included, for the same job with ``enableAsyncState``."""
+    base = workshop.written("bootstrapped")
+    workshop.write(workshop.from_existing(base.target).with_async_state(), target)
+    return Written(target, e.asynchronous(base.operators, (RICH, "windows"), with_ttl=True))
 
 
 # Key groups, and going on
@@ -289,7 +311,7 @@ GO_ON = [
 ]
 
 
-def going_on(source: str) -> Callable[[Workshop, Path], Written]:
+def going_on(source: str, *, claimed: bool = False) -> Callable[[Workshop, Path], Written]:
     """A job that goes on with all kinds of state: it sees and changes them, and timers of both domains fire."""
 
     def write(workshop: Workshop, target: Path) -> Written:
@@ -302,7 +324,8 @@ def going_on(source: str) -> Callable[[Workshop, Path], Written]:
         if workshop.version.startswith("2.0."):  # which does not store what the keys of asynchronous maps are
             final = [{**o, "states": [s for s in o["states"] if s["kind"] != "MAP" or "asynchronous" not in o]} for o in final]
         more = {"steps": GO_ON, "watermark": watermark, "fired": len(by_event + by_clock)}
-        return Written(target, operators, 512, more=more, finally_=final, fired=by_event + by_clock)
+        written = Written(target, operators, 512, more=more, finally_=final, fired=by_event + by_clock)
+        return replace(written, claimed=True, restores=(("rocksdb", 3),)) if claimed else written  # it can be claimed once
 
     return write
 
@@ -315,6 +338,17 @@ def windows_going_on(workshop: Workshop, target: Path) -> Written:
     final, fired = e.windows_after(operators, event, watermark)
     more = {"case": "windows", "steps": [event], "watermark": watermark, "fired": len(fired)}
     return Written(target, operators, 512, more=more, finally_=final, fired=fired)
+
+
+def asynchronous_windows_going_on(workshop: Workshop, target: Path) -> Written:
+    """The same where the tumbling ones are asynchronous: Flink has no others that merge."""
+    base, operators = workshop.fixture("windows-hashmap-canonical")
+    workshop.write(workshop.from_existing(base).with_async_state("tumbling-reduce"), target)
+    event, watermark = {"amount": 1000, "time": START + 46_000, "user": "user-3"}, START + 49_999
+    final, fired = e.windows_after(operators, event, watermark)
+    more = {"case": "asynchronous-windows", "steps": [event], "watermark": watermark, "fired": len(fired)}
+    operators = e.asynchronous(operators, ("tumbling-reduce",), with_ttl=True)
+    return Written(target, operators, more=more, finally_=final, fired=fired)
 
 
 # Patches of what real Flink wrote
@@ -334,6 +368,14 @@ def _delete(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operato
     writer.delete_keys("orders", workshop.spark.createDataFrame([("bjorn",)], "key string"), state="history")
     expected = e.without_keys(operators, "orders", ("clara", "zoë"))
     return e.without_keys(expected, "orders", ("bjorn",), ("history",)), {"": {"clara", "zoë"}, "history": {"bjorn"}}
+
+
+def _delete_asynchronous(
+    workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators
+) -> tuple[e.Operators, dict[str, set[str]]]:
+    """Keys with their timers, which are in raw keyed state."""
+    writer.delete_keys("asynchronous", workshop.spark.createDataFrame([("#12",), ("",)], "key string"))
+    return e.without_keys(operators, "asynchronous", ("#12", "")), {"": {"#12", ""}}
 
 
 def _add(workshop: Workshop, writer: sp.SavepointWriter, operators: e.Operators) -> tuple[e.Operators, dict[str, set[str]]]:
@@ -363,12 +405,11 @@ def patched(source: str, patch: Patch) -> Callable[[Workshop, Path], Written]:
     return write
 
 
-def patched_in_steps(source: str, steps: slice) -> Callable[[Workshop, Path], Written]:
+def patched_in_steps(source: str, chosen: Sequence[Step]) -> Callable[[Workshop, Path], Written]:
     """Native patches of a fixture on top of each other."""
 
     def write(workshop: Workshop, target: Path) -> Written:
         base, operators = workshop.fixture(source)
-        chosen = STEPS[steps]
         targets = [target.with_name(f"{target.name}-{n}") for n in range(len(chosen) - 1)]
         expected = chain(workshop.spark, base, operators, chosen, workshop.backend, [*targets, target])
         return Written(target, expected)
@@ -410,7 +451,7 @@ def rescaled_checkpoint(source: str, max_parallelism: int) -> Callable[[Workshop
 
 _LOGGED = {  # each option under its names in Flink 1 and 2
     **dict.fromkeys(("state.backend.changelog.enabled", "state.changelog.enabled"), "true"),
-    **dict.fromkeys(("execution.savepoint-restore-mode", "execution.state-recovery.claim-mode"), "CLAIM"),
+    **CLAIMED,
 }
 HEAP, CHANGELOG = "heap timers", "changelog"
 CHECKPOINTS = (HEAP, CHANGELOG)
@@ -482,8 +523,8 @@ CASES = {
     "changelog updated": Case(patched(CHANGELOG, _update)),
     "native with keys deleted": Case(patched("orders-rocksdb-native", _delete)),
     "native with a sixth state": Case(patched("orders-rocksdb-native", _add)),
-    "native patched in steps": Case(patched_in_steps("orders-rocksdb-native", slice(None, None, 2))),
-    "incremental patched in steps": Case(patched_in_steps("orders-rocksdb-incremental", slice(1, None, 2))),
+    "native patched in steps": Case(patched_in_steps("orders-rocksdb-native", STEPS[::2])),
+    "incremental patched in steps": Case(patched_in_steps("orders-rocksdb-incremental", STEPS[1::2])),
     "native with four states": Case(patched("orders-rocksdb-native", _remove)),
     "native with shared files": Case(sharing_files),
     "heap timers": Case(patched(HEAP, _update)),
@@ -496,9 +537,16 @@ CASES = {
     "orders in 32768 key groups": Case(rescaled("orders-rocksdb-native", 32768, 3)),
     "orders in as many key groups as subtasks": Case(rescaled("orders-rocksdb-native", 4, 4)),
     "a job that goes on": Case(going_on("bootstrapped")),
+    "a job that claims": Case(going_on("bootstrapped", claimed=True)),
     "asynchronous": Case(bootstrapped_asynchronous, ("2.0.2", "2.3.0")),
     "an asynchronous job that goes on": Case(going_on("asynchronous"), ("2.0.2", "2.3.0")),
+    "an asynchronous job that claims": Case(going_on("asynchronous", claimed=True), ("2.0.2", "2.3.0")),
+    "asynchronous patched in steps": Case(patched_in_steps("asynchronous-forst-incremental", ASYNCHRONOUS_STEPS), ("2.3.0",)),
+    "asynchronous with keys deleted": Case(patched("asynchronous-forst-incremental", _delete_asynchronous), ("2.3.0",)),
+    "asynchronous becomes synchronous": Case(synchronous, ("2.3.0",)),
+    "synchronous becomes asynchronous": Case(asynchronous, ("2.0.2", "2.3.0")),
     "windows that go on": Case(windows_going_on),
+    "asynchronous windows that go on": Case(asynchronous_windows_going_on, ("2.3.0",)),
 }
 
 

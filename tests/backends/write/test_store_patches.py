@@ -32,20 +32,29 @@ from state_processor.backends.write.tombstones import TombstoneEncoder
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
+from state_processor.serializers.runtime.timers import TimerSerializer
 
 LONG, STRING, VOID = NumberSerializer("LONG"), StringSerializer(), VoidNamespaceSerializer()
 TOTAL = StateDescription.of("total", "VALUE", STRING, VOID, value=STRING)
 SLOTS = StateDescription.of("slots", "REDUCING", STRING, LONG, value=STRING)
 ITEMS = StateDescription.of("items", "MAP", STRING, VOID, STRING, STRING)
 OTHER = StateDescription.of("other", "VALUE", STRING, VOID, value=STRING)
-STATES = (TOTAL, SLOTS, ITEMS, OTHER)
-COLUMNS = {"total": ("key",), "slots": ("key", "namespace"), "items": ("key", "map_key"), "other": ("key",)}
+QUEUE = "_timer_state/event_user-timers"
+TIMERS = StateDescription.of(QUEUE, "EVENT_TIMER", STRING, LONG, None, TimerSerializer(STRING, LONG))
+STATES = (TOTAL, SLOTS, ITEMS, OTHER, TIMERS)
+COLUMNS = {
+    "total": ("key",),
+    "slots": ("key", "namespace"),
+    "items": ("key", "map_key"),
+    "other": ("key",),
+    QUEUE: ("key", "namespace", "timestamp"),
+}
 NAMES = tuple(state.name for state in STATES)
 Content = dict[tuple[str, tuple[Any, ...]], str]
 """Values by state and by key, with the namespace or the key of a map's entry."""
 
 
-def batches(content: Content, encoder: type[KeyedStateEncoder] | type[TombstoneEncoder], depth: int = 2) -> list[dict[str, Any]]:
+def batches(content: Content, encoder: type[KeyedStateEncoder] | type[TombstoneEncoder], depth: int = 3) -> list[dict[str, Any]]:
     """The blobs of entries, or of markers that have so many of the columns of a key."""
     found = []
     for number, state in enumerate(STATES):
@@ -54,7 +63,7 @@ def batches(content: Content, encoder: type[KeyedStateEncoder] | type[TombstoneE
         if not rows:
             continue
         table = {column: pa.array([key[i] for key, _ in rows]) for i, column in enumerate(columns)}
-        if encoder is KeyedStateEncoder:
+        if encoder is KeyedStateEncoder and not state.is_timer:
             table["map_value" if state is ITEMS else "value"] = pa.array([value for _, value in rows])
         batch = pa.RecordBatch.from_pydict(table)
         encode = encoder(state, number, batch.schema, max_parallelism=128, parallelism=1).encode(batch)
@@ -96,7 +105,8 @@ def write(path: Path, base: BaseStore | None, markers: list[dict[str, Any]], ent
 def store(snapshot: Snapshot, **options: Any) -> BaseStore:
     handle = snapshot.metadata.operators[0].subtasks[0].managed_keyed
     assert isinstance(handle, h.IncrementalRemoteKeyedStateHandle)
-    return BaseStore(snapshot, handle, frozenset(NAMES), **{"patched": frozenset(NAMES[:3])} | options)
+    changes = {"patched": frozenset({*NAMES[:3], QUEUE}), "scanned": frozenset({QUEUE})}
+    return BaseStore(snapshot, handle, frozenset(NAMES), **changes | options)
 
 
 def content(snapshot: Snapshot) -> Content:
@@ -104,7 +114,8 @@ def content(snapshot: Snapshot) -> Content:
     for state in NAMES:
         reader = open_state(snapshot, snapshot.metadata.operators[0], state, options=ReadOptions())
         for row in (row for split in reader.splits() for b in reader.read(split) for row in b.to_pylist()):
-            found[state, tuple(row[column] for column in COLUMNS[state])] = row["map_value" if state == "items" else "value"]
+            value = "" if state == QUEUE else row["map_value" if state == "items" else "value"]
+            found[state, tuple(row[column] for column in COLUMNS[state])] = value
     return found
 
 
@@ -125,7 +136,7 @@ def test_patches_on_top_of_each_other(seed: int, buffer: int | None, tmp_path: P
     def some(count: int, names: tuple[str, ...] = NAMES[:3]) -> Content:
         return {random_key(rng.choice(names), rng): rng.randbytes(size).hex() for _ in range(count)}
 
-    expected = some(200, NAMES)
+    expected = some(200, NAMES[:4])
     snapshot = write(tmp_path / "0", None, [], batches(expected, KeyedStateEncoder))
     assert content(snapshot) == expected
     tables: set[str] = set()
@@ -162,16 +173,47 @@ def test_files_are_not_read(tmp_path: Path) -> None:
     assert all(len(found) == len(streams[0]) + 1 for found in streams[1:])
 
 
+def largest_table(snapshot: Snapshot) -> tuple[str, Path]:
+    """Local name and place of the largest file."""
+    file = max(store(snapshot).handle.files, key=lambda file: file.stream.state_size)
+    assert isinstance(file.stream, h.RelativeFileStateHandle)
+    return file.local_name, Path(snapshot.directory) / file.stream.path
+
+
+@pytest.mark.parametrize("of_namespace", [True, False])
+def test_timers_of_keys_are_deleted(of_namespace: bool, tmp_path: Path) -> None:
+    """They are found by reading the timers of the key group, and no other column family."""
+    timers = {(QUEUE, (f"key {n % 70}", n % 3, 1000 * (n % 7) - 3000)): "" for n in range(400)}
+    totals = {("total", (f"key {n}",)): random.Random(n).randbytes(100).hex() for n in range(1000)}
+    snapshot = write(tmp_path / "base", None, [], batches(timers | totals, KeyedStateEncoder))
+    (name, table) = largest_table(snapshot)
+    data = table.read_bytes()
+    table.write_bytes(bytes(len(data)))  # totals: nothing that RocksDB knows
+    depth = 2 if of_namespace else 1
+    gone = {(QUEUE, (f"key {n}", 1)): "" for n in (1, 5, 69, 1000)}
+    patched = write(tmp_path / "patched", store(snapshot), batches(gone, TombstoneEncoder, depth), [])
+    assert largest_table(patched)[0] == name
+    largest_table(patched)[1].write_bytes(data)
+    reader = open_state(patched, patched.metadata.operators[0], QUEUE, options=ReadOptions())
+    found = {tuple(row[c] for c in COLUMNS[QUEUE]) for s in reader.splits() for b in reader.read(s) for row in b.to_pylist()}
+    covered = {key[:depth] for _, key in gone}
+    assert found == {key for _, key in timers if key[:depth] not in covered}
+    assert len(found) < len(timers)
+    names = [{f.local_name for f in store(s).handle.files if f.local_name.endswith(".sst")} for s in (snapshot, patched)]
+    assert len(names[1] - names[0]) == 1
+    assert names[0] < names[1]
+
+
 def test_dropped_column_families(tmp_path: Path) -> None:
     """Their files are left out, and no other family gets their ids."""
     entries = {(state, ("key", 1) if len(COLUMNS[state]) == 2 else ("key",)): "x" for state in ("total", "slots", "other")}
     snapshot = write(tmp_path / "base", None, [], batches(entries, KeyedStateEncoder))
-    base = replace(store(snapshot), kept=frozenset({"slots"}), patched=frozenset())
+    base = replace(store(snapshot), kept=frozenset({"slots"}), patched=frozenset(), scanned=frozenset())
     new = {("total", ("another",)): "y"}
     patched = write(tmp_path / "patched", base, [], batches(new, KeyedStateEncoder))
     assert content(patched) == {("slots", ("key", 1)): "x"} | new
     before, after = (manifest(store(s)) for s in (snapshot, patched))
-    assert sorted(after.values()) == ["default", "items", "other", "slots", "total"]
+    assert sorted(after.values()) == [QUEUE, "default", "items", "other", "slots", "total"]
     assert {number for number, name in after.items() if name != "default"} & before.keys() == {
         number for number, name in before.items() if name == "slots"
     }

@@ -11,6 +11,7 @@ import pytest
 import state_processor as sp
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.cli import main
 from state_processor.options.access import SnapshotAccess
 from state_processor.write.engines import LocalEngine
 from state_processor.write.plan import SavepointPlan
@@ -111,6 +112,45 @@ def test_timers_are_as_flink_writes_them(tmp_path: Path) -> None:
 
     assert len(blocks(SOURCE)) == 128
     assert blocks(new) == blocks(SOURCE)
+
+
+@pytest.mark.parametrize("named", ["*", "asynchronous"])
+def test_convert(named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All operators, or one of them."""
+    there, back = tmp_path / "there", tmp_path / "back"
+    native = ["--format", "native", "--backend", "forst"]
+    assert main(["convert", str(SOURCE), str(there), *native, "--sync-state", named]) == 0
+    assert set(registrations(there).values()) == {(False, "KEY_VALUE"), (False, "PRIORITY_QUEUE")}
+    other = {kind for _, kind in registrations(there, UIDS[1]).values()}
+    assert other == {"PRIORITY_QUEUE", "KEY_VALUE" if named == "*" else "KEY_VALUE_V2"}
+    assert differences(there) == []
+    operators = ["--async-state", UIDS[0], "--async-state", UIDS[1]]
+    assert main(["convert", str(there), str(back), *native, *operators]) == 0
+    assert (registrations(back), differences(back)) == (ASYNCHRONOUS, [])
+    assert {s["operator_uid"] for s in sp.arrow.states(back).to_pylist()} == {*UIDS, "synchronous"}
+    assert {kind for _, kind in registrations(back, "synchronous").values()} == {"PRIORITY_QUEUE", "KEY_VALUE"}
+    capsys.readouterr()
+    assert main(["convert", str(SOURCE), str(tmp_path / "no"), *native, "--async-state", "asynchronos"]) != 0
+    assert "asynchronous" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("format", "backend"), [("canonical", None), ("native", "rocksdb"), ("native", "hashmap")])
+def test_time_to_live_that_flink_does_not_restore(format: str, backend: str | None, tmp_path: Path) -> None:
+    plan = SavepointPlan.from_existing(SOURCE, None, SnapshotAccess())
+    plan.set_asynchronous(None, True)
+    plan.choose_format(format, backend)
+    with pytest.raises(sp.errors.OptionError, match=r"operator asynchronous-ttl: .* backends than ForSt.*'ttl-list', 'ttl-map'"):
+        plan.write_to(tmp_path / "out", LocalEngine())
+    assert not (tmp_path / "out").exists()
+    for state in ("ttl-list", "ttl-map", "ttl-value"):
+        plan.remove_state("asynchronous-ttl", state)
+    plan.write_to(tmp_path / "out", LocalEngine())
+    assert set(registrations(tmp_path / "out", "asynchronous-ttl")) == {"count", *TIMERS}
+
+
+def test_no_operator_with_keyed_state() -> None:
+    with pytest.raises(sp.errors.OptionError, match="no operator with keyed state yet"):
+        SavepointPlan.new(128, "2.3", SnapshotAccess()).set_asynchronous(None, True)
 
 
 def test_maps_of_flink_2_0_have_bytes_for_keys(tmp_path: Path) -> None:

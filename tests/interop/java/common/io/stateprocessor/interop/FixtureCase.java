@@ -23,7 +23,8 @@ abstract class FixtureCase {
             Map.ofEntries(
                     Map.entry("orders", new OrdersCase()),
                     Map.entry("types", new TypesCase()),
-                    Map.entry("windows", new WindowsCase()),
+                    Map.entry("windows", new WindowsCase("windows", false)),
+                    Map.entry("asynchronous-windows", new WindowsCase("asynchronous-windows", true)),
                     Map.entry("baskets", new BasketsCase()),
                     Map.entry("keyed-all", new KeyedAllCase()),
                     Map.entry("operator-state", new OperatorStateCase()),

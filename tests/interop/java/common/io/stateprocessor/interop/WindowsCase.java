@@ -11,7 +11,10 @@ import org.apache.flink.streaming.api.functions.windowing.ProcessWindowFunction;
 import org.apache.flink.streaming.api.windowing.windows.TimeWindow;
 import org.apache.flink.util.Collector;
 
-/** Window operators with windows still open: tumbling ones that reduce, and merging sessions that keep every event. */
+/**
+ * Window operators with windows still open: tumbling ones that reduce, and merging sessions that keep every event. The tumbling ones may
+ * have asynchronous state; Flink has no merging ones that do.
+ */
 final class WindowsCase extends FixtureCase {
 
     private static final long SIZE = 10_000;
@@ -27,15 +30,23 @@ final class WindowsCase extends FixtureCase {
     private static final StateSpec TIMERS =
             new StateSpec("window-timers", StateSpec.Kind.EVENT_TIMER, null, null, "TIME_WINDOW", false);
 
+    private final String name;
+    private final boolean isAsynchronous;
+
+    WindowsCase(String name, boolean isAsynchronous) {
+        this.name = name;
+        this.isAsynchronous = isAsynchronous;
+    }
+
     @Override
     String name() {
-        return "windows";
+        return name;
     }
 
     @Override
     List<OperatorSpec> operators() {
         return List.of(
-                new OperatorSpec("tumbling-reduce", "STRING", TUMBLING, TIMERS),
+                new OperatorSpec("tumbling-reduce", null, "STRING", List.of(TUMBLING, TIMERS), isAsynchronous),
                 new OperatorSpec("session-process", "STRING", SESSION, TIMERS, MERGING));
     }
 
@@ -52,18 +63,20 @@ final class WindowsCase extends FixtureCase {
 
     @Override
     void build(DataStream<Integer> source) {
+        String job = name;
         KeyedStream<Event, String> events =
-                source.map(index -> (Event) Steps.get("windows", index).value())
+                source.map(index -> (Event) Steps.get(job, index).value())
                         .returns(Event.class)
                         .setParallelism(1)
                         .uid("events")
                         .name("events")
                         .keyBy(event -> event.user);
-        events.window(Compat.tumbling(SIZE))
+        events.window(Compat.session(GAP)).process(new Note("session-process")).uid("session-process").name("session-process");
+        KeyedStream<Event, String> tumbled = isAsynchronous ? AsynchronousState.enabled(events) : events; // what follows
+        tumbled.window(Compat.tumbling(SIZE))
                 .reduce((left, right) -> (Event) new Sum().reduce(left, right), new Note("tumbling-reduce"))
                 .uid("tumbling-reduce")
                 .name("tumbling-reduce");
-        events.window(Compat.session(GAP)).process(new Note("session-process")).uid("session-process").name("session-process");
     }
 
     @Override

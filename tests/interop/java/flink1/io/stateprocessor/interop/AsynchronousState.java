@@ -11,6 +11,10 @@ final class AsynchronousState {
         throw new UnsupportedOperationException("Flink 1.x has no asynchronous state: " + operator.id());
     }
 
+    static <T, K> KeyedStream<T, K> enabled(KeyedStream<T, K> stream) {
+        throw new UnsupportedOperationException("Flink 1.x has no asynchronous state");
+    }
+
     static OneInputStreamOperator<Integer, Void> dump(OperatorSpec operator) {
         throw new UnsupportedOperationException("Flink 1.x has no asynchronous state: " + operator.id());
     }

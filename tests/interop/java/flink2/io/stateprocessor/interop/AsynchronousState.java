@@ -30,6 +30,10 @@ final class AsynchronousState {
         return stream.enableAsyncState().process(new AsynchronousFunction(job, operator));
     }
 
+    static <T, K> KeyedStream<T, K> enabled(KeyedStream<T, K> stream) {
+        return stream.enableAsyncState();
+    }
+
     static OneInputStreamOperator<Integer, Void> dump(OperatorSpec operator) {
         return new AsynchronousOperator(operator, false);
     }

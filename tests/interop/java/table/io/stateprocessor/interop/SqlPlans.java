@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
@@ -73,9 +74,9 @@ public final class SqlPlans {
             JobClient job = tables.loadPlan(PlanReference.fromFile(plan.toString())).execute().getJobClient().orElseThrow();
             try {
                 waitForSilence(job, printed, request.get("lines").asInt());
+                SavepointFormatType format = SavepointFormatType.valueOf(request.path("format").asText("canonical").toUpperCase(Locale.ROOT));
                 String savepoint =
-                        job.stopWithSavepoint(false, request.get("to").asText(), SavepointFormatType.CANONICAL)
-                                .get(TIMEOUT, TimeUnit.MILLISECONDS);
+                        job.stopWithSavepoint(false, request.get("to").asText(), format).get(TIMEOUT, TimeUnit.MILLISECONDS);
                 answer.put("savepoint", savepoint);
             } catch (Exception error) {
                 job.cancel();
