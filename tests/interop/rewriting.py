@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from state_processor.backends.metadata.handles import OperatorStreamStateHandle
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import keyed_handles
+from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.operator_state import raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import operator_header, operator_states
+from state_processor.backends.read.state_listing import Survey, operator_header, survey
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
@@ -173,6 +174,7 @@ def entry_bytes(directory: Path) -> dict[tuple[str, str], list[tuple[bytes, byte
 
 
 Carried = Callable[[StateDescription], bool]
+_WHOLE = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
 
 
 def nothing(_: StateDescription) -> bool:
@@ -202,16 +204,19 @@ def rewrite(
 def _rewrite_operator(
     snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, carried: Carried, format: KeyedFormat
 ) -> NewOperator | OperatorState:
-    states = list(operator_states(snapshot, operator).values())
+    surveyed = survey(snapshot, operator)
+    for unread in surveyed[1]:
+        raise unread.error
+    states = [variants[0] for variants in surveyed[0].values()]
     if not states and any(subtask.finished for subtask in operator.subtasks):
         return operator
     parallelism = min(parallelism, operator.max_parallelism)
     keyed = [s for s in states if s.is_keyed]
     others = [s for s in states if not s.is_keyed]
-    keyed_files = _keyed_files(snapshot, operator, keyed, staging, parallelism, carried, format) if keyed else {}
+    keyed_files = _keyed_files(snapshot, operator, surveyed, keyed, staging, parallelism, carried, format) if keyed else {}
     subtasks = {}
     for subtask in range(parallelism):
-        handle = _operator_file(snapshot, operator, others, staging, subtask, parallelism, carried) if others else None
+        handle = _operator_file(snapshot, operator, surveyed, others, staging, subtask, parallelism, carried) if others else None
         subtasks[subtask] = SubtaskHandles(keyed_files.get(subtask), handle)
     size = operator.max_parallelism
     return NewOperator(operator.operator_id, parallelism, size, subtasks, operator.coordinator_state, operator.uid, operator.name)
@@ -220,6 +225,7 @@ def _rewrite_operator(
 def _keyed_files(
     snapshot: Snapshot,
     operator: OperatorState,
+    surveyed: Survey,
     states: Sequence[StateDescription],
     staging: Staging,
     parallelism: int,
@@ -230,7 +236,13 @@ def _keyed_files(
     opened = [(handle, handle.open(snapshot)) for handle in keyed_handles(operator, snapshot)]
     old = {meta.name: meta for _, source in opened for meta in source.header.states}
     new = [old[state.name] if carried(state) else register(state) for state in states]
-    rows = {state.name: list(_rows(snapshot, operator, state)) for state in states if not carried(state)}
+    rows: dict[str, list[pa.RecordBatch]] = {}
+    for state in states:
+        if not carried(state):
+            reader = open_state(snapshot, operator, state.name, options=_WHOLE, surveyed=surveyed)
+            assert isinstance(reader, KeyedStateReader)
+            parts = (reader.read_source(source, handle.key_groups, None, handle.subtask) for handle, source in opened)
+            rows[state.name] = list(chain.from_iterable(parts))
     key_hash = _key_hash(states[0], [batch for batches in rows.values() for batch in batches], size)
     carrier = KeyedPassThrough(parallelism, size, size)
     blobs: list[pa.RecordBatch] = []
@@ -253,9 +265,8 @@ def _key_hash(state: StateDescription, batches: Sequence[pa.RecordBatch], max_pa
     return learn_hash_rule(state.key, keys["key"].combine_chunks(), groups, max_parallelism)
 
 
-def _rows(snapshot: Snapshot, operator: OperatorState, state: StateDescription) -> Iterator[pa.RecordBatch]:
-    options = ReadOptions(flatten=False, metadata=True, nanos="string", row_kind=True)
-    reader = open_state(snapshot, operator, state.name, options=options)
+def _rows(snapshot: Snapshot, operator: OperatorState, state: StateDescription, surveyed: Survey) -> Iterator[pa.RecordBatch]:
+    reader = open_state(snapshot, operator, state.name, options=_WHOLE, surveyed=surveyed)
     for split in reader.splits():
         yield from reader.read(split)
 
@@ -263,6 +274,7 @@ def _rows(snapshot: Snapshot, operator: OperatorState, state: StateDescription) 
 def _operator_file(
     snapshot: Snapshot,
     operator: OperatorState,
+    surveyed: Survey,
     states: Sequence[StateDescription],
     staging: Staging,
     subtask: int,
@@ -276,7 +288,7 @@ def _operator_file(
         if carried(state):
             _carry_elements(snapshot, operator, state, writer, subtask, parallelism)
             continue
-        for number, batch in enumerate(_rows(snapshot, operator, state)):
+        for number, batch in enumerate(_rows(snapshot, operator, state, surveyed)):
             if state.kind == BROADCAST:
                 writer.add_broadcast(state.name, batch.column("key"), batch.column("value"))
             elif number % parallelism == subtask:
