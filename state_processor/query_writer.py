@@ -75,8 +75,6 @@ class QueryWriter:
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
         with self._plan.change(planned.uid) as draft:
-            if not key.slot.type.types:  # Flink: CommonExecExchange, inputsContainSingleton
-                draft.max_parallelism = 1
             for state in _states(history, planned.label, df, left, right):
                 keyed_changes.add_entries(draft, state.name, state.spec, SparkRows(state.rows), key)
             draft.set_parallelism(parallelism)

@@ -223,8 +223,15 @@ def _side(fields: PlanFields, node: PlanNode, label: str, index: int, outer: boo
     return JoinSide(rows, within or min(keys, key=len, default=()), outer, _has_ttl(node, index))
 
 
-_OUTER: Final = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
-"""Whether the left and the right side of a join are outer, by its type."""
+_OUTER: Final = {
+    "INNER": (False, False),
+    "LEFT": (True, False),
+    "RIGHT": (False, True),
+    "FULL": (True, True),
+    "SEMI": (True, False),
+    "ANTI": (True, False),
+}
+"""Whether a row of the left and of the right side counts rows of the other side, by the type of the join."""
 
 _KNOWN: Final[Mapping[str, Callable[[PlanNode], History]]] = {
     "group-aggregate": _group_aggregate,

@@ -23,6 +23,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
+from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.registration import Registration
@@ -358,9 +359,10 @@ class OperatorDraft:
 
     @property
     def final_max_parallelism(self) -> int:
-        """The max parallelism in the new savepoint."""
+        """The max parallelism in the new savepoint: 1 where rows have no key, which Flink SQL gives one subtask."""
         if self.max_parallelism is not None:
-            return self.max_parallelism
+            key = self.key or self.source_key
+            return 1 if isinstance(key, RowDataSerializer) and not key.slot.type.types else self.max_parallelism
         return self.source.operator.max_parallelism if self.source is not None else 128
 
     @property

@@ -41,10 +41,10 @@ class Query:
     lines: int = 1
 
 
-_SETTINGS = {"table.exec.source.idle-timeout": "300 ms"}
+SETTINGS = {"table.exec.source.idle-timeout": "300 ms"}
 """A subtask without a file would hold back time."""
 
-_TWO_PHASES = {
+TWO_PHASES = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "100 ms",
     "table.exec.mini-batch.size": "100",
@@ -78,7 +78,7 @@ QUERIES = {
     "two-phases": Query(
         "SELECT customer, COUNT(DISTINCT item), SUM(amount) FROM orders GROUP BY customer",
         "customer STRING, kinds BIGINT, total BIGINT",
-        _TWO_PHASES,
+        TWO_PHASES,
         lines=3,
     ),
     "inner-join": Query(
@@ -233,7 +233,7 @@ def request(
         "tables": tables(files, query.sink),
         "insert": f"INSERT INTO results {query.sql}",
         "plan": str(plan),
-        "settings": _SETTINGS | query.settings | in_api,
+        "settings": SETTINGS | query.settings | in_api,
         "backend": backend,
         "format": "native" if asynchronous else "canonical",
         "lines": query.lines,

@@ -131,8 +131,10 @@ def test_without_a_key_there_is_one_key_group(spark: SparkSession, tmp_path: Pat
     rows = spark.sql("SELECT CAST(id AS INT) AS a FROM range(10)")
     writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
     assert written(writer, tmp_path / "s", plan) == [{"key": {}, "value": {"count(*)": 10, "max(a)": 9}}]
-    (operator,) = sp.arrow.operators(tmp_path / "s").to_pylist()
-    assert (operator["operator_max_parallelism"], operator["operator_parallelism"]) == (1, 1)
+    sp.SavepointWriter.from_existing(spark, tmp_path / "s").with_max_parallelism(256).write(tmp_path / "larger")
+    for path in ("s", "larger"):
+        (operator,) = sp.arrow.operators(tmp_path / path).to_pylist()
+        assert (operator["operator_max_parallelism"], operator["operator_parallelism"]) == (1, 1)
     nothing = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows.where("a > 10"))
     assert written(nothing, tmp_path / "nothing", plan) == []
 

@@ -1,0 +1,207 @@
+"""Queries that start from tables: Flink restores their state, and they go on as one that has seen the rows of these tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flink
+import pytest
+import sql_queries
+
+import state_processor as sp
+from state_processor.backends.sql.bootstrap import Input, JoinedRows, history_of
+from state_processor.backends.sql.plan import CompiledPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+EVENTS = {
+    "id": "BIGINT",
+    "customer": "STRING",
+    "item": "VARCHAR(10)",
+    "amount": "BIGINT",
+    "pieces": "INT",
+    "small": "SMALLINT",
+    "price": "DECIMAL(10, 2)",
+    "ratio": "DOUBLE",
+    "share": "FLOAT",
+    "ts": "TIMESTAMP(3)",
+}
+CITIES = {"customer": "STRING", "city": "STRING"}
+HISTORY = {
+    "events": [
+        "1,ada,pen,10,1,32000,0.50,0.25,0.5,2024-01-01 00:00:01",
+        "2,ada,ink,9223372036854775807,2147483647,32000,99999999.99,1.5,0.25,2024-01-01 00:00:02",
+        "3,bob,pen,-7,3,1,,,,2024-01-01 00:00:03",
+        "4,ada,pen,5,,7,12.34,-2.0,4,2024-01-01 00:00:00",
+        "5,cy,ink,,,,,,,2024-01-01 00:00:05",
+        "6,cy,,,2,,1.00,,,2024-01-01 00:00:06",
+        "3,bob,pen,-7,3,1,,,,2024-01-01 00:00:03",
+        "7,,pen,1,1,1,1.00,1,1,2024-01-01 00:00:06",
+        "8,eve,cup,4,4,4,4.00,4,4,2024-01-01 00:00:07",
+    ],
+    "cities": ["ada,Rome", "bob,Oslo", "ada,Bonn", "ada,Bonn", "dan,Nice", ",Nowhere"],
+}
+LATER = {
+    "events": [
+        "9,bob,pen,1,1,2,0.25,0.125,0.5,2024-01-01 00:00:12",
+        "10,ada,zoo,2,5,1000,1.11,3.5,1,2024-01-01 00:00:00.500",
+        "11,dan,pen,3,1,1,2.00,,,2024-01-01 00:00:13",
+        "12,,ink,2,2,2,2.00,2,2,2024-01-01 00:00:14",
+        "13,cy,ink,8,,,,,,2024-01-01 00:00:15",
+    ],
+    "cities": ["cy,Kyiv", "ada,Rome", "eve,York", "dan,Nice"],
+}
+
+TOTALS = "SELECT customer, COUNT(*) AS n, SUM(id) AS total FROM events GROUP BY customer"
+BY_CITY = "SELECT customer, COUNT(*) AS n FROM cities GROUP BY customer"
+BY_ITEM = "SELECT customer, item, SUM(amount) AS total FROM events GROUP BY customer, item"
+
+
+def _one(order: str) -> tuple[str, str]:
+    numbered = f"SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY {order}) AS place FROM events"
+    return "customer, id, amount", f"FROM ({numbered}) WHERE place = 1"
+
+
+QUERIES = {
+    "groups": (
+        "customer, COUNT(*), COUNT(amount), SUM(amount), SUM(pieces), SUM(small), SUM(price), SUM(ratio), SUM(share),"
+        " AVG(amount), AVG(pieces), AVG(price), AVG(ratio), AVG(share), MIN(amount), MAX(pieces), MIN(price), MAX(ratio),"
+        " MIN(share), MAX(item), MIN(ts), COUNT(*) FILTER (WHERE amount > 4), SUM(amount) FILTER (WHERE item = 'pen')",
+        "FROM events GROUP BY customer",
+    ),
+    "whole": ("COUNT(*), SUM(amount), MIN(pieces)", "FROM events"),
+    "different": ("customer, item", "FROM (SELECT DISTINCT customer, item FROM events)"),
+    "updates": ("n, SUM(total), COUNT(total), AVG(total)", f"FROM ({TOTALS}) GROUP BY n"),
+    "first": _one("came"),
+    "last": _one("came DESC"),
+    "earliest": _one("ts"),
+    "latest": _one("ts DESC"),
+    "inner": ("e.id, c.city", "FROM events e JOIN cities c ON e.customer = c.customer"),
+    "left": ("e.id, c.city", "FROM events e LEFT JOIN cities c ON e.customer = c.customer"),
+    "right": ("e.id, c.city", "FROM events e RIGHT JOIN cities c ON e.customer = c.customer"),
+    "semi": ("id, customer", "FROM events WHERE customer IN (SELECT customer FROM cities)"),
+    "anti": ("id, customer", "FROM events e WHERE NOT EXISTS (SELECT * FROM cities c WHERE c.customer = e.customer)"),
+    "full": ("e.id, c.city", "FROM events e FULL JOIN cities c ON e.customer IS NOT DISTINCT FROM c.customer"),
+    "unique": (
+        "a.customer, a.item, a.total, b.n",
+        f"FROM ({BY_ITEM}) a LEFT JOIN ({BY_CITY}) b ON a.customer = b.customer",
+    ),
+}
+INSERTS = "".join(
+    f"INSERT INTO results SELECT '{name}', CAST(ROW({columns}) AS STRING) {rest};\n" for name, (columns, rest) in QUERIES.items()
+)
+
+
+def tables(directory: Path) -> list[str]:
+    """Return the statements that create the tables."""
+    made = []
+    for name, types in (("events", EVENTS), ("cities", CITIES)):
+        columns = ", ".join(
+            f"{column} AS CAST(NULLIF(SPLIT_INDEX(line, ',', {i}), '') AS {type_})"
+            for i, (column, type_) in enumerate(types.items())
+        )
+        time = ", came AS PROCTIME(), WATERMARK FOR ts AS ts" if "ts" in types else ""
+        made.append(
+            f"CREATE TABLE {name} (line STRING, {columns}{time}) WITH ('connector' = 'filesystem', 'format' = 'raw',"
+            f" 'path' = '{directory / name}', 'source.monitor-interval' = '100 ms')"
+        )
+    return [*made, "CREATE TABLE results (query STRING, found STRING) WITH ('connector' = 'print')"]
+
+
+BOOTSTRAPPED = ("group-aggregate", "global-group-aggregate", "deduplicate", "join")
+SETTINGS: dict[str, dict[str, str]] = {"single": {}, "batches": {**sql_queries.TWO_PHASES, "table.exec.state.ttl": "1 h"}}
+"""With batches of rows, aggregates have two phases, and states have time-to-live."""
+
+
+def frame(spark: SparkSession, table: str, types: Mapping[str, str]) -> DataFrame:
+    """The rows of a table, in Spark's types, with the number of the line as the time when it came."""
+    lines = spark.createDataFrame(list(enumerate(HISTORY[table])), "came int, line string")
+    in_spark = {"VARCHAR(10)": "STRING", "TIMESTAMP(3)": "TIMESTAMP_NTZ"}
+    columns = [
+        f"CAST(NULLIF(split_part(line, ',', {i + 1}), '') AS {in_spark.get(type_, type_)}) AS {column}"
+        for i, (column, type_) in enumerate(types.items())
+    ]
+    return lines.selectExpr(*columns, "came")
+
+
+def bootstrap(spark: SparkSession, version: str, plan: Path, target: Path) -> list[tuple[str, str]]:
+    """Write the state that all operators of the plan have after the rows; return the uids and names of the states."""
+    events, cities = frame(spark, "events", EVENTS), frame(spark, "cities", CITIES)
+    events.createOrReplaceTempView("events")
+    cities.createOrReplaceTempView("cities")
+    of_calls = events.selectExpr("*", "coalesce(amount > 4, false) AS `$f9`", "coalesce(item = 'pen', false) AS `$f10`")
+    frames = [cities, spark.sql(TOTALS).drop("customer"), spark.sql(BY_ITEM), spark.sql(BY_CITY), of_calls]
+
+    def rows(given: Input) -> DataFrame:
+        return next(one for one in frames if set(given.columns) <= set(one.columns)).select(*given.columns)
+
+    writer = sp.SavepointWriter.new(spark, flink_version=version.rpartition(".")[0])
+    for operator in CompiledPlan.parse(plan.read_text("utf-8")).operators.values():
+        if operator.transformation not in BOOTSTRAPPED or operator.uid != f"{operator.node.id}_{operator.transformation}":
+            continue
+        history = history_of(operator)
+        if isinstance(history, JoinedRows):
+            writer.bootstrap_query(plan, operator.label, left=rows(history.left.rows), right=rows(history.right.rows))
+        else:
+            writer.bootstrap_query(plan, operator.uid, rows(history.rows))
+    writer.write(target)
+    return [(row["operator_uid"], row["state_name"]) for row in sp.arrow.states(target, plan=plan).to_pylist()]
+
+
+def entries(path: Path | str, plan: Path, uid: str, state: str) -> list[str]:
+    return sorted(str(row) for batch in sp.arrow.read_state(path, uid, state, plan=plan) for row in batch.to_pylist())
+
+
+def effect(changes: list[str]) -> Counter[str]:
+    """What changes add to a table, and take from it: in which order rows of two inputs come is nobody's promise."""
+    total: Counter[str] = Counter()
+    for change in changes:
+        total[change[2:]] += 1 if change[0] == "+" else -1
+    return Counter({row: n for row, n in total.items() if n})
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_queries_go_on_where_tables_end(version: str, spark: SparkSession, tmp_path: Path) -> None:
+    sql_queries.write_lines(tmp_path / "files", "1", HISTORY)
+    plans = {name: tmp_path / f"{name}.json" for name in SETTINGS}
+
+    def run(asked: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        answers = flink.plans(
+            version,
+            [
+                {
+                    "tables": tables(tmp_path / ("later" if name.endswith("-bootstrapped") else "files")),
+                    "insert": f"STATEMENT SET BEGIN\n{INSERTS}END",
+                    "plan": str(plans[name.partition("-")[0]]),
+                    "settings": sql_queries.SETTINGS | SETTINGS[name.partition("-")[0]],
+                    "to": str(tmp_path / name),
+                    **more,
+                }
+                for name, more in asked.items()
+            ],
+        )
+        assert "".join(a.get("error", "") for a in answers) == ""
+        return answers
+
+    first = run({name: {"backend": "hashmap", "lines": 40} for name in plans})
+    restored: dict[str, dict[str, Any]] = {}
+    for (name, plan), answer in zip(plans.items(), first, strict=True):
+        made = tmp_path / f"{name}-table"
+        states = bootstrap(spark, version, plan, made)
+        assert len(states) == 25
+        for uid, state in states:
+            assert (uid, state, entries(made, plan, uid, state)) == (uid, state, entries(answer["savepoint"], plan, uid, state))
+        restored[f"{name}-uninterrupted"] = {"from": answer["savepoint"], "backend": "hashmap", "lines": 30}
+        restored[f"{name}-bootstrapped"] = {"from": str(made), "backend": "rocksdb", "lines": 30}
+    for directory in ("files", "later"):  # a source without a position reads all that there is
+        sql_queries.write_lines(tmp_path / directory, "2", LATER)
+    found = dict(zip(restored, (effect(a["changes"]) for a in run(restored)), strict=True))
+    for name in plans:
+        assert found[f"{name}-bootstrapped"] == found[f"{name}-uninterrupted"]
+        assert {row[1:].partition(",")[0] for row in found[f"{name}-uninterrupted"]} == set(QUERIES)
