@@ -21,6 +21,7 @@ from state_processor.serializers.runtime.timers import TimerSerializer
 from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer, python_key
+from state_processor.serializers.table.rowdata import ExternalSerializer
 
 VALUE: Final = "VALUE"
 LIST: Final = "LIST"
@@ -340,8 +341,8 @@ def keyed_kind(meta: mi.StateMetaInfo) -> str | None:
 
 
 def _unwrapped(serializer: TypeSerializer) -> TypeSerializer:
-    """Remove wrappers that add no bytes."""
-    while isinstance(serializer, WrappingSerializer):
+    """Remove wrappers that add no bytes, unless they are part of the type that a job declares."""
+    while isinstance(serializer, WrappingSerializer) and not isinstance(serializer, ExternalSerializer):
         serializer = serializer.content
     return serializer
 

@@ -34,7 +34,7 @@ class WrappingSerializer(DelegatingSerializer):
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         (content,) = children
-        return WrappingSerializer(content, self._wrap)
+        return type(self)(content, self._wrap)
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return self._wrap(self.content.snapshot())

@@ -308,8 +308,12 @@ class MapDataSerializerSnapshot(JavaObjectsSnapshot):
         return MapDataSerializer(MapType(*types), self)
 
 
+class ExternalSerializer(WrappingSerializer):
+    """Values of a ``DataType``, which are written in internal form (Flink: ``ExternalSerializer``)."""
+
+
 class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of values of a ``DataType``, which are written in internal form (Flink: ``ExternalSerializer``).
+    """Of :class:`ExternalSerializer`.
 
     The data type has what the internal serializer lacks: the names of fields, and whether a timestamp has a zone.
     """
@@ -331,7 +335,7 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
             inner = inner.named_as(type_)
         elif isinstance(inner, TimestampDataSerializer) and isinstance(type_, TimestampType):
             inner = inner.shown_as(type_)
-        return WrappingSerializer(inner, lambda _: self)
+        return ExternalSerializer(inner, lambda _: self)
 
 
 _ATOMIC: Final[dict[str, Callable[[], TypeSerializer]]] = {

@@ -93,34 +93,39 @@ def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict
     return answers
 
 
-def plans(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1) -> list[dict[str, Any]]:
     """Compile queries of Flink SQL, and run their plans until a savepoint, in one JVM.
 
     Args:
         version: the Flink version that runs them.
         requests: for each the statements that create its ``tables``, the ``insert`` and the file of its ``plan``, which is
             written unless it is there, ``settings``, ``backend``, the number of ``lines`` to wait for, and the savepoints that it
-            goes on ``from`` and stops with, in the directory ``to`` and a ``format``; without that it is only compiled.
+            goes on ``from`` and stops with, in the directory ``to`` and a ``format``; without that it is only compiled. With
+            ``drain`` time comes to an end before it stops. Its ``name`` begins the lines that its sink prints.
+        at_once: how many run at the same time.
 
     Returns
     -------
-        The path of each ``savepoint``, and the ``changes`` that were printed; or the ``error``.
+        The path of each ``savepoint``, the ``changes`` that were printed, and how many of them ``before`` it was stopped; or the
+        ``error``.
 
     Raises
     ------
         FlinkError: Flink did not run.
     """
-    answers: list[dict[str, Any]] = _asked(version, "SqlPlans", requests, [*sql_class_path(version), *python_and_files(version)])
+    answers: list[dict[str, Any]] = _asked(
+        version, "SqlPlans", requests, [*sql_class_path(version), *python_and_files(version)], str(at_once)
+    )
     return answers
 
 
-def _asked(version: str, main: str, requests: Sequence[Mapping[str, Any]], path: Sequence[Path]) -> Any:
+def _asked(version: str, main: str, requests: Sequence[Mapping[str, Any]], path: Sequence[Path], *arguments: str) -> Any:
     """Return the answers of one of our main classes to requests."""
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        run(version, main, [str(asked), str(answered)], class_path=path)
+        run(version, main, [str(asked), str(answered), *arguments], class_path=path)
         return json.loads(answered.read_text("utf-8"))
 
 
@@ -209,8 +214,9 @@ def generated_classes(version: str, package: str, sources: Mapping[str, str]) ->
 
 def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] = ()) -> Path:
     sources = sorted(path for folder in folders for path in folder.rglob("*.java"))
+    services = [folder / "META-INF" for folder in folders if (folder / "META-INF").is_dir()]
     digest = hashlib.sha256()
-    for source in sources:
+    for source in (*sources, *(path for folder in services for path in sorted(folder.rglob("*")) if path.is_file())):
         digest.update(os.path.relpath(source, SOURCES).encode() + b"\0" + source.read_bytes() + b"\0")
     target = CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}"
     if not target.is_dir():
@@ -219,6 +225,8 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
             options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
             _call((_tool("javac"), *options, *map(str, sources)), f"compiling for Flink {version}")
             shutil.copy(SOURCES / "log4j2.properties", output)
+            for folder in services:
+                shutil.copytree(folder, output / folder.name)
     return target
 
 

@@ -24,10 +24,13 @@ from state_processor.backends.read.operator_state import raw_elements
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, operator_header, survey
+from state_processor.backends.sql.naming import state_names, with_plan
+from state_processor.backends.sql.plan import CompiledPlan
 from state_processor.backends.state.descriptions import BROADCAST, StateDescription
 from state_processor.backends.state.hash_inference import learn_hash_rule
 from state_processor.backends.state.key_groups import range_of_subtask
 from state_processor.backends.state.meta_info import KEYED_VERSION, KeyedHeader, StateMetaInfo
+from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.state_registration import keyed_header, register
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint
 from state_processor.backends.write.carried_files import copy_stream
@@ -182,6 +185,14 @@ def nothing(_: StateDescription) -> bool:
     return False
 
 
+Change = Callable[[str, pa.RecordBatch], pa.RecordBatch]
+
+
+def unchanged(_: str, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a state are written as they were read."""
+    return rows
+
+
 def rewrite(
     source: Path | str,
     target: Path,
@@ -189,31 +200,47 @@ def rewrite(
     version: int,
     carried: Carried = nothing,
     format: KeyedFormat = CANONICAL_FORMAT,
+    plan: CompiledPlan | None = None,
+    change: Change = unchanged,
 ) -> None:
     """The snapshot as a savepoint of another parallelism, each value decoded into columns and encoded again.
 
     Operators whose max parallelism is less get that. The entries of states that are to be ``carried`` are taken over as bytes.
+    The fields of rows have the names of a plan. Rows of keyed state may be changed, by the name of their state.
     """
-    snapshot = open_snapshot(source)
+    snapshot = open_snapshot(source) if plan is None else with_plan(open_snapshot(source), plan)
     staging = Staging(str(target), "rewritten")
     staging.prepare()
-    operators = [_rewrite_operator(snapshot, o, staging, parallelism, carried, format) for o in snapshot.metadata.operators]
+    operators = [
+        _rewrite_operator(snapshot, o, staging, parallelism, carried, format, change) for o in snapshot.metadata.operators
+    ]
     commit_savepoint(staging, operators, version=version, format=format.savepoint_format)
 
 
 def _rewrite_operator(
-    snapshot: Snapshot, operator: OperatorState, staging: Staging, parallelism: int, carried: Carried, format: KeyedFormat
+    snapshot: Snapshot,
+    operator: OperatorState,
+    staging: Staging,
+    parallelism: int,
+    carried: Carried,
+    format: KeyedFormat,
+    change: Change,
 ) -> NewOperator | OperatorState:
     surveyed = survey(snapshot, operator)
     for unread in surveyed[1]:
         raise unread.error
     states = [variants[0] for variants in surveyed[0].values()]
+    if snapshot.plan is not None:
+        names = dict(state_names(snapshot, operator, states, {}))
+        states = [with_names(state, names.get(state.name, {})) for state in states]
     if not states and any(subtask.finished for subtask in operator.subtasks):
         return operator
     parallelism = min(parallelism, operator.max_parallelism)
     keyed = [s for s in states if s.is_keyed]
     others = [s for s in states if not s.is_keyed]
-    keyed_files = _keyed_files(snapshot, operator, surveyed, keyed, staging, parallelism, carried, format) if keyed else {}
+    keyed_files = (
+        _keyed_files(snapshot, operator, surveyed, keyed, staging, parallelism, carried, format, change) if keyed else {}
+    )
     subtasks = {}
     for subtask in range(parallelism):
         handle = _operator_file(snapshot, operator, surveyed, others, staging, subtask, parallelism, carried) if others else None
@@ -231,6 +258,7 @@ def _keyed_files(
     parallelism: int,
     carried: Carried,
     format: KeyedFormat,
+    change: Change,
 ) -> dict[int, Any]:
     size = operator.max_parallelism
     opened = [(handle, handle.open(snapshot)) for handle in keyed_handles(operator, snapshot)]
@@ -242,7 +270,7 @@ def _keyed_files(
             reader = open_state(snapshot, operator, state.name, options=_WHOLE, surveyed=surveyed)
             assert isinstance(reader, KeyedStateReader)
             parts = (reader.read_source(source, handle.key_groups, None, handle.subtask) for handle, source in opened)
-            rows[state.name] = list(chain.from_iterable(parts))
+            rows[state.name] = [change(state.name, batch) for batch in chain.from_iterable(parts)]
     key_hash = _key_hash(states[0], [batch for batches in rows.values() for batch in batches], size)
     carrier = KeyedPassThrough(parallelism, size, size)
     blobs: list[pa.RecordBatch] = []

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,13 @@ _FIELDS = {
     "orders": ("id BIGINT", "customer STRING", "item STRING", "amount BIGINT", "ts TIMESTAMP(3)"),
     "customers": ("id STRING", "city STRING", "ts TIMESTAMP(3)"),
 }
+_LATE = "ts - INTERVAL '5' SECOND"
+_WATERMARKS = {
+    **{table: (table, "ts") for table in _FIELDS},
+    **{f"late_{table}": (table, _LATE) for table in _FIELDS},
+}
+"""What tables read, and how far time has come for them: rows of late tables wait for it."""
+
 ORDERS = (
     "1,ada,pen,10,2024-01-01 00:00:01",
     "2,ada,ink,20,2024-01-01 00:00:02",
@@ -30,6 +40,21 @@ CUSTOMERS = (
 )
 """Times do not come to an end: a window stays open."""
 
+HOMES = ("+U,ada,Rome", "+U,bob,Oslo", "+U,ada,Bonn", "+U,cy,Rome", "-D,bob,Oslo")
+FIRST = {"orders": ORDERS, "customers": CUSTOMERS, "homes": HOMES}
+MORE = {
+    "orders": (
+        "7,bob,pen,20,2024-01-01 00:00:13",
+        "8,ada,pen,2,2024-01-01 00:00:14",
+        "9,dan,ink,30,2024-01-01 00:00:15",
+        "10,cy,pen,8,2024-01-01 00:00:16",
+        "11,ada,,50,2024-01-01 00:00:31",
+    ),
+    "customers": ("cy,Lima,2024-01-01 00:00:13", "bob,Bern,2024-01-01 00:00:14", "eve,Nice,2024-01-01 00:00:30"),
+    "homes": ("+U,ada,Oslo", "+U,dan,Rome", "-D,cy,Rome"),
+}
+"""What comes after the savepoint: its times are later than all before."""
+
 
 @dataclass(frozen=True)
 class Query:
@@ -39,6 +64,8 @@ class Query:
     sink: str
     settings: dict[str, str] = field(default_factory=dict)
     lines: int = 1
+    more: int = 1
+    """As many, for those that it prints after the savepoint."""
 
 
 SETTINGS = {"table.exec.source.idle-timeout": "300 ms"}
@@ -109,6 +136,11 @@ QUERIES = {
         "id BIGINT, city STRING",
         lines=5,
     ),
+    "temporal-join-waiting": Query(
+        "SELECT o.id, v.city FROM late_orders o JOIN late_versions FOR SYSTEM_TIME AS OF o.ts AS v ON o.customer = v.id",
+        "id BIGINT, city STRING",
+        lines=4,
+    ),
     "first-row": Query(
         "SELECT customer, id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY came) AS n FROM orders)"
         " WHERE n = 1",
@@ -157,12 +189,20 @@ QUERIES = {
         "id BIGINT, total BIGINT",
         lines=6,
     ),
-    "materialized": Query(
-        "SELECT c.city, o.amount FROM orders o JOIN customers c ON o.customer = c.id",
-        "city STRING, amount BIGINT, PRIMARY KEY (city) NOT ENFORCED",
-        {"table.exec.sink.upsert-materialize": "FORCE"},
-        lines=6,
+    "over-waiting": Query(
+        "SELECT id, SUM(amount) OVER (PARTITION BY customer ORDER BY ts RANGE BETWEEN INTERVAL '1' MINUTE PRECEDING"
+        " AND CURRENT ROW) FROM late_orders",
+        "id BIGINT, total BIGINT",
+        lines=5,
     ),
+    "materialized": Query(
+        "SELECT c.city, o.total FROM (SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer) o"
+        " JOIN customers c ON o.customer = c.id",
+        "city STRING, total BIGINT, PRIMARY KEY (city) NOT ENFORCED",
+        {"table.exec.sink.upsert-materialize": "FORCE"},
+        lines=3,
+    ),
+    "normalized": Query("SELECT city, COUNT(*) FROM homes GROUP BY city", "city STRING, n BIGINT", lines=5),
     "match": Query(
         "SELECT * FROM orders MATCH_RECOGNIZE (PARTITION BY customer ORDER BY ts MEASURES A.id AS first_id, B.id AS second_id"
         " ONE ROW PER MATCH AFTER MATCH SKIP PAST LAST ROW PATTERN (A B) DEFINE A AS A.amount > 6, B AS B.amount > 15)",
@@ -170,8 +210,9 @@ QUERIES = {
         lines=1,
     ),
 }
-_VERSIONS = """CREATE VIEW versions AS SELECT id, city, ts
-    FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY ts DESC) AS n FROM customers) WHERE n = 1"""
+_NUMBERS = count()
+_VERSIONS = """CREATE VIEW {0}versions AS SELECT id, city, ts
+    FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY ts DESC) AS n FROM {0}customers) WHERE n = 1"""
 
 
 def write_lines(directory: Path, file: str, lines: Mapping[str, Sequence[str]]) -> None:
@@ -182,60 +223,108 @@ def write_lines(directory: Path, file: str, lines: Mapping[str, Sequence[str]]) 
         (directory / table / f".{file}").rename(directory / table / file)
 
 
-def tables(directory: Path, sink: str) -> list[str]:
-    """Return the statements that create the tables."""
-    made = []
-    for name, columns in _FIELDS.items():
+def tables(directory: Path, sink: str, name: str) -> list[str]:
+    """Return the statements that create the tables; the lines that are printed begin with the name."""
+    files = "'connector' = 'filesystem', 'source.monitor-interval' = '100 ms'"
+    made = [
+        "CREATE TABLE homes (id STRING, city STRING, PRIMARY KEY (id) NOT ENFORCED) WITH"
+        f" ({files}, 'format' = 'changes', 'path' = '{directory / 'homes'}')"
+    ]
+    for table, (lines, watermark) in _WATERMARKS.items():
         parsed = ", ".join(
             f"{column} AS CAST(NULLIF(SPLIT_INDEX(line, ',', {i}), '') AS {type_})"
-            for i, (column, type_) in enumerate(c.split(" ", 1) for c in columns)
+            for i, (column, type_) in enumerate(c.split(" ", 1) for c in _FIELDS[lines])
         )
         made.append(
-            f"CREATE TABLE {name} (line STRING, {parsed}, came AS PROCTIME(), WATERMARK FOR ts AS ts) WITH"
-            f" ('connector' = 'filesystem', 'format' = 'raw', 'path' = '{directory / name}',"
-            " 'source.monitor-interval' = '100 ms')"
+            f"CREATE TABLE {table} (line STRING, {parsed}, came AS PROCTIME(), WATERMARK FOR ts AS {watermark}) WITH"
+            f" ({files}, 'format' = 'raw', 'path' = '{directory / lines}')"
         )
-    return [*made, _VERSIONS, f"CREATE TABLE results ({sink}) WITH ('connector' = 'print')"]
+    made += [_VERSIONS.format(""), _VERSIONS.format("late_")]
+    return [*made, f"CREATE TABLE results ({sink}) WITH ('connector' = 'print', 'print-identifier' = '{name}')"]
 
 
-def generate(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) -> dict[str, list[str]]:
-    """Write ``plan.json`` and ``savepoint`` of queries into directories of their names, and return the changes of each.
+def generate(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) -> None:
+    """Write ``plan.json``, ``savepoint`` and ``changes.json`` of queries into directories of their names.
+
+    The changes are those until the savepoint, and those of a run that goes on, without it, to the end of time.
 
     Raises
     ------
         FlinkError: a query failed.
     """
     with tempfile.TemporaryDirectory(prefix="queries-") as temporary:
-        files = Path(temporary)
-        write_lines(files, "1", {"orders": ORDERS, "customers": CUSTOMERS})
+        first, whole, aside = (Path(temporary, name) for name in ("first", "whole", "aside"))
+        write_lines(first, "1", FIRST)
+        write_lines(whole, "1", {table: (*lines, *MORE[table]) for table, lines in FIRST.items()})
         for name in names:
             (target / name).mkdir()
-        requests = [request(QUERIES[name], files, target / name / "plan.json", to=str(target / name)) for name in names]
-        changes = {}
-        for name, answer in zip(names, flink.plans(version, requests), strict=True):
-            if "error" in answer:
-                raise flink.FlinkError(f"{name}: {answer['error']}")
-            (written,) = (path for path in (target / name).iterdir() if path.is_dir())
-            written.rename(target / name / "savepoint")
-            changes[name] = answer["changes"]
-        return changes
+        # Numbers of nodes are those of a JVM that compiles one query after the other.
+        answered(version, [request(QUERIES[name], first, target / name / "plan.json") for name in names])
+        runs = [request(QUERIES[name], first, target / name / "plan.json", to=str(target / name)) for name in names]
+        runs += [
+            request(query, whole, target / name / "plan.json", lines=query.lines + query.more, to=str(aside), drain=True)
+            for name, query in ((name, QUERIES[name]) for name in names)
+        ]
+        answers = answered(version, runs, AT_ONCE)
+        for name, until, to_the_end in zip(names, answers[: len(names)], answers[len(names) :], strict=True):
+            Path(until["savepoint"].removeprefix("file:")).rename(target / name / "savepoint")
+            changes = {"first": until["changes"], "whole": to_the_end["changes"]}
+            (target / name / "changes.json").write_text(json.dumps(changes, indent=1) + "\n", "utf-8")
+
+
+AT_ONCE = 4
+"""Queries that run at the same time: they wait most of it."""
+
+
+def answered(version: str, requests: Sequence[dict[str, Any]], at_once: int = 1) -> list[dict[str, Any]]:
+    """Return the answers to requests, all of which have to succeed.
+
+    Raises
+    ------
+        FlinkError: a query failed.
+    """
+    answers = flink.plans(version, requests, at_once)
+    errors = [
+        f"{given['insert']}\n{answer['error']}" for given, answer in zip(requests, answers, strict=True) if "error" in answer
+    ]
+    if errors:
+        raise flink.FlinkError("\n".join(errors))
+    return answers
 
 
 def request(
-    query: Query, files: Path, plan: Path, *, backend: str = "hashmap", asynchronous: bool = False, **where: str
+    query: Query,
+    files: Path,
+    plan: Path,
+    *,
+    backend: str = "hashmap",
+    asynchronous: bool = False,
+    origin: Path | str | None = None,
+    **where: Any,
 ) -> dict[str, Any]:
-    """Return the request to compile a query, and to run it if a place for its savepoint is given.
+    """Return the request to compile a query, and to run it if a place for its savepoint is given; see :func:`flink.plans`.
 
     Flink takes no canonical savepoint of ForSt, and of jobs with asynchronous state.
     """
     in_api = {"table.exec.async-state.enabled": "true"} if asynchronous else {}
+    name = f"query-{next(_NUMBERS)}"
     return {
-        "tables": tables(files, query.sink),
+        "name": name,
+        "tables": tables(files, query.sink, name),
         "insert": f"INSERT INTO results {query.sql}",
         "plan": str(plan),
         "settings": SETTINGS | query.settings | in_api,
         "backend": backend,
         "format": "native" if asynchronous else "canonical",
         "lines": query.lines,
+        **({} if origin is None else {"from": str(origin), "lines": query.more}),
         **where,
     }
+
+
+def rows_of(changes: Sequence[str]) -> Counter[str]:
+    """Return the rows that changes add up to, those that they take away from earlier ones with negative counts."""
+    found: Counter[str] = Counter()
+    for change in changes:
+        found[change[2:]] += 1 if change[:2] in ("+I", "+U") else -1
+    return Counter({row: number for row, number in found.items() if number})

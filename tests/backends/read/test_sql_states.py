@@ -17,6 +17,7 @@ from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import leaf_keyed_handles, operator_states
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
 from state_processor.backends.state.key_groups import key_group
+from state_processor.backends.state.state_registration import register
 from state_processor.backends.write.assembly import metadata_version
 from state_processor.serializers import TypeSerializerSnapshot, read_serializer_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -24,6 +25,7 @@ from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer, RowDataSerializerSnapshot
 from state_processor.serializers.traversal import nested
 from tests import corpus
+from tests.archives import unpacked
 from tests.interop.rewriting import entry_bytes, rewrite
 
 ROW_OF_A_CLASS = " *org."
@@ -109,3 +111,14 @@ def test_every_state_of_the_planners_savepoints_is_read(path: Path) -> None:
             assert flat == whole
         if state.is_keyed and not state.is_timer:
             assert all(row["value"] is not None for row in whole)
+
+
+def test_declared_types_of_views_are_registered_as_they_were() -> None:
+    snapshot = open_snapshot(unpacked("sql") / "2.3.0" / "distinct" / "savepoint")
+    (found,) = (
+        states["distinctAcc_0_null_state"]
+        for operator in snapshot.metadata.operators
+        if "distinctAcc_0_null_state" in (states := operator_states(snapshot, operator))
+    )
+    assert register(found).serializers["VALUE_SERIALIZER"].class_name.endswith("ExternalSerializer$ExternalSerializerSnapshot")
+    assert str(found.value) == "LONG"

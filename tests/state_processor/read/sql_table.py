@@ -32,6 +32,7 @@ TITLES = {
     "cumulating": "`CUMULATE`",
     "sessions": "`SESSION`",
     "over": "`OVER`",
+    "normalized": "table that is updated by its primary key",
     "materialized": "sink that is updated by its primary key",
     "match": "`MATCH_RECOGNIZE`",
 }

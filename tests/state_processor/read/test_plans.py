@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +128,41 @@ EXPECTED: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {
         ({"customer": name}, {"count(amount)": n, "sum0(amount)": total, "row_count": rows})
         for name, n, total, rows in (("ada", 3, 35, 3), ("bob", 2, 17, 2), ("cy", 0, 0, 1))
     ],
+    ("sessions", "window-aggregate", "window-aggs"): [
+        (BOB, {"start": at(11).replace(tzinfo=UTC), "end": at(16).replace(tzinfo=UTC)}, {"count(*)": 1, "sum(amount)": 7})
+    ],
+    **{
+        (query, "temporal-join", "right"): [
+            ({"customer": c["id"]}, ms(c["ts"].second), c) for c in CUSTOMERS if c["city"] != "Rome"
+        ]
+        for query in ("temporal-join", "temporal-join-waiting")
+    },
+    ("temporal-join-waiting", "temporal-join", "left"): [(BOB, 1, {"id": 6, "customer": "bob", "ts": at(11)})],
+    ("temporal-join-waiting", "temporal-join", "timer"): [({"customer": "dan"}, ms(12)), (BOB, ms(11))],
+    ("normalized", "changelog-normalize", "deduplicate-state"): [
+        ({"id": name}, customer(name, city)) for name, city in (("ada", "Bonn"), ("cy", "Rome"))
+    ],
+    ("normalized", "group-aggregate", "accState"): [({"city": city}, {"count(*)": 1}) for city in ("Bonn", "Rome")],
+    ("materialized", "upsert-materialize", "values"): [
+        ({"city": city}, [{"city": city, "total": total}]) for city, total in (("Rome", 35), ("Bonn", 35), ("Oslo", 17))
+    ],
+    ("match", "match", "sharedBuffer-events"): [
+        (
+            BOB,
+            {"id": 0, "timestamp": ms(11)},
+            {
+                "ref_counter": 1,
+                "element": {**order(6, "bob", 7, 11), "item": None, "line": "6,bob,,7,2024-01-01 00:00:11", "came": None},
+            },
+        )
+    ],
+    ("over-waiting", "over-aggregate", "accState"): [
+        ({"customer": name}, {"count(amount)": n, "sum0(amount)": total, "row_count": rows})
+        for name, n, total, rows in (("ada", 3, 35, 3), ("bob", 1, 10, 1), ("cy", 0, 0, 1))
+    ],
+    ("over-waiting", "over-aggregate", "cleanupTsState"): [
+        ({"customer": name}, ms(second) + 1) for name, second in (("ada", 91), ("bob", 93), ("cy", 95))
+    ],
     ("over", "over-aggregate", "inputState"): [
         ({"customer": o["customer"]}, ms(o["ts"].second), [{n: o[n] for n in ("id", "customer", "amount", "ts")}]) for o in ORDERS
     ],
@@ -151,6 +186,26 @@ def read(version: str, query: str, operation: str, state: str, **options: Any) -
 def test_rows_have_the_names_of_the_query(state: tuple[str, str, str], version: str) -> None:
     found = [tuple(row.values()) for row in read(version, *state)]
     assert sorted(found, key=repr) == sorted(EXPECTED[state], key=repr)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("query", "operation", "timers", "expected"),
+    [
+        ("temporal-join-waiting", "temporal-join", "timers", [("bob", ms(11)), ("dan", ms(12))]),
+        (
+            *("over-waiting", "over-aggregate", "user-timers"),
+            [("ada", ms(91) + 1), ("bob", ms(11)), ("bob", ms(93) + 1), ("cy", ms(95) + 1)],
+        ),
+        ("sessions", "window-aggregate", "window-timers", [("bob", ms(16) - 1)]),
+        ("hopping", "global-window-aggregate", "window-timers", [(name, ms(15) - 1) for name in ("ada", "bob", "cy")]),
+    ],
+)
+def test_rows_that_wait_have_timers(
+    query: str, operation: str, timers: str, expected: list[tuple[str, int]], version: str
+) -> None:
+    found = read(version, query, operation, f"_timer_state/event_{timers}")
+    assert sorted((row["key"]["customer"], row["timestamp"]) for row in found) == expected
 
 
 @pytest.mark.parametrize("version", VERSIONS)

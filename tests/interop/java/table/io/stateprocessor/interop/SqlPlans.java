@@ -10,6 +10,9 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
@@ -26,18 +29,37 @@ public final class SqlPlans {
     private static final long QUIET = 1500;
     private static final long TIMEOUT = 60_000;
 
+    /** What all jobs print; lines begin with the name of the request. */
+    private static final ByteArrayOutputStream PRINTED = new ByteArrayOutputStream();
+
     public static void main(String[] arguments) throws Exception {
-        List<JsonNode> answers = new ArrayList<>();
-        for (JsonNode request : Json.MAPPER.readTree(Path.of(arguments[0]).toFile())) {
-            try {
-                answers.add(run(request));
-            } catch (Exception error) {
-                StringWriter trace = new StringWriter();
-                error.printStackTrace(new PrintWriter(trace));
-                answers.add(Json.object().put("error", trace.toString()));
+        PrintStream console = System.out;
+        System.setOut(new PrintStream(PRINTED, true, StandardCharsets.UTF_8));
+        ExecutorService workers = Executors.newFixedThreadPool(Integer.parseInt(arguments[2]));
+        try {
+            List<Future<JsonNode>> running = new ArrayList<>();
+            for (JsonNode request : Json.MAPPER.readTree(Path.of(arguments[0]).toFile())) {
+                running.add(workers.submit(() -> answer(request)));
             }
+            List<JsonNode> answers = new ArrayList<>();
+            for (Future<JsonNode> answer : running) {
+                answers.add(answer.get());
+            }
+            Files.writeString(Path.of(arguments[1]), Json.array(answers).toString());
+        } finally {
+            workers.shutdownNow();
+            System.setOut(console);
         }
-        Files.writeString(Path.of(arguments[1]), Json.array(answers).toString());
+    }
+
+    private static JsonNode answer(JsonNode request) {
+        try {
+            return run(request);
+        } catch (Exception error) {
+            StringWriter trace = new StringWriter();
+            error.printStackTrace(new PrintWriter(trace));
+            return Json.object().put("error", trace.toString());
+        }
     }
 
     private static JsonNode run(JsonNode request) throws Exception {
@@ -66,46 +88,52 @@ public final class SqlPlans {
         if (!request.has("to")) {
             return Json.object();
         }
-        PrintStream console = System.out;
-        ByteArrayOutputStream printed = new ByteArrayOutputStream();
-        System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        String name = request.get("name").asText();
         ObjectNode answer = Json.object();
+        JobClient job = tables.loadPlan(PlanReference.fromFile(plan.toString())).execute().getJobClient().orElseThrow();
         try {
-            JobClient job = tables.loadPlan(PlanReference.fromFile(plan.toString())).execute().getJobClient().orElseThrow();
-            try {
-                waitForSilence(job, printed, request.get("lines").asInt());
-                SavepointFormatType format = SavepointFormatType.valueOf(request.path("format").asText("canonical").toUpperCase(Locale.ROOT));
-                String savepoint =
-                        job.stopWithSavepoint(false, request.get("to").asText(), format).get(TIMEOUT, TimeUnit.MILLISECONDS);
-                answer.put("savepoint", savepoint);
-            } catch (Exception error) {
-                job.cancel();
-                throw error;
-            }
-        } finally {
-            System.setOut(console);
+            waitForSilence(job, name, request.get("lines").asInt());
+            answer.put("before", lines(name).size());
+            SavepointFormatType format = SavepointFormatType.valueOf(request.path("format").asText("canonical").toUpperCase(Locale.ROOT));
+            String savepoint =
+                    job.stopWithSavepoint(request.path("drain").asBoolean(), request.get("to").asText(), format)
+                            .get(TIMEOUT, TimeUnit.MILLISECONDS);
+            answer.put("savepoint", savepoint);
+        } catch (Exception error) {
+            cancel(job, error);
+            throw error;
         }
         List<JsonNode> changes = new ArrayList<>();
-        lines(printed).forEach(line -> changes.add(Json.of(line.replaceFirst("^.*?(?=[+-][IUD]\\[)", ""))));
+        lines(name).forEach(line -> changes.add(Json.of(line.replaceFirst("^.*?(?=[+-][IUD]\\[)", ""))));
         answer.set("changes", Json.array(changes));
         return answer;
     }
 
-    private static List<String> lines(ByteArrayOutputStream printed) {
-        return printed.toString(StandardCharsets.UTF_8).lines().filter(line -> line.matches(".*[+-][IUD]\\[.*")).toList();
+    /** Cancels a job that may have ended already, which is why it failed. */
+    private static void cancel(JobClient job, Exception error) {
+        try {
+            job.cancel();
+        } catch (RuntimeException ended) {
+            error.addSuppressed(ended);
+        }
+    }
+
+    private static List<String> lines(String name) {
+        String printed = PRINTED.toString(StandardCharsets.UTF_8);
+        return printed.lines().filter(line -> line.startsWith(name + ":") || line.startsWith(name + ">")).toList();
     }
 
     /** Waits until at least so many changes are there, and no more come. */
-    private static void waitForSilence(JobClient job, ByteArrayOutputStream printed, int wanted) throws Exception {
+    private static void waitForSilence(JobClient job, String name, int wanted) throws Exception {
         long end = System.currentTimeMillis() + TIMEOUT;
         int before = -1;
         long since = System.currentTimeMillis();
         while (System.currentTimeMillis() < end) {
-            if (job.getJobStatus().get().isTerminalState()) {
+            if (job.getJobExecutionResult().isDone()) {
                 job.getJobExecutionResult().get();
                 throw new IllegalStateException("the job has ended");
             }
-            int now = lines(printed).size();
+            int now = lines(name).size();
             if (now != before) {
                 before = now;
                 since = System.currentTimeMillis();
@@ -114,7 +142,7 @@ public final class SqlPlans {
             }
             Thread.sleep(50);
         }
-        throw new IllegalStateException("of " + wanted + " changes only these have come: " + lines(printed));
+        throw new IllegalStateException("of " + wanted + " changes only these have come: " + lines(name));
     }
 
     private SqlPlans() {}
