@@ -105,9 +105,9 @@ class NewStore:
         """
         with self._reporting():
             live = self._complete()
-        if self._base is not None:
-            (path,) = (path for kind, path in self._others.items() if kind == "MANIFEST")
-            path.write_bytes(write_manifest(read_manifest(path.read_bytes(), str(path)).above(self._base)))
+            if self._base is not None:
+                (path,) = (path for kind, path in self._others.items() if kind == "MANIFEST")
+                path.write_bytes(write_manifest(read_manifest(path.read_bytes(), str(path)).above(self._base)))
         return [*(self._path / name for name in sorted(live)), *self._others.values()]
 
     @property
@@ -153,11 +153,11 @@ class NewStore:
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:
-        """Translate errors of RocksDB, which are plain exceptions."""
+        """Translate errors of RocksDB, which are plain exceptions, and those of files beside it."""
         try:
             yield
         except Exception as problem:
-            if type(problem) is not Exception:
+            if type(problem) is not Exception and not isinstance(problem, OSError):
                 raise
             raise ScratchSpaceError(
                 f"{self._context}RocksDB can't write to {self._directory}: {problem}. Set STATE_PROCESSOR_SCRATCH to a directory "

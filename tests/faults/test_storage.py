@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import shutil
 import signal
@@ -27,6 +28,8 @@ from tests.faults.truth import COMPLETE, NOTHING, REPLACED, check_complete, chec
 from tests.faults.writes import Write, digests_of_base
 from tests.state_processor.samples import FIXTURES, ORDERS, expected_values
 
+STORE_LIMITS = (0, 100, 700)
+"""Bytes that a file of RocksDB may have; these do."""
 CHANGES = ("make", "create", "write", "close", "move")
 SNAPSHOTS = {name: FIXTURES / "2.3.0" / name / "savepoint" for name in ("orders-hashmap-canonical", "orders-rocksdb-native")}
 TOTALS = expected_values(ORDERS, "orders", "total")
@@ -302,3 +305,27 @@ def test_files_that_the_kernel_limits(tmp_path: Path) -> None:
     assert not Path(write.target).exists()
     write.run()
     check_complete(write)
+
+
+@pytest.mark.parametrize("base", ["orders-hashmap-canonical", "orders-rocksdb-native"])
+def test_scratch_space_that_the_kernel_limits(base: str, tmp_path: Path) -> None:
+    """Tables of a new store fail, those of changes, and what is beside them."""
+    arguments = [str(SNAPSHOTS[base]), str(tmp_path), *map(str, STORE_LIMITS)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.faults.limited_store", *arguments],
+        env=os.environ | {DIRECTORY_VARIABLE: str(tmp_path / "scratch")},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    *failures, last = done.stdout.splitlines()
+    assert len(failures) == 2 * len(STORE_LIMITS)
+    for failure in failures:
+        assert re.match(r"ScratchSpaceError operator orders, subtask \d: RocksDB can't write to .*: .*File too large", failure)
+    named = [match[0] if (match := re.search(r"OPTIONS|\.sst:", failure)) else "" for failure in failures]
+    assert set(named) == {"OPTIONS", ".sst:", ""}
+    assert last == "written"
+    assert {path.name for path in tmp_path.iterdir()} == {"scratch", "last"}
+    assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file() and path.name != "lock"] == []
+    assert totals(str(tmp_path / "last")) == {key: value for key, value in TOTALS.items() if key != "amelia"}

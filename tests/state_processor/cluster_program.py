@@ -24,7 +24,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
-from state_processor.spark import task_sizes
+from state_processor.spark import small_changes, task_sizes
 
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 _CONFIGURATION = {
@@ -48,6 +48,7 @@ _CONFIGURATION = {
     "spark.ui.showConsoleProgress": "false",
 }
 _FAULTS = "pyspark_with_faults"
+small_changes.COPIED_BYTES = -1  # the driver writes nothing
 task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks: a task that another overtakes has others beside it
 
 
@@ -87,6 +88,13 @@ def by_writer(spark: SparkSession, base: str, target: str, overwrite: bool, firs
     writer.update_keyed_state("orders", "total", rows(spark, first, end)).write(target, overwrite=overwrite)
 
 
+def natively(spark: SparkSession, base: str, target: str, overwrite: bool, first: int, end: int) -> None:
+    """The same in files of RocksDB: new ones, or above those of a base that has such files."""
+    writer = sp.SavepointWriter.from_existing(spark, base, serializers=[_FAULTS])
+    writer.update_keyed_state("orders", "total", rows(spark, first, end))
+    writer.write(target, overwrite=overwrite, format="native", backend="rocksdb")
+
+
 def by_sink(spark: SparkSession, base: str, target: str, overwrite: bool, first: int, end: int) -> None:
     """The same with the data source."""
     sink = rows(spark, first, end).write.format("flink-savepoint").option("uid", "orders").option("state", "total")
@@ -100,7 +108,7 @@ def by_both(spark: SparkSession, base: str, targets: list[str], **arguments: Any
     def follow() -> None:
         while not list(Path(first).glob("*-keyed-*")):
             time.sleep(0.1)
-        by_writer(spark, base, second, **arguments)
+        natively(spark, base, second, **arguments)
 
     Thread(target=follow, daemon=True).start()
     by_sink(spark, base, first, **arguments)

@@ -24,6 +24,7 @@ from pyspark.worker import main
 
 from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.staging import Staging
+from state_processor.backends.write.store_writer import KeyedStateStoreWriter
 from state_processor.write import first_pass, keyed_tasks
 
 __all__ = ["main"]
@@ -92,5 +93,6 @@ def _before(where: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 first_pass.merge_batches = partial(first_pass.merge_batches, most_rows=SMALL_BATCH)
 keyed_tasks.with_phase = _before("rows", keyed_tasks.with_phase)
-KeyedStateFileWriter.add = _before("file", KeyedStateFileWriter.add)  # type: ignore[method-assign]
+for writer in (KeyedStateFileWriter, KeyedStateStoreWriter):
+    writer.add = _before("file", writer.add)  # type: ignore[method-assign]
 Staging.commit = _before("commit", Staging.commit)  # type: ignore[method-assign]

@@ -11,6 +11,8 @@ from samples import ORDERS_PATH
 import state_processor as sp
 from state_processor.backends.metadata.handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.spark import small_changes
+from state_processor.spark.small_changes import COPIED_BYTES
 from state_processor.write.engines import LocalEngine
 from state_processor.write.plan import SavepointPlan
 from tests.corpus import packed_cases
@@ -125,6 +127,25 @@ def test_files_of_states_that_nobody_changes_stay(name: str, in_driver: bool, sp
     kept = {name for name in old.keys() & new.keys() if name.endswith(".sst")}
     assert len(kept) == len([name for name in old if name.endswith(".sst")]) - 2  # of the removed state and two subtasks
     assert {name for name in kept if old[name] != new[name]} == set()
+
+
+@pytest.mark.parametrize("in_driver", [True, False])
+def test_files_of_timers_stay(in_driver: bool, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of keys that are deleted become tombstones, as the entries of other states do."""
+    monkeypatch.setattr(small_changes, "COPIED_BYTES", COPIED_BYTES if in_driver else -1)
+    writer = sp.SavepointWriter.from_existing(spark, NATIVE)
+    writer.delete_keys("orders", spark.sql("SELECT * FROM VALUES ('chidi'), ('clara'), ('not there') AS rows(key)"))
+    summary = writer.write(tmp_path / "patched", format="native", backend="rocksdb")
+    assert next(o for o in summary.operators if o.uid == "orders").entries == 0
+    found, expected = tables(tmp_path / "patched"), tables(NATIVE)
+    left = {name: [row for row in rows if "'chidi'" not in row and "'clara'" not in row] for name, rows in expected.items()}
+    assert found == left
+    timers = "_timer_state/event_user-timers"
+    assert len(left[timers]) == len(expected[timers]) - 2
+    old, new = store_files(NATIVE), store_files(tmp_path / "patched")
+    kept = {name for name in old if name.endswith(".sst")}
+    assert {name for name in kept if old[name] != new.get(name)} == set()
+    assert max(len(data) for name, data in new.items() if name.endswith(".sst") and name not in kept) < 3000
 
 
 def test_what_writes_files_anew_is_said(tmp_path: Path) -> None:

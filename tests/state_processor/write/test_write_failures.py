@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parents[1]
 ROWS: Final = 8000
 WRITES: Final = ("by_writer", "by_sink")
+STORE_PATH: Final = str(ORDERS.parent / "orders-rocksdb-native" / "savepoint")
+"""The same in files of RocksDB."""
 pytestmark = pytest.mark.spark
 
 
@@ -90,8 +92,8 @@ class Cluster:
 
     def run(self, function: str, target: Path, fault: tuple[str, str, int] | None = None, **arguments: Any) -> dict[str, Any]:
         """The error of a write, empty if there is none."""
-        wanted = {"overwrite": False, "first": 0, "end": ROWS} if function in WRITES else {}
-        self.start(function, fault, base=ORDERS_PATH, target=str(target), **wanted | arguments)
+        wanted = {"overwrite": False, "first": 0, "end": ROWS} if function in (*WRITES, "natively") else {}
+        self.start(function, fault, **{"base": ORDERS_PATH, "target": str(target)} | wanted | arguments)
         assert self.process.stdout is not None
         answer = json.loads(self.process.stdout.readline())
         assert isinstance(answer, dict)
@@ -124,8 +126,11 @@ def test_a_task_that_is_killed_twice(cluster: Cluster, write: str, tmp_path: Pat
     check_complete(tmp_path / "new")
 
 
-def test_a_file_that_is_half_written(cluster: Cluster, tmp_path: Path) -> None:
-    assert cluster.run("by_writer", tmp_path / "new", ("file", "worker", 2)) == {}
+@pytest.mark.parametrize(
+    ("write", "base"), [("by_writer", ORDERS_PATH), ("natively", ORDERS_PATH), ("natively", STORE_PATH)], ids=str
+)
+def test_a_file_that_is_half_written(cluster: Cluster, write: str, base: str, tmp_path: Path) -> None:
+    assert cluster.run(write, tmp_path / "new", ("file", "worker", 2), base=base) == {}
     assert cluster.failures() == 2
     check_complete(tmp_path / "new")
 
@@ -140,6 +145,12 @@ def test_a_task_that_is_killed_each_time(cluster: Cluster, write: str, tmp_path:
     assert not (tmp_path / "new").exists()
     assert cluster.run(write, tmp_path / "new") == {}
     check_complete(tmp_path / "new")
+
+
+def test_a_store_whose_task_is_killed_each_time(cluster: Cluster, tmp_path: Path) -> None:
+    error = cluster.run("natively", tmp_path / "new", ("file", "worker", 99), base=STORE_PATH)
+    assert (error["type"], cluster.failures()) == ("WriteError", 3)
+    assert not (tmp_path / "new").exists()
 
 
 @pytest.mark.parametrize(("write", "where"), [("by_writer", "rows"), ("by_writer", "file"), ("by_sink", "rows")])
@@ -178,12 +189,12 @@ def test_code_of_the_users_that_fails(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_driver_that_is_killed(cluster: Cluster, spark: SparkSession, tmp_path: Path) -> None:
-    """The last test of the cluster, since it ends it."""
-    by_sink, by_writer = targets = [tmp_path / "by_sink", tmp_path / "by_writer"]
+    """The last test of the cluster, since it ends it. Files of RocksDB come to the directory when they are complete."""
+    by_sink, natively = targets = [tmp_path / "by_sink", tmp_path / "natively"]
     arguments: dict[str, Any] = {"overwrite": False, "first": 0, "end": ROWS}
     cluster.start("by_both", ("file", "forever", 99), base=ORDERS_PATH, targets=[str(t) for t in targets], **arguments)
     deadline = time.monotonic() + 600
-    while not all(list(t.glob("*-keyed-*")) for t in targets):
+    while cluster.failures() < 2:
         assert time.monotonic() < deadline
         assert not select.select([cluster.process.stdout], [], [], 0.1)[0], "it has not waited to be killed"
     cluster.kill()
@@ -193,8 +204,10 @@ def test_a_driver_that_is_killed(cluster: Cluster, spark: SparkSession, tmp_path
             sp.arrow.operators(target)
     assert list(sp.list_snapshots(tmp_path)) == []
     rows = spark.range(ROWS).selectExpr("concat('new-', id) AS key", "id AS value")
-    sp.SavepointWriter.from_existing(spark, ORDERS_PATH).update_keyed_state("orders", "total", rows).write(by_writer)
-    check_complete(by_writer)
+    sp.SavepointWriter.from_existing(spark, ORDERS_PATH).update_keyed_state("orders", "total", rows).write(
+        natively, format="native", backend="rocksdb"
+    )
+    check_complete(natively)
     sp.register(spark)
     sink = rows.write.format("flink-savepoint").option("uid", "orders").option("state", "total").option("base", ORDERS_PATH)
     sink.mode("append").save(str(by_sink))

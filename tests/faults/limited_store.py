@@ -1,0 +1,77 @@
+"""Native writes without a key while RocksDB's files are limited: ``python -m tests.faults.limited_store SOURCE DIR LIMIT …``.
+
+Each write is one into a directory of its own and prints what came of it in a line; the last has no limit.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from functools import wraps
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+
+from state_processor.backends.write.new_store import NewStore
+from state_processor.options.access import SnapshotAccess
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.write import engines, keyed_changes
+from state_processor.write.engines import LocalEngine, TableRows
+from state_processor.write.plan import SavepointPlan
+
+UNLIMITED = resource.RLIM_INFINITY
+
+
+def limited(method: Callable[..., Any], size: int, *, opened: bool) -> Callable[..., Any]:
+    """Return the method with a limit of all files of the process, which has one thread that writes.
+
+    A store that is ``opened`` before has its options, which are the largest file here.
+    """
+
+    @wraps(method)
+    def call(store: NewStore, *arguments: Any) -> Any:
+        if opened:
+            assert store._store is not None
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, UNLIMITED))
+        try:
+            return method(store, *arguments)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (UNLIMITED, UNLIMITED))
+
+    return call
+
+
+def write(source: str, target: str) -> str:
+    """Write without the key ``amelia``, and return what came of it."""
+    plan = SavepointPlan.from_existing(source, None, SnapshotAccess())
+    with plan.change("orders", existing=True) as draft:
+        keyed_changes.delete_keys(draft, TableRows(pa.table({"key": ["amelia"]})))
+    plan.choose_format("native", "rocksdb")
+    try:
+        plan.write_to(target, LocalEngine())
+    except StateProcessorError as error:
+        return f"{type(error).__name__} {' '.join(str(error).split())}"
+    return "written"
+
+
+def main(source: str, directory: str, *limits: str) -> None:
+    """Write with each limit, and once without."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    engines._LOCAL_THREADS = 1
+    methods = {name: vars(NewStore)[name] for name in ("add", "put", "delete", "_complete", "close")}
+    for limit, opened in product(limits, (False, True)):
+        for name, method in methods.items():
+            if name == "close" and opened:  # which also writes a file that is no table
+                continue
+            setattr(NewStore, name, limited(method, int(limit), opened=opened))
+        print(write(source, f"{directory}/{limit}-{opened}"), flush=True)
+        for name, method in methods.items():
+            setattr(NewStore, name, method)
+    print(write(source, f"{directory}/last"))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
