@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import pytest
 
-from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.state_listing import Survey, find_operator, survey
 from tests import corpus
 
 OPTIONS = ReadOptions(flatten=False, nanos="string", row_kind=True)
-_TIMER_NAMES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
+TIMER_NAMES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
 _WITHOUT_STATE_CONTENT = ("sql-", "cep-", "file-sink-", "pyflink-")
 """Cases whose expected content is logical, not entries of states; other tests read them."""
 _KEYED_FORMATS = ("canonical", "native", "checkpoint")
@@ -26,20 +27,35 @@ def readable(case: corpus.Case) -> bool:
 CASES = [c for c in corpus.all_cases() if readable(c)]
 
 
-def read_rows(case: corpus.Case, operator: dict[str, Any], state: dict[str, Any]) -> list[dict[str, Any]]:
-    snapshot = open_snapshot(case.snapshot)
-    found = find_operator(snapshot, operator["uid"], operator.get("uid_hash"))
-    reader = open_state(snapshot, found, _TIMER_NAMES.get(state["kind"], "") + state["name"], options=OPTIONS)
-    return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+class Reading:
+    """The rows of states of one case, the headers of whose operators are read once."""
+
+    def __init__(self, case: corpus.Case, options: ReadOptions) -> None:
+        self._case = case
+        self._options = options
+        self._surveyed: dict[str, Survey] = {}
+
+    @cached_property
+    def _snapshot(self) -> Snapshot:
+        return open_snapshot(self._case.snapshot)  # some cases have no states, and no snapshot
+
+    def rows(self, operator: dict[str, Any], name: str) -> list[dict[str, Any]]:
+        """The rows of an expected operator's state."""
+        found = find_operator(self._snapshot, operator["uid"], operator.get("uid_hash"))
+        if found.operator_id not in self._surveyed:
+            self._surveyed[found.operator_id] = survey(self._snapshot, found)
+        reader = open_state(self._snapshot, found, name, options=self._options, surveyed=self._surveyed[found.operator_id])
+        return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
 def test_every_state_is_as_the_job_left_it(case: corpus.Case) -> None:
     problems = []
+    reading = Reading(case, OPTIONS)
     for operator, state in corpus.states_of(case):
         label = f"{operator['uid']}/{state['name']} ({state['kind']})"
         try:
-            rows = read_rows(case, operator, state)
+            rows = reading.rows(operator, TIMER_NAMES.get(state["kind"], "") + state["name"])
         except Exception as e:  # every state is reported, not the first that fails
             problems.append(f"{label}: {type(e).__name__}: {e}")
             continue

@@ -10,12 +10,10 @@ import pytest
 
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import find_operator, operator_states
 from tests import corpus
-from tests.backends.corpus.test_corpus import CASES
+from tests.backends.corpus.test_corpus import CASES, TIMER_NAMES, Reading
 
-_PREFIXES = {"EVENT_TIMER": "_timer_state/event_", "PROCESSING_TIMER": "_timer_state/processing_"}
 _OPERATOR_KINDS = ("OPERATOR_LIST", "UNION_LIST", "BROADCAST")
 _BACKENDS = ("canonical", "heap", "rocksdb", "forst", "changelog", "raw")
 
@@ -41,16 +39,14 @@ PAIRS = [(cases[0], other) for cases in FAMILIES.values() for other in cases[1:]
 @cache
 def tables(case: corpus.Case) -> dict[tuple[str, str], list[str]]:
     """The rows of each keyed state and timer queue, in an order of their own."""
-    snapshot = open_snapshot(case.snapshot)
+    reading = Reading(case, ReadOptions(nanos="string", row_kind=True))
     found = {}
     for operator in case.expected["operators"]:
-        handle = find_operator(snapshot, operator["uid"], operator.get("uid_hash"))
         for state in operator.get("states", []):
             if "kind" not in state or state["kind"] in _OPERATOR_KINDS:
                 continue
-            name = _PREFIXES.get(state["kind"], "") + state["name"]
-            reader = open_state(snapshot, handle, name, options=ReadOptions(nanos="string", row_kind=True))
-            rows = [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+            name = TIMER_NAMES.get(state["kind"], "") + state["name"]
+            rows = reading.rows(operator, name)
             if state.get("unordered_elements"):
                 rows = [{n: v for n, v in row.items() if n != "list_index"} for row in rows]
             found[operator["uid"] or operator["uid_hash"], name] = sorted(repr(_ordered(row)) for row in rows)
@@ -81,11 +77,11 @@ def test_every_expected_state_is_listed_with_kind_and_backend(case: corpus.Case)
         listed = operator_states(snapshot, find_operator(snapshot, operator["uid"], operator.get("uid_hash")))
         for state in operator.get("states", []):
             if "kind" in state:
-                found = listed[_PREFIXES.get(state["kind"], "") + state["name"]]
+                found = listed[TIMER_NAMES.get(state["kind"], "") + state["name"]]
                 assert found.kind == state["kind"]
                 assert found.backend in (("operator",) if state["kind"] in _OPERATOR_KINDS else _BACKENDS)
                 if "-forst-" in case.id and state["kind"] not in _OPERATOR_KINDS:
-                    on_heap = operator.get("asynchronous", False) and state["kind"] in _PREFIXES
+                    on_heap = operator.get("asynchronous", False) and state["kind"] in TIMER_NAMES
                     assert found.backend == ("raw" if on_heap else "forst")
                 if "-rocksdb-" in case.id:
                     assert found.backend != "forst"
