@@ -29,6 +29,7 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, cut_at_bounds, key_group_chunks
 from state_processor.backends.read.read_options import ReadOptions
+from state_processor.backends.read.state_access import with_state_names
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
@@ -86,10 +87,12 @@ class Side:
         return tuple(keyed_handles(self.operator, self.snapshot if self.variants[0].is_timer else None))
 
     def reader(self, options: ReadOptions) -> KeyedStateReader | None:
-        """Return the reader of the state, if there is one."""
+        """Return the reader of the state, if there is one; rows have the names of the plan."""
         if self.operator is None or not self.variants:
             return None
-        return KeyedStateReader(self.snapshot, self.operator, self.variants, options)
+        name = self.variants[0].name
+        named = with_state_names(self.snapshot, self.operator, {name: self.variants}, name, None, options)
+        return KeyedStateReader(self.snapshot, self.operator, self.variants, named)
 
 
 class KeyedDifference:
@@ -108,6 +111,8 @@ class KeyedDifference:
     ------
     UnsupportedFormatError
         If keys, namespaces or the kind of the state differ.
+    OptionError
+        If the plan is that of another query than one of the snapshots is of.
     """
 
     def __init__(self, name: str, old: Side, new: Side, options: ReadOptions) -> None:

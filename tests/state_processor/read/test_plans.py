@@ -348,6 +348,13 @@ def test_spark_reads_and_writes_by_the_names(spark: SparkSession, tmp_path: Path
     written = sp.arrow.read_state(tmp_path / "savepoint", label, "accState", plan=plan)
     found = {r["key"]["customer"]: r["value"]["sum(amount)"] for b in written for r in b.to_pylist()}
     assert found == {"ada": 35, "bob": 117}
+    rows = sp.diff(spark, path, tmp_path / "savepoint", label, "accState", plan=plan).collect()
+    assert sorted((r.change, r.key.customer, r.before["sum(amount)"], r.after and r.after["sum(amount)"]) for r in rows) == [
+        ("delete", "cy", None, None),
+        ("update", "bob", 17, 117),
+    ]
+    texts = sp.diff(spark, path, tmp_path / "savepoint", plan=plan).where("change = 'update'").collect()
+    assert [(r.state_name, r.key, json.loads(r.after)["sum(amount)"]) for r in texts] == [("accState", '{"customer": "bob"}', 117)]
 
 
 def test_the_page_has_the_table() -> None:
