@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
@@ -38,6 +38,8 @@ class AggregateCall:
         True if rows may be taken back.
     type
         The type of its result, nullable as accumulators are.
+    texts
+        What columns are that the query computes, by their names; others are called by their names.
     """
 
     function: str
@@ -46,11 +48,17 @@ class AggregateCall:
     filter: str | None
     retracts: bool
     type: LogicalType | None
+    texts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __str__(self) -> str:
-        arguments = ", ".join(self.arguments) if self.arguments or self.function != "count" else "*"
+        arguments = self.shown if self.arguments or self.function != "count" else "*"
         text = f"{self.function}({'distinct ' if self.distinct else ''}{arguments})"
-        return text if self.filter is None else f"{text} filter {self.filter}"
+        return text if self.filter is None else f"{text} filter {self.texts.get(self.filter, self.filter)}"
+
+    @property
+    def shown(self) -> str:
+        """The columns that it is called with, as text."""
+        return ", ".join(self.texts.get(column, column) for column in self.arguments)
 
     @property
     def counts_rows(self) -> bool:
@@ -92,7 +100,10 @@ class AggregateCall:
 
 
 def aggregate_calls(
-    given: Iterable[Mapping[str, Any]], columns: Sequence[str], retractions: Sequence[bool]
+    given: Iterable[Mapping[str, Any]],
+    columns: Sequence[str],
+    retractions: Sequence[bool],
+    texts: Mapping[str, str] | None = None,
 ) -> list[AggregateCall]:
     """Return calls from their JSON.
 
@@ -104,6 +115,8 @@ def aggregate_calls(
         The names of the columns that calls refer to.
     retractions
         For each call whether rows may be taken back; the last one is that of all further calls.
+    texts
+        As :class:`AggregateCall` has them.
     """
     found = []
     for at, call in enumerate(given):
@@ -116,6 +129,7 @@ def aggregate_calls(
                 filter=None if filtered < 0 else _column(columns, filtered),
                 retracts=bool(retractions[min(at, len(retractions) - 1)]) if retractions else False,
                 type=None if result is None else replace(result, nullable=True),
+                texts=texts or {},
             )
         )
     return found
@@ -148,7 +162,8 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool, order: Seq
     fields = [field for call in calls for field in call.fields(order)]
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(PlanField(ROW_COUNT, _BIGINT))
-    fields += [PlanField(f"distinct({', '.join(view)})") for view in distinct_views(calls)]
+    views = {call.arguments: call.shown for call in calls if call.has_view}
+    fields += [PlanField(f"distinct({shown})") for shown in views.values()]
     return distinct_names(fields)
 
 

@@ -108,14 +108,16 @@ def _cast(operands: Sequence[str], type_: Any) -> str | None:
     return f"CAST({operands[0]} AS {type_.removesuffix(' NOT NULL')})" if isinstance(type_, str) and operands else None
 
 
-def _case(operands: Sequence[str], _: Any) -> str:
+def _case(operands: Sequence[str], _: Any) -> str | None:
     """Return conditions and values in turn, and at last the value otherwise."""
+    if len(operands) % 2 == 0:
+        return None
     cases = zip(operands[:-1:2], operands[1::2], strict=True)
     return f"CASE {' '.join(f'WHEN {condition} THEN {value}' for condition, value in cases)} ELSE {operands[-1]} END"
 
 
 def _like(operands: Sequence[str], _: Any) -> str | None:
-    return " LIKE ".join(operands) if len(operands) == 2 else None  # noqa: PLR2004
+    return " LIKE ".join(operands) if len(operands) == 2 else None
 
 
 _SPECIAL: Final[Mapping[str | None, Callable[[Sequence[str], Any], str | None]]] = {"CAST": _cast, "CASE": _case, "LIKE": _like}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall, accumulator, aggregate_calls, distinct_views
+from state_processor.backends.sql.expressions import column_texts
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
 from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
 from state_processor.backends.state.descriptions import MAP, StateDescription
@@ -79,12 +80,13 @@ def _retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Sequ
 
 def group_calls(node: PlanNode) -> list[AggregateCall]:
     """Return the calls of an aggregate, whose arguments are columns of the rows before its first phase."""
+    texts = column_texts(node)
     if node.at("partialOriginalAggCalls") is not None:
         columns = distinct_names(_inputs(node, "partialLocalAggInputRowType"))
         retractions = _retractions(node, "partialAggCallNeedRetractions")
-        return aggregate_calls(node.at("partialOriginalAggCalls"), [f.name for f in columns], retractions)
+        return aggregate_calls(node.at("partialOriginalAggCalls"), [f.name for f in columns], retractions, texts)
     columns = distinct_names(_inputs(node, "localAggInputRowType"))
-    return aggregate_calls(node.at("aggCalls", default=()), [f.name for f in columns], _retractions(node))
+    return aggregate_calls(node.at("aggCalls", default=()), [f.name for f in columns], _retractions(node), texts)
 
 
 def counts_rows(node: PlanNode) -> bool:
@@ -117,12 +119,13 @@ def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescriptio
         columns = views[int(match[1])]
         before = "partialLocalAggInputRowType" if node.at("partialOriginalAggCalls") is not None else "localAggInputRowType"
         rows = {f.name: f for f in _inputs(node, before)}
-        of = [str(call) for call in calls if call.has_view and call.arguments == columns]
+        of = [call for call in calls if call.has_view and call.arguments == columns]
+        whose, shown = ", ".join(map(str, of)), of[0].shown
         kept = "how often it is there" if counted else "a bit for each of these calls that has counted it"
         if match[2]:
-            return Meaning(f"{', '.join(of)}: the null among the values of {', '.join(columns)}: {kept}")
+            return Meaning(f"{whose}: the null among the values of {shown}: {kept}")
         fields = tuple(rows[c] for c in columns if c in rows) if len(columns) > 1 else ()
-        text = f"{', '.join(of)}: a map key for each value of {', '.join(columns)}, and as map value {kept}"
+        text = f"{whose}: a map key for each value of {shown}, and as map value {kept}"
         return Meaning(text, {"map_key": fields} if fields else {})
     match = _VIEW.fullmatch(state.name)
     if match and int(match[1]) < len(calls):
@@ -142,10 +145,10 @@ def _windows(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 def _over(node: PlanNode, state: StateDescription) -> Meaning | None:
     columns = [f.name for f in node.left] + [str(c.get("value")) for c in node.at("overSpec", "constants", default=())]
-    groups = node.at("overSpec", "groups", default=())
+    groups, texts = node.at("overSpec", "groups", default=()), column_texts(node)
     # Rows leave a window that is bounded, and are taken back from its accumulators.
     bounded = any(group.get("lowerBound", {}).get("kind") == "BOUNDED_WINDOW" for group in groups)
-    calls = [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, (bounded,))]
+    calls = [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, (bounded,), texts)]
     order = [columns[f["index"]] for group in groups[:1] for f in group.get("orderBy", {}).get("fields", ())]
     if state.name in ("accState", "accMapState"):
         return _accumulators(calls, accumulator(calls, counts_rows=bounded, order=order), "the rows up to now")

@@ -72,7 +72,7 @@ EXPECTED: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {
             {"customer": name},
             {
                 "count(distinct item)": kinds,
-                "count(distinct item) filter $f2": dear,
+                "count(distinct item) filter amount > 9": dear,
                 "sum(distinct amount)": total,
                 "distinct(item)": b"\0",
                 "distinct(amount)": b"\0",
@@ -354,7 +354,8 @@ def test_spark_reads_and_writes_by_the_names(spark: SparkSession, tmp_path: Path
         ("update", "bob", 17, 117),
     ]
     texts = sp.diff(spark, path, tmp_path / "savepoint", plan=plan).where("change = 'update'").collect()
-    assert [(r.state_name, r.key, json.loads(r.after)["sum(amount)"]) for r in texts] == [("accState", '{"customer": "bob"}', 117)]
+    found_texts = [(r.state_name, r.key, json.loads(r.after)["sum(amount)"]) for r in texts]
+    assert found_texts == [("accState", '{"customer": "bob"}', 117)]
 
 
 def test_the_page_has_the_table() -> None:

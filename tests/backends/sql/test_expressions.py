@@ -1,0 +1,104 @@
+"""Tests of :mod:`state_processor.backends.sql.expressions`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from state_processor.backends.sql.calls import aggregate_calls
+from state_processor.backends.sql.expressions import column_texts
+from state_processor.backends.sql.plan import CompiledPlan
+
+Json = dict[str, Any]
+
+
+def column(at: int) -> Json:
+    return {"kind": "INPUT_REF", "inputIndex": at, "type": "BIGINT"}
+
+
+def literal(value: Any) -> Json:
+    return {"kind": "LITERAL", "value": value, "type": "BIGINT"}
+
+
+def call(name: str, *operands: Json, syntax: str | None = None, **more: Any) -> Json:
+    return {
+        "kind": "CALL",
+        "internalName": f"${name}$1",
+        "operands": list(operands),
+        **({"syntax": syntax} if syntax else {}),
+        **more,
+    }
+
+
+def more_than(at: int, value: Any) -> Json:
+    return call(">", column(at), literal(value), syntax="BINARY")
+
+
+def texts(*projections: list[Json], passing: str = "exchange") -> Mapping[str, str]:
+    """The texts of the columns that calc nodes, one after the other, compute of ``a`` and ``b``."""
+    row = "ROW<`a` BIGINT, `b` BIGINT>"
+    types = ["table-source-scan", *("calc" for _ in projections), passing, "group-aggregate"]
+    rows = [row, *(f"ROW<{', '.join(f'`$f{i}` BIGINT' for i in range(len(p)))}>" for p in projections)]
+    nodes = []
+    for number, name in enumerate(types):
+        node: Json = {"id": number, "type": f"stream-exec-{name}_1", "outputType": rows[min(number, len(rows) - 1)]}
+        if name == "calc":
+            node["projection"] = projections[number - 1]
+        nodes.append(node)
+    edges = [{"source": i, "target": i + 1} for i in range(len(types) - 1)]
+    plan = CompiledPlan.parse(json.dumps({"nodes": nodes, "edges": edges}))
+    return column_texts(plan.nodes[-1])
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (column(1), "b"),
+        (call("IS TRUE", more_than(0, 9), syntax="POSTFIX"), "a > 9"),
+        (call("AND", more_than(0, 9), call("IS NULL", column(1), syntax="POSTFIX"), syntax="BINARY"), "(a > 9) AND (b IS NULL)"),
+        (call("NOT", more_than(0, None), syntax="PREFIX"), "NOT (a > NULL)"),
+        (call("=", column(0), literal("it's"), syntax="BINARY"), "a = 'it''s'"),
+        (call("MOD", call("*", column(0), literal(2), syntax="BINARY"), column(1)), "MOD(a * 2, b)"),
+        (call("CAST", column(0), syntax="SPECIAL", type="INT NOT NULL"), "CAST(a AS INT)"),
+        (
+            call("CASE", more_than(0, 1), literal(True), literal(False), syntax="SPECIAL"),
+            "CASE WHEN a > 1 THEN TRUE ELSE FALSE END",
+        ),
+        ({"kind": "CALL", "catalogName": "`c`.`d`.`mine`", "operands": [column(0)]}, "mine(a)"),
+        ({"kind": "CALL", "systemName": "mine", "operands": []}, "mine()"),
+    ],
+)
+def test_expressions_are_shown_as_sql(expression: Json, text: str) -> None:
+    assert texts([expression]) == {"$f0": text}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        {"kind": "FIELD_ACCESS", "name": "x", "expr": column(0)},
+        {"kind": "LITERAL", "sarg": {}},
+        call("SEARCH", column(0), literal(1), syntax="SPECIAL"),
+        call("CASE", more_than(0, 1), literal(True), syntax="SPECIAL"),
+        call("ABS", {"kind": "FIELD_ACCESS"}),
+        call("ABS", literal("x" * 100)),
+        column(7),
+    ],
+)
+def test_others_keep_the_name_of_the_plan(expression: Json) -> None:
+    assert texts([expression, column(0)]) == {"$f1": "a"}
+
+
+def test_columns_that_are_computed_of_computed_ones() -> None:
+    total = call("+", column(0), column(1), syntax="BINARY")
+    assert texts([total, column(1)], [call("*", column(0), column(1), syntax="BINARY")]) == {"$f0": "(a + b) * b"}
+    assert texts([total], passing="local-group-aggregate") == {"$f0": "a + b"}
+    assert texts([total], passing="rank") == {}
+
+
+def test_calls_are_shown_with_their_texts() -> None:
+    given = {"internalName": "$SUM$1", "type": "BIGINT", "argList": [0], "filterArg": 1, "distinct": True}
+    (found,) = aggregate_calls([given], ["$f0", "$f1"], (False,), {"$f0": "a * 2", "$f1": "b > 9"})
+    assert (str(found), found.arguments, found.filter) == ("sum(distinct a * 2) filter b > 9", ("$f0",), "$f1")
