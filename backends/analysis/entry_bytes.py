@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import int64, uint8, uint64
 
 from state_processor.backends.analysis.matching import copied
 from state_processor.backends.formats.entry_framing import entry_table, fingerprint
@@ -22,7 +21,8 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.pass_through import KeyedPassThrough
-from state_processor.serializers.kernel.compiler import entry_point, read, written
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, read, uint8, uint64, written
 
 _FINGERPRINTS: Final = 4
 

@@ -9,12 +9,12 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import int32, int64, uint8
 
 from state_processor.backends.analysis.measured_entries import MeasuredEntries, Spans
 from state_processor.backends.formats.entry_runs import Buffer
 from state_processor.backends.formats.key_index import hash_code
-from state_processor.serializers.kernel.compiler import entry_point, read, written
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
 
 _Numbers = npt.NDArray[np.int64]
 

@@ -12,7 +12,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import int64, uint8
 
 from state_processor.backends.analysis.entry_bytes import StateEntries
 from state_processor.backends.formats import entry_layouts as layouts
@@ -22,8 +21,9 @@ from state_processor.backends.formats.row_layout import size_of
 from state_processor.backends.formats.serialized_entries import LOSSLESS, PassThroughSerializer
 from state_processor.backends.state.descriptions import LIST, MAP
 from state_processor.serializers.base import VARIABLE
-from state_processor.serializers.kernel.compiler import entry_point, read, written
+from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.memory import load_be_i32
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 _PLAIN: Final = 0
 _WHOLE_LIST: Final = 1

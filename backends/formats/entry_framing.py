@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba.core.types import int32, int64, uint8, uint64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
-from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
+from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.encode.loop import BEGIN, END, ROW
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32, store_i64
+from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, uint64, written
 
 # Fields of the result of a check
 STATUS: Final = 0

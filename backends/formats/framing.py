@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba.core.types import int64, uint8
 
-from state_processor.serializers.kernel.compiler import entry_point, read, written
+from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i32
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 ENTRY_FIELDS: Final = 5
 KEY_GROUP: Final = 4

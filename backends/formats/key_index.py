@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba.core.types import int32, int64, uint8
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
-from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
+from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_i64
+from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, written
 
 UNKNOWN: Final = -1
 """Stands for a number of bytes that differs from entry to entry."""

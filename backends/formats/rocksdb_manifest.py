@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba.core.types import int64, uint8
 
 from state_processor.serializers.errors import CorruptSnapshotError, UnsupportedFormatError
-from state_processor.serializers.kernel.compiler import entry_point, read
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, read, uint8
 
 DEFAULT_FAMILY: Final = "default"
 """The column family that each store has, whose id is 0."""

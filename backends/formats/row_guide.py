@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba.core.types import int64, uint8
-
 from state_processor.backends.formats.framing import KEY_GROUP
-from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel, read, written
+from state_processor.serializers.kernel.compiler import entry_point, inlined_kernel
 from state_processor.serializers.kernel.memory import load_i64
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 GUIDE: Final = 0
 """The next row of the guide."""

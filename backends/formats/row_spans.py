@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import boolean, int64
 
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.backends.formats.key_index import FixedRow
@@ -17,10 +16,11 @@ from state_processor.backends.formats.row_layout import RowLayout, placing_error
 from state_processor.serializers.base import VARIABLE
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import NotCompilableError
-from state_processor.serializers.kernel.compiler import entry_point, written
+from state_processor.serializers.kernel.compiler import entry_point
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Locate
 from state_processor.serializers.kernel.decode.program import DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.kernel.signatures import boolean, int64, written
 
 ROW_BEGIN: Final = 0
 ROW_END: Final = 1

@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import int64, uint8
 
 from state_processor.backends.formats.entry_framing import entry_spans
-from state_processor.serializers.kernel.compiler import entry_point, read, written
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 _CHUNK: Final = 1 << 14
 """Entries that are objects of Python at a time."""

@@ -14,7 +14,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba.core.types import boolean, int64, uint8, uint64
 
 from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, rehash
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
@@ -23,8 +22,9 @@ from state_processor.backends.state.key_groups import prefix_size
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
-from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
+from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.memory import load_be_i32
+from state_processor.serializers.kernel.signatures import boolean, int64, read, uint8, uint64, written
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
 _TIMESTAMP_SIZE: Final = 8

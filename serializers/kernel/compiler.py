@@ -12,63 +12,82 @@ needs no counts; only a function that makes arrays does. It must not return an a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from functools import update_wrapper
+from functools import cached_property, update_wrapper
 from typing import Any, Final
 
-from numba.core import types
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import CPUDispatcher
-
-from state_processor.serializers.kernel.cache import KernelCache, content_stamp
-from state_processor.serializers.kernel.cache_lock import one_process
+from state_processor.serializers.kernel.cache import content_stamp, module_stamp
+from state_processor.serializers.kernel.signatures import ArgumentType
 
 Function = Callable[..., Any]
 
 _OPTIONS: Final = {"nopython": True, "nogil": True, "boundscheck": None, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
-if hasattr(os, "register_at_fork"):
-    # A process that is forked while another thread compiles would wait for that thread, which it does not have.
-    os.register_at_fork(
-        before=global_compiler_lock.acquire,
-        after_in_parent=global_compiler_lock.release,
-        after_in_child=global_compiler_lock.release,
-    )
-
-
-class _Compiled(CPUDispatcher):  # type: ignore[misc]
-    """A function that one process at a time compiles, for types of arguments without their constants."""
+class Kernel:
+    """A function that Numba compiles when Python, or a kernel that calls it, needs it; until then Numba is not imported."""
 
     def __init__(self, function: Function, allocates: bool, **options: Any) -> None:
-        options = {**_OPTIONS, "_nrt": allocates, **options}
-        super().__init__(function, {}, options)
-        self.kernel_stamp = content_stamp(function, repr(options))
-        self._cache = KernelCache(function, self.kernel_stamp)
+        wrapper: Any = self
+        update_wrapper(wrapper, function)
+        self.py_func = function
+        self.options = {**_OPTIONS, "_nrt": allocates, **options}
+        self.kernel_stamp = content_stamp(function, repr(self.options))
+        self.made: Any = None
+        """Its form of Numba, if that has been needed."""
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Return how other kernels call the function with arguments of these types."""
-        return super().get_call_template([types.unliteral(argument) for argument in args], kws)
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's form of the function."""
+        if self.made is None:
+            from state_processor.serializers.kernel.dispatchers import dispatcher_of
 
-    def compile(self, sig: Any) -> Any:
-        """Compile the function for types of arguments, or load what is in the cache."""
-        with global_compiler_lock, one_process:
-            return super().compile(sig)
+            return dispatcher_of(self)
+        return self.made
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes the function for where another kernel calls it."""
+        return self.dispatcher._numba_type_
 
 
-class _ForKernels(_Compiled):
+class _ForKernels(Kernel):
     """A function that Python can't call."""
 
     def __init__(self, function: Function, allocates: bool, inlined: bool = False) -> None:
         super().__init__(function, allocates, no_cpython_wrapper=True, forceinline=inlined)
 
-    def add_overload(self, cres: Any) -> None:
-        """Keep compiled code from the table of those that Python calls."""
-        self.overloads[tuple(cres.signature.args)] = cres
-
-    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+    def __call__(self, *arguments: Any) -> Any:
+        """Refuse."""
         raise TypeError(f"only kernels call {self.py_func.__name__}; decorate functions that Python calls with entry_point")
+
+
+class Intrinsic:
+    """A function for kernels that is defined by the machine code that it is: an intrinsic of Numba.
+
+    Parameters
+    ----------
+    definition
+        What Numba calls with the types of arguments, for the signature and the function that generates the code. It imports what
+        it needs of Numba.
+    content
+        What the definition depends on besides its module.
+    """
+
+    def __init__(self, definition: Function, content: str = "") -> None:
+        self._definition = definition
+        self.kernel_stamp = module_stamp(definition.__module__).hex() + content
+
+    @cached_property
+    def _known(self) -> tuple[Any, Any]:
+        from state_processor.serializers.kernel.dispatchers import type_of_intrinsic
+
+        return type_of_intrinsic(self._definition)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba takes the function for where a kernel calls it; its lock of the compiler is held then."""
+        return self._known[1]
 
 
 def kernel(function: Function) -> Any:
@@ -92,27 +111,28 @@ class DeclaredKernel:
     Parameters
     ----------
     arguments
-        Numba's types of the arguments.
-    compiled
+        The types of the arguments.
+    function
         The function.
     """
 
-    def __init__(self, arguments: tuple[Any, ...], compiled: _Compiled) -> None:
+    def __init__(self, arguments: tuple[ArgumentType, ...], function: Kernel) -> None:
         wrapper: Any = self
-        update_wrapper(wrapper, compiled.py_func)
+        update_wrapper(wrapper, function.py_func)
         self._arguments = arguments
-        self._compiled = compiled
+        self._function = function
 
     @property
     def stats(self) -> Any:
         """Numba's counts of what was found in the cache."""
-        return self._compiled.stats
+        return self._function.dispatcher.stats
 
     def compile(self) -> None:
         """Compile the function, unless this process or the cache has its code."""
-        with global_compiler_lock:  # another thread may compile it
-            if not self._compiled.overloads:
-                self._compiled.compile(self._arguments)
+        self._function.dispatcher.compile_once(self._types())
+
+    def _types(self) -> tuple[Any, ...]:
+        return tuple(argument.numba_type() for argument in self._arguments)
 
 
 class EntryPoint(DeclaredKernel):
@@ -120,15 +140,14 @@ class EntryPoint(DeclaredKernel):
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the function, compiled."""
-        if not self._compiled.overloads:
+        dispatcher = self._function.dispatcher
+        if not dispatcher.overloads:
             self.compile()
-        return self._compiled(*arguments)
+        return dispatcher(*arguments)
 
     def compile(self) -> None:
         """Compile the function, and no other variant of it."""
-        with global_compiler_lock:
-            super().compile()
-            self._compiled.disable_compile()
+        self._function.dispatcher.compile_only(self._types())
 
 
 class OnDemand(DeclaredKernel):
@@ -137,26 +156,15 @@ class OnDemand(DeclaredKernel):
     def address(self) -> int:
         """Return the address of the function, compiled."""
         self.compile()
-        found: Any = self._compiled.overloads[self._arguments]
-        address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        address: int = self._function.dispatcher.address(self._types())
         return address
 
 
-def entry_point(*arguments: Any, allocates: bool = False) -> Callable[[Function], EntryPoint]:
+def entry_point(*arguments: ArgumentType, allocates: bool = False) -> Callable[[Function], EntryPoint]:
     """Compile a function that Python calls with arguments of these types; ``allocates`` if it makes arrays."""
-    return lambda function: EntryPoint(arguments, _Compiled(function, allocates))
+    return lambda function: EntryPoint(arguments, Kernel(function, allocates))
 
 
-def on_demand(*arguments: Any) -> Callable[[Function], OnDemand]:
+def on_demand(*arguments: ArgumentType) -> Callable[[Function], OnDemand]:
     """Compile a function that kernels call by its address, when :meth:`OnDemand.address` is first asked for."""
     return lambda function: OnDemand(arguments, _ForKernels(function, allocates=False))
-
-
-def read(type_: Any, dimensions: int = 1) -> Any:
-    """Return the type of an array that a kernel only reads."""
-    return types.Array(type_, dimensions, "C", readonly=True)
-
-
-def written(type_: Any, dimensions: int = 1) -> Any:
-    """Return the type of an array that a kernel writes."""
-    return types.Array(type_, dimensions, "C")

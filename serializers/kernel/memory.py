@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from state_processor.serializers.kernel.compiler import Intrinsic
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any, bits: int) -> Any:
+    from llvmlite import ir
+
     array = context.make_array(signature.args[0])(context, builder, args[0])
     return builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(bits).as_pointer())
 
 
-def _loader(bits: int, result: Any, *, signed: bool, big_endian: bool) -> Any:
+def _loader(bits: int, *, signed: bool, big_endian: bool) -> Any:
     def load(typingctx: Any, array: Any, offset: Any) -> Any:
+        from llvmlite import ir
+        from numba.core import types
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             value = builder.load(_pointer(context, builder, signature, args, bits), align=1)
             if big_endian:
@@ -30,13 +33,16 @@ def _loader(bits: int, result: Any, *, signed: bool, big_endian: bool) -> Any:
             widen = builder.sext if signed else builder.zext
             return widen(value, ir.IntType(64))
 
-        return result(array, types.int64), codegen
+        return types.int64(array, types.int64), codegen
 
-    return intrinsic(load)
+    return Intrinsic(load)
 
 
 def _storer(bits: int, *, big_endian: bool) -> Any:
     def store(typingctx: Any, array: Any, offset: Any, value: Any) -> Any:
+        from llvmlite import ir
+        from numba.core import types
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             number = args[2]
             if bits != 64:
@@ -48,16 +54,16 @@ def _storer(bits: int, *, big_endian: bool) -> Any:
 
         return types.void(array, types.int64, types.int64), codegen
 
-    return intrinsic(store)
+    return Intrinsic(store)
 
 
-load_be_i16 = _loader(16, types.int64, signed=True, big_endian=True)
-load_be_u16 = _loader(16, types.int64, signed=False, big_endian=True)
-load_be_i32 = _loader(32, types.int64, signed=True, big_endian=True)
-load_be_i64 = _loader(64, types.int64, signed=True, big_endian=True)
-load_i16 = _loader(16, types.int64, signed=True, big_endian=False)
-load_i32 = _loader(32, types.int64, signed=True, big_endian=False)
-load_i64 = _loader(64, types.int64, signed=True, big_endian=False)
+load_be_i16 = _loader(16, signed=True, big_endian=True)
+load_be_u16 = _loader(16, signed=False, big_endian=True)
+load_be_i32 = _loader(32, signed=True, big_endian=True)
+load_be_i64 = _loader(64, signed=True, big_endian=True)
+load_i16 = _loader(16, signed=True, big_endian=False)
+load_i32 = _loader(32, signed=True, big_endian=False)
+load_i64 = _loader(64, signed=True, big_endian=False)
 store_i16 = _storer(16, big_endian=False)
 store_i32 = _storer(32, big_endian=False)
 store_i64 = _storer(64, big_endian=False)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba.core.types import boolean, int32, int64, uint8
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
@@ -21,13 +20,14 @@ from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long
-from state_processor.serializers.kernel.compiler import entry_point, kernel, read, written
+from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
 from state_processor.serializers.kernel.encode.text import code_point, utf8_size
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.memory import load_i32
+from state_processor.serializers.kernel.signatures import boolean, int32, int64, read, uint8, written
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.python_state import PythonKeySerializer

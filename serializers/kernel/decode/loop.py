@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba.core.types import int64
 
 from state_processor.serializers.io import MOST_EMPTY
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import OnDemand, entry_point, read, written
+from state_processor.serializers.kernel.compiler import OnDemand, entry_point
 from state_processor.serializers.kernel.decode.avro import avro
 from state_processor.serializers.kernel.decode.binary import binary
 from state_processor.serializers.kernel.decode.decimals import decimal
@@ -76,6 +75,7 @@ from state_processor.serializers.kernel.opcodes import (
     F,
     Op,
 )
+from state_processor.serializers.kernel.signatures import int64, read, written
 
 # Fields of the result of a run
 STATUS: Final = 0

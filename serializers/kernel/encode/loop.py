@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba.core.types import int32, int64
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel, read, written
+from state_processor.serializers.kernel.compiler import OnDemand, entry_point, kernel
 from state_processor.serializers.kernel.encode.access import copy, is_null, row_kind, text_at
 from state_processor.serializers.kernel.encode.binary import binary
 from state_processor.serializers.kernel.encode.decimals import put_decimal
@@ -64,6 +63,7 @@ from state_processor.serializers.kernel.opcodes import (
     F,
     Op,
 )
+from state_processor.serializers.kernel.signatures import int32, int64, read, written
 
 # Fields of the result of a run
 STATUS: Final = 0

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from numba.core.types import int64, uint8
-
-from state_processor.serializers.kernel.compiler import read, written
 from state_processor.serializers.kernel.families import caller, tables_in_memory
+from state_processor.serializers.kernel.signatures import int64, read, uint8, written
 
 PROGRAM: Final = read(int64, 2)
 BYTES: Final = read(uint8)

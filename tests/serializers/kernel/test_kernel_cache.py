@@ -15,8 +15,8 @@ from state_processor.serializers.kernel.decode import text
 
 NOWHERE = Path("/nowhere")
 MODULE = """
-from numba.core.types import int64
 from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import int64
 from {helper} import helper
 LIMIT = {limit}
 
@@ -143,7 +143,7 @@ def test_without_a_home_code_goes_where_only_the_user_can_write(tmp_path: Path) 
 
 
 def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() -> None:
-    options = repr(text.put_integer.targetoptions)
+    options = repr(text.put_integer.options)
     assert content_stamp(text.put_integer.py_func, options) == text.put_integer.kernel_stamp
     assert content_stamp(text.put_integer.py_func, options) != content_stamp(text.put_integer.py_func)
     assert content_stamp(text.put_integer.py_func) != content_stamp(text.put_code_point.py_func)
@@ -167,7 +167,7 @@ def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
 FORK = """
 import os, threading, time
 from numba.core.compiler_lock import global_compiler_lock
-import state_processor.serializers.kernel.compiler
+import state_processor.serializers.kernel.dispatchers
 
 held = threading.Event()
 

@@ -1,0 +1,86 @@
+"""Numba's form of kernels: what compiles a function, or loads its compiled code. Importing this module imports Numba."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.extending import intrinsic
+
+from state_processor.serializers.kernel.cache_lock import one_process
+from state_processor.serializers.kernel.stored_kernels import KernelCache
+
+if TYPE_CHECKING:
+    from state_processor.serializers.kernel.compiler import Kernel
+
+if hasattr(os, "register_at_fork"):
+    # A process that is forked while another thread compiles would wait for that thread, which it does not have.
+    os.register_at_fork(
+        before=global_compiler_lock.acquire,
+        after_in_parent=global_compiler_lock.release,
+        after_in_child=global_compiler_lock.release,
+    )
+
+
+class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
+    """A function that one process at a time compiles, for types of arguments without their constants."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel.py_func, {}, kernel.options)
+        self._cache = KernelCache(kernel.py_func, kernel.kernel_stamp)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return how other kernels call the function with arguments of these types."""
+        return super().get_call_template([types.unliteral(argument) for argument in args], kws)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile the function for types of arguments, or load what is in the cache."""
+        with global_compiler_lock, one_process:
+            return super().compile(sig)
+
+    def compile_once(self, arguments: tuple[Any, ...]) -> None:
+        """Compile the function for these types, unless it is compiled."""
+        with global_compiler_lock:  # another thread may compile it
+            if not self.overloads:
+                self.compile(arguments)
+
+    def compile_only(self, arguments: tuple[Any, ...]) -> None:
+        """Compile the function for these types, and no others."""
+        with global_compiler_lock:
+            self.compile_once(arguments)
+            self.disable_compile()
+
+    def address(self, arguments: tuple[Any, ...]) -> int:
+        """Return the address of the compiled function for these types."""
+        found: Any = self.overloads[arguments]
+        address: int = found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+        return address
+
+
+class _UncallableDispatcher(KernelDispatcher):
+    """A function that Python can't call."""
+
+    def add_overload(self, cres: Any) -> None:
+        """Keep compiled code from the table of those that Python calls."""
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+def dispatcher_of(kernel: Kernel) -> Any:
+    """Return the dispatcher of a function; threads that ask at the same time get the same."""
+    with global_compiler_lock:
+        if kernel.made is None:
+            made = _UncallableDispatcher if "no_cpython_wrapper" in kernel.options else KernelDispatcher
+            kernel.made = made(kernel)
+        return kernel.made
+
+
+def type_of_intrinsic(definition: Callable[..., Any]) -> tuple[Any, Any]:
+    """Return an intrinsic of Numba, which has to be kept as long as its type is used, and the type that kernels know it by."""
+    made = intrinsic(definition)
+    context = cpu_target.typing_context
+    context.refresh()
+    return made, context.resolve_value_type(made)

@@ -1,0 +1,56 @@
+"""Types of the arguments of kernels: names of Numba's types, which itself is imported when a kernel is compiled or loaded.
+
+Numba takes half a second to import. Processes that only plan a read import the modules of kernels and call none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A type of numbers, by the name that Numba and numpy have for it."""
+
+    name: str
+
+    def numba_type(self) -> Any:
+        """Return Numba's type."""
+        from numba.core import types
+
+        return getattr(types, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A type of contiguous arrays; those that are only read may be writable."""
+
+    of: Number
+    dimensions: int
+    only_read: bool
+
+    def numba_type(self) -> Any:
+        """Return Numba's type."""
+        from numba.core import types
+
+        return types.Array(self.of.numba_type(), self.dimensions, "C", readonly=self.only_read)
+
+
+ArgumentType = Number | Array
+
+boolean: Final = Number("boolean")
+int32: Final = Number("int32")
+int64: Final = Number("int64")
+uint8: Final = Number("uint8")
+uint64: Final = Number("uint64")
+
+
+def read(of: Number, dimensions: int = 1) -> Array:
+    """Return the type of an array that a kernel only reads."""
+    return Array(of, dimensions, only_read=True)
+
+
+def written(of: Number, dimensions: int = 1) -> Array:
+    """Return the type of an array that a kernel writes."""
+    return Array(of, dimensions, only_read=False)
