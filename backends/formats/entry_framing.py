@@ -29,6 +29,8 @@ DUPLICATE: Final = 3
 CROWDED: Final = 4
 
 _FIRST_SLOTS: Final = 1 << 10
+_MANY_SLOTS: Final = 1 << 18
+"""Tables of more, which take 4 MB, grow more slowly and become fuller."""
 
 
 @kernel
@@ -111,7 +113,7 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
         if group != key_group:
             status = FOREIGN
             break
-        if 2 * (used + 1) > len(seen):
+        if 4 * (used + 1) > 3 * len(seen):
             status = CROWDED
             break
         one, two = fingerprint(data, key, key + size)
@@ -249,13 +251,15 @@ class KeyFilter:
             if result[STATUS] != CROWDED:
                 self._used = int(result[SEEN])
                 return result
-            self._make_room(2 * len(self._seen))
+            self._make_room(len(self._seen))
 
     def _make_room(self, entries: int) -> None:
-        """Return a table that is not more than half full with so many keys."""
+        """Make the table so large that so many keys fill half of it, or three quarters where memory matters more than time."""
         slots = len(self._seen)
-        while slots < 2 * entries:
+        while slots < _MANY_SLOTS and slots < 2 * entries:
             slots *= 4
+        while 3 * slots < 4 * entries:
+            slots *= 2
         if slots > len(self._seen):
             larger = np.zeros((slots, 2), dtype=np.uint64)
             rehash(self._seen, larger)

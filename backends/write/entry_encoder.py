@@ -54,7 +54,7 @@ from state_processor.serializers.core.templates import SignFlippedLongSerializer
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.columns import Column
 from state_processor.serializers.kernel.encode.conversion import bind
-from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, describe_row
+from state_processor.serializers.kernel.encode.encoder import ColumnEncoder, Encoded, describe_row
 from state_processor.serializers.kernel.encode.program import EncodeBuilder, EncodeOptions, EncodeProgram
 from state_processor.serializers.kernel.opcodes import LOOSE, Op
 from state_processor.serializers.keys.hash_codes import hash_codes
@@ -81,6 +81,7 @@ NAMESPACES: Final = ("namespace", "window")
 _TIMESTAMP: Final = SignFlippedLongSerializer()
 _TIME_TYPE: Final = pa.timestamp("us", tz="UTC")
 _LARGEST_BATCH: Final = 1 << 30
+_PIECE: Final = 1 << 16
 
 KeyHash = Callable[[pa.Array], npt.NDArray[np.int32]]
 """``hashCode`` of keys, for types whose own rule is not known; see :mod:`state_processor.backends.state.hash_inference`."""
@@ -165,12 +166,21 @@ class KeyedStateEncoder:
         if self._zips:
             batch = _zip_access(batch, self._context)
         groups = np.ascontiguousarray(groups, dtype=np.int32)
-        encoded = self._encoder.encode(batch, groups)
-        spans = np.zeros((self._max_parallelism, 3), dtype=np.int64)
-        data = np.empty(len(encoded.data), dtype=np.uint8)
-        group_entries(encoded.data, encoded.entries, groups, spans, data)
+        data, spans = self._grouped(self._encoder.encode(batch, groups), groups)
         every = np.arange(self._max_parallelism, dtype=np.int32)
         yield from to_blobs(data, spans, every, self._state_id, self._parallelism, self._max_parallelism)
+
+    def _grouped(
+        self, encoded: Encoded, groups: npt.NDArray[np.int32]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Return the bytes of all entries by key group, and where each group has them; those of one row are not copied."""
+        spans = np.zeros((self._max_parallelism, 3), dtype=np.int64)
+        if len(groups) == 1:
+            spans[groups[0]] = 0, len(encoded.data), len(encoded)
+            return encoded.data, spans
+        data = np.empty(len(encoded.data), dtype=np.uint8)
+        group_entries(encoded.data, encoded.entries, groups, spans, data)
+        return data, spans
 
 
 def to_blobs(
@@ -316,17 +326,29 @@ def _check_places(batch: pa.RecordBatch, context: str) -> None:
     """Refuse lists that were put together from elements whose places are not 0, 1, 2 and so on."""
     places = batch.column(batch.schema.get_field_index(LIST_INDEX))
     lengths = pc.list_value_length(places).fill_null(0).to_numpy()
-    found = pc.list_flatten(places).cast(pa.int64()).fill_null(-1).to_numpy()
     ends = np.cumsum(lengths)
-    wrong = np.flatnonzero(found != np.arange(len(found)) - np.repeat(ends - lengths, lengths))
-    if len(wrong):
-        row = int(np.searchsorted(ends, wrong[0], side="right"))
+    row = _first_misplaced(pc.list_flatten(places), ends - lengths, ends)
+    if row is not None:
         given = places[row].as_py()
         shown = ", ".join("null" if i is None else str(i) for i in given[:20]) + (", …" if len(given) > 20 else "")
         words = ", ".join([context, *describe_row(batch, row)[:1]])
         raise InvalidRowError(
             f"{words}: {LIST_INDEX} of its elements has to be each number from 0 to {len(given) - 1} once, found {shown}"
         )
+
+
+def _first_misplaced(found: pa.Array, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> int | None:
+    """Return the first row whose elements do not have the places 0, 1, 2 and so on; a large list is looked at in pieces."""
+    for begin in range(0, len(found), _PIECE):
+        piece = found.slice(begin, _PIECE).cast(pa.int64()).fill_null(-1).to_numpy()
+        end = begin + len(piece)
+        first, last = np.searchsorted(ends, [begin, end - 1], side="right")
+        rows = slice(first, last + 1)
+        counts = np.minimum(ends[rows], end) - np.maximum(starts[rows], begin)
+        wrong = np.flatnonzero(piece != np.arange(begin, end) - np.repeat(starts[rows], counts))
+        if len(wrong):
+            return int(np.searchsorted(ends, begin + wrong[0], side="right"))
+    return None
 
 
 def _as_list(values: pa.Array) -> pa.Array:

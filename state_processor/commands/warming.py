@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _warm_up(options: argparse.Namespace) -> None:
-    # Imported here: they load Numba, which most commands do without.
+    # Imported here: most commands do without kernels.
     cache = import_module("state_processor.serializers.kernel.cache")
     compiler = import_module("state_processor.serializers.kernel.compiler")
     values = [value for name in MODULES for value in vars(import_module(name)).values()]
