@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from state_processor.identifier import OperatorIdentifier
     from state_processor.key_contents import KeyContents
-    from state_processor.migration_report import MigrationReport, StateReport
+    from state_processor.migration_report import MigrationReport, QueryMigrationReport, StateReport
     from state_processor.read.snapshots import list_snapshots
     from state_processor.reader import SavepointReader
     from state_processor.serializers.compatibility import SchemaCompatibility
@@ -60,6 +60,7 @@ __all__ = [
     "OperatorIdentifier",
     "OperatorSummary",
     "OptionError",
+    "QueryMigrationReport",
     "ReducingState",
     "SavepointReader",
     "SavepointWriter",
@@ -93,6 +94,7 @@ _HOMES = {
     "MigrationReport": "state_processor.migration_report",
     "OperatorIdentifier": "state_processor.identifier",
     "OperatorSummary": "state_processor.write_summary",
+    "QueryMigrationReport": "state_processor.migration_report",
     "SavepointReader": "state_processor.reader",
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",

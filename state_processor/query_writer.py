@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from os import PathLike
-from typing import Any, Self
+from collections.abc import Collection
+from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.backends.sql.bootstrap import Accumulators, History, JoinedRows, history_of
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator
-from state_processor.options.access import read_plan
-from state_processor.options.values import PLAN
+from state_processor.migration_report import QueryMigrationReport
+from state_processor.reader import SavepointReader
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
+from state_processor.spark.query_plans import GivenPlan, compiled_plan
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
 from state_processor.spark.rows import SparkRows
-from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.write import keyed_changes
 from state_processor.write.plan import SavepointPlan
+from state_processor.write.query_migration import QueryMigration
 
 
 class QueryWriter:
@@ -26,10 +27,11 @@ class QueryWriter:
 
     _spark: SparkSession
     _plan: SavepointPlan
+    _query_migration: QueryMigrationReport | None = None
 
     def bootstrap_query(
         self,
-        plan: str | PathLike[str] | Mapping[str, Any],
+        plan: GivenPlan,
         operator: str,
         df: DataFrame | None = None,
         *,
@@ -71,7 +73,7 @@ class QueryWriter:
         InvalidRowError
             If the rows do not have the columns and types of the input.
         """
-        planned = self._operator(self._compiled(plan), operator)
+        planned = self._operator(compiled_plan(self._spark, self._plan.access, plan), operator)
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
         with self._plan.change(planned.uid) as draft:
@@ -80,12 +82,96 @@ class QueryWriter:
             draft.set_parallelism(parallelism)
         return self
 
-    def _compiled(self, plan: str | PathLike[str] | Mapping[str, Any]) -> CompiledPlan:
-        given: str = PLAN.of_argument("plan", plan)
-        access = self._plan.access
-        if not given.lstrip().startswith("{"):
-            access = with_settings_of_spark(self._spark, access, given)
-        return read_plan(given, access.storage())
+    def migrate_query(
+        self,
+        old_plan: GivenPlan,
+        new_plan: GivenPlan,
+        *,
+        drop: Collection[str] = (),
+    ) -> Self:
+        """Rewrite the state of a query for another query, which goes on with it: Flink itself refuses other columns or calls.
+
+        Operators of both plans go together if they do the same with the same rows by the same keys; they get the uids of the new
+        plan. Accumulators go on by call, whatever their order. A new call starts as for a group without rows, also in groups that
+        have some: ``COUNT`` and ``AVG`` with 0, ``SUM``, ``MIN`` and ``MAX`` with null. New columns of rows that joins,
+        deduplications, normalizations and top-N keep are null; calls and columns that are gone are dropped. An operator of
+        another kind keeps its state as it is, if it and all of its input are the same in both plans. Operators that the old plan
+        does not have stay as they are. :meth:`query_migration_report` has the outcome for each state;
+        :meth:`check_query_migration` says beforehand what it will be.
+
+        Parameters
+        ----------
+        old_plan
+            The plan of the query that wrote the source savepoint, which ``COMPILE PLAN`` wrote: its file, its text, or the JSON.
+        new_plan
+            That of the query that is to go on.
+        drop
+            Operators of the old plan that are left out, by label (``join[5]``), uid, or what they do (``join``) if the plan has
+            only one. Their state is lost; in the new query such an operator starts without state.
+
+        Raises
+        ------
+        StateMigrationError
+            If there are operators whose state can't be kept, and that ``drop`` does not name. The message has the reasons: other
+            keys or conditions, a column or result of another type, a new column ``NOT NULL``, other calls with ``DISTINCT``,
+            calls whose accumulators differ where rows may be taken back, state of another shape, one phase in the place of two.
+        NotFoundError
+            If there is no operator that ``drop`` names.
+        OptionError
+            If the savepoint was not written by the query of the old plan, or state was changed before.
+        """
+        migration = self._migration(old_plan, new_plan, drop)
+        migration.check()
+        access = {name: value for name, value in self._plan.access.values().items() if name != "plan"}
+        reader = SavepointReader.read(self._spark, self._plan.source_directory, **access)
+        for state in migration.states:
+            with self._plan.change(state.operator, existing=True) as draft:
+                rows = reader.read_keyed_state(
+                    state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
+                )
+                keyed_changes.replace_entries(draft, state.new, SparkRows(migrated_entries(state, rows)))
+        self._plan.rename_operators(migration.renamed)
+        for operator in migration.dropped:
+            self._plan.remove_operator(operator)
+        self._query_migration = migration.report
+        return self
+
+    def check_query_migration(
+        self, old_plan: GivenPlan, new_plan: GivenPlan, *, drop: Collection[str] = ()
+    ) -> QueryMigrationReport:
+        """Say what :meth:`migrate_query` would do with the same arguments, and change nothing. Only headers of files are read.
+
+        Returns
+        -------
+        QueryMigrationReport
+            The outcome for each state; its ``impossible`` are those that can't be kept, with the reasons.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no operator that ``drop`` names.
+        OptionError
+            If the savepoint was not written by the query of the old plan.
+        """
+        return self._migration(old_plan, new_plan, drop).report
+
+    def query_migration_report(self) -> QueryMigrationReport:
+        """Return the outcome of :meth:`migrate_query` for each state: unchanged, converted, new or left out, and what changes.
+
+        Raises
+        ------
+        OptionError
+            If there was no migration.
+        """
+        if self._query_migration is None:
+            raise OptionError("there is no migration to report on; call migrate_query first")
+        return self._query_migration
+
+    def _migration(self, old_plan: GivenPlan, new_plan: GivenPlan, drop: Collection[str]) -> QueryMigration:
+        if self._plan.snapshot is None:
+            raise OptionError("there is nothing to migrate: this savepoint does not start from another")
+        old, new = (compiled_plan(self._spark, self._plan.access, plan) for plan in (old_plan, new_plan))
+        return QueryMigration(self._plan.drafts, old, new, drop)
 
     def _operator(self, plan: CompiledPlan, name: str) -> PlanOperator:
         """Return an operator with the uid that it has in the source savepoint, or else the one that Flink gives it by default."""

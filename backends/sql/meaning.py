@@ -47,6 +47,11 @@ def meaning_of(operator: PlanOperator, state: StateDescription) -> Meaning | Non
     return None if find is None else find(operator.node, state)
 
 
+def has_state(transformation: str) -> bool:
+    """Return whether operators that do this are known to have state."""
+    return transformation in _STATES
+
+
 def key_of(operator: PlanOperator) -> PlanFields | None:
     """Return the fields of the keys of an operator; ``None`` if they are not known."""
     find = _KEYS.get(operator.transformation)

@@ -56,11 +56,15 @@ class PlanNode:
         return self.fields_of("outputType")
 
     @property
+    def kind(self) -> str:
+        """What it does: ``join``."""
+        match = _TYPE.fullmatch(self.type)
+        return self.type if match is None else match[1]
+
+    @property
     def transformations(self) -> tuple[str, ...]:
         """The operators that it may be translated to."""
-        match = _TYPE.fullmatch(self.type)
-        name = self.type if match is None else match[1]
-        return _TRANSFORMATIONS.get(name, (name,))
+        return _TRANSFORMATIONS.get(self.kind, (self.kind,))
 
     @property
     def left(self) -> PlanFields:
@@ -145,10 +149,8 @@ class CompiledPlan:
         found: dict[str, PlanOperator] = {}
         for node in self.nodes:
             for transformation in node.transformations:
-                formats = [f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}"]
-                if once[transformation] == 1:
-                    formats.append(transformation)
-                for uid in formats:
+                formats = uid_formats(node, transformation)
+                for uid in formats if once[transformation] == 1 else formats[:-1]:
                     found.setdefault(operator_id(uid), PlanOperator(node, transformation, uid))
         return found
 
@@ -184,6 +186,11 @@ class CompiledPlan:
         if label not in known:
             raise NotFoundError.naming_nearest("operator", label, known)
         return known[label]
+
+
+def uid_formats(node: PlanNode, transformation: str) -> tuple[str, ...]:
+    """Return the uids that an operator has in each of the known formats; the last one if only one node is translated to it."""
+    return (f"{node.id}_{transformation}", f"{node.id}_{node.type}_{transformation}", transformation)
 
 
 def _linked(given: Mapping[int, tuple[str, Mapping[str, Any]]], edges: list[tuple[int, int]]) -> Iterable[PlanNode]:

@@ -242,11 +242,17 @@ def replace_keyed_state(draft: OperatorDraft, new: KeyedDescription, rows: Rows)
 def add_entries(draft: OperatorDraft, name: str, spec: StateSpec, rows: Rows, key_type: TypeSerializer) -> None:
     """Write a new keyed state from rows as reading gives them: those of a map have an entry each."""
     with naming(f"state {name!r}"):
-        state = spec.describe(name, _take_key(draft, rows.schema, KEY, key_type))
+        key = _take_key(draft, rows.schema, KEY, key_type)
+    replace_entries(draft, spec.describe(name, key), rows)
+
+
+def replace_entries(draft: OperatorDraft, state: KeyedDescription, rows: Rows) -> None:
+    """Write a keyed state, which replaces one of the same name, from rows as reading gives them, with an entry of a map each."""
+    with naming(f"state {state.name!r}"):
         shaped, columns, _ = shaped_rows(rows, state, KEY)
         draft.add(state)
         _check_types(draft, state, shaped.schema, columns)
-        draft.state_rows.append(StateRows(shaped, {name: columns}, names={name: declared_names(state)}))
+        draft.state_rows.append(StateRows(shaped, {state.name: columns}, names={state.name: declared_names(state)}))
 
 
 def _take_python(draft: OperatorDraft, state: KeyedDescription, type_: PythonType | None) -> KeyedDescription:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from typing import Final
 from uuid import uuid4
@@ -165,6 +166,18 @@ class SavepointPlan:
         with self.change(old, existing=True) as draft:
             draft.renamed = OperatorIdentifier.of(new)
             self._check_free(draft)
+
+    def rename_operators(self, uids: Mapping[str, str]) -> None:
+        """Give operators other uids at once, by the hashes of their uids: one may have that which another had before."""
+        new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in uids.items()}
+        renamed = {uid_hash: replace(self._drafts[uid_hash], renamed=identifier) for uid_hash, identifier in new.items()}
+        before, self._drafts = self._drafts, self._drafts | renamed
+        try:
+            for draft in renamed.values():
+                self._check_free(draft)
+        except OptionError:
+            self._drafts = before
+            raise
 
     def set_parallelism(self, uid: Uid, parallelism: int) -> None:
         """Set the parallelism of an operator."""

@@ -1,0 +1,165 @@
+"""Accumulators of an aggregate in another plan: those of the calls that it has in both, and of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from state_processor.backends.sql.accumulators import call_fields
+from state_processor.backends.sql.calls import AggregateCall
+from state_processor.backends.sql.lineage import grouping, identified_calls
+from state_processor.backends.sql.meaning import counts_rows, group_calls
+from state_processor.backends.sql.plan_types import distinct_names
+from state_processor.backends.sql.row_changes import (
+    VALUE,
+    ChangedNode,
+    NewField,
+    RowChange,
+    StateChange,
+    StateChanges,
+    same_types,
+)
+from state_processor.serializers.errors import OptionError, StateMigrationError
+from state_processor.serializers.table.logical_types import LogicalType
+
+
+def changed_accumulators(old: ChangedNode, new: ChangedNode) -> StateChanges:
+    """Return the changes of an aggregate without windows."""
+    before, after = _Calls.of(old), _Calls.of(new)
+    same_types(old.inputs[0], new.inputs[0], old.inputs[0].picked(grouping(old.node)))
+    views = [[c for c in side.identified if c.has_view] for side in (before, after)]
+    if views[0] != views[1]:
+        shown = [", ".join(str(c) for c in side.calls if c.has_view) or "none" for side in (before, after)]
+        raise StateMigrationError(
+            f"calls with DISTINCT are {shown[0]} in the old plan, {shown[1]} in the new one: values that they have seen are in "
+            "states that these calls share, so that calls with DISTINCT have to stay as they are"
+        )
+    return {"accState": StateChange({VALUE: _accumulator(before, after, new)})}
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """The calls of an aggregate.
+
+    Parameters
+    ----------
+    calls, identified
+        With the names of columns, and with their identities.
+    counts
+        Whether it has to know how many rows a group has.
+    """
+
+    calls: list[AggregateCall]
+    identified: list[AggregateCall]
+    counts: bool
+
+    @classmethod
+    def of(cls, side: ChangedNode) -> _Calls:
+        given = side.inputs[0]
+        return cls(group_calls(side.node), identified_calls(side.node, given), counts_rows(side.node))
+
+    @property
+    def row_count(self) -> int | None:
+        """The position of the number of rows in the accumulator."""
+        for call, at in zip(self.calls, self.positions, strict=True):
+            if call.counts_rows:
+                return at
+        return self.size_of_calls if self.counts else None
+
+    @property
+    def positions(self) -> list[int]:
+        """The position of the first field of each call."""
+        sizes = [len(list(call.fields())) for call in self.calls]
+        return [sum(sizes[:i]) for i in range(len(sizes))]
+
+    @property
+    def size_of_calls(self) -> int:
+        return sum(len(list(call.fields())) for call in self.calls)
+
+    @property
+    def adds_count(self) -> bool:
+        return self.counts and not any(call.counts_rows for call in self.calls)
+
+    @property
+    def views(self) -> int:
+        return len(dict.fromkeys(c.arguments for c in self.calls if c.has_view))
+
+
+def _accumulator(old: _Calls, new: _Calls, side: ChangedNode) -> RowChange:
+    fields: list[NewField] = []
+    notes = []
+    used: list[int] = []
+    types = {f.name: f.type for f in distinct_names(side.inputs[0].fields) if f.type is not None}
+    for i, (call, identity) in enumerate(zip(new.calls, new.identified, strict=True)):
+        at = _position(old, identity)
+        if at is not None:
+            used.append(at)
+            _check_call(old.calls[at], call, at, i)
+            start = old.positions[at]
+            fields += [NewField(start + n) for n in range(len(list(call.fields())))]
+        elif call.counts_rows and old.row_count is not None:
+            fields.append(NewField(old.row_count))
+            notes.append(f"{call} starts with the number of rows that the operator has counted")
+        else:
+            fields += _new_call(call, types)
+            notes.append(f"{call} is new, and starts as for a group without rows: {_starts(fields, call)}")
+    if new.adds_count:
+        if old.row_count is None:
+            raise StateMigrationError(
+                "in the new plan rows may be taken back, so that it has to know how many rows each group has, which is not in "
+                "the old state"
+            )
+        fields.append(NewField(old.row_count))
+    first_view = old.size_of_calls + old.adds_count
+    fields += [NewField(first_view + n) for n in range(old.views)]
+    gone = [str(call) for i, call in enumerate(old.calls) if i not in used]
+    if used != sorted(used):
+        notes.append("calls are in another order")
+    return RowChange(first_view + old.views, tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))
+
+
+def _position(old: _Calls, wanted: AggregateCall) -> int | None:
+    """Return which call of the old plan is the same, whatever it knows of rows that are taken back."""
+    for i, call in enumerate(old.identified):
+        if replace(call, retracts=wanted.retracts, type=wanted.type) == wanted:
+            return i
+    return None
+
+
+_ALIKE: Final = frozenset({"count", "avg", "sum0"})
+"""Functions whose accumulators are the same where rows may be taken back."""
+
+
+def _check_call(old: AggregateCall, new: AggregateCall, before: int, after: int) -> None:
+    if old.type != new.type:
+        raise StateMigrationError(f"{new} is {old.type} in the old plan, {new.type} in the new one")
+    if old.retracts != new.retracts and new.function not in _ALIKE:
+        words = ["may be taken back" if call.retracts else "are only added" for call in (old, new)]
+        raise StateMigrationError(f"{new}: rows {words[0]} in the old plan, and {words[1]} in the new one: another accumulator")
+    has_own_states = new.function not in _PLAIN or (new.retracts and new.function in ("min", "max"))
+    if has_own_states and before != after:
+        raise StateMigrationError(
+            f"{new} is call {before} in the old plan and call {after} in the new one: values that it keeps are in states that "
+            "have this number in their names; keep its place among the calls"
+        )
+
+
+_PLAIN: Final = frozenset({"count", "sum", "sum0", "avg", "min", "max"})
+
+
+def _new_call(call: AggregateCall, types: Mapping[str, LogicalType]) -> list[NewField]:
+    if call.retracts:
+        raise StateMigrationError(
+            f"{call} is new, and rows that came before may be taken back: it would take back what it has not counted"
+        )
+    try:
+        found = call_fields(call, types)
+    except OptionError as error:
+        raise StateMigrationError(f"a new call: {error}") from None
+    return [NewField(None, one.type, one.start) for one in found]
+
+
+def _starts(fields: Sequence[NewField], call: AggregateCall) -> str:
+    own = fields[-len(list(call.fields())) :]
+    return ", ".join("null" if one.start is None else str(one.start) for one in own)

@@ -1,0 +1,115 @@
+"""States with rows of inputs in another plan: of joins, deduplications, normalizations and top-N."""
+
+from __future__ import annotations
+
+from state_processor.backends.sql.lineage import (
+    Identity,
+    Relation,
+    join_columns,
+    key_columns,
+    order,
+    rank_range,
+    resolved,
+    time_column,
+)
+from state_processor.backends.sql.plan import PlanNode
+from state_processor.backends.sql.row_changes import (
+    MAP_KEY,
+    VALUE,
+    ChangedNode,
+    StateChange,
+    StateChanges,
+    changed_row,
+    same_types,
+)
+from state_processor.serializers.errors import StateMigrationError
+
+
+def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
+    """Return the changes of a deduplication or normalization."""
+    before, after = old.inputs[0], new.inputs[0]
+    flags = ("keepLastRow", "isRowtime", "outputInsertOnly", "generateUpdateBefore")
+    old.same(new, "which row is kept by", *((old.node.at(f), new.node.at(f)) for f in flags))
+    old.same(new, "the time attribute of", (_time(old), _time(new)))
+    conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
+    old.same(new, "the condition of", (conditions[0], conditions[1]))
+    same_types(before, after, before.picked(old.node.at("uniqueKeys")))
+    return {"deduplicate-state": StateChange({VALUE: changed_row(before, after)})}
+
+
+def _time(side: ChangedNode) -> Identity | None:
+    return time_column(side.inputs[0]) if side.node.at("isRowtime") else None
+
+
+def changed_ranks(old: ChangedNode, new: ChangedNode) -> StateChanges:
+    """Return the changes of a top-N."""
+    before, after = old.inputs[0], new.inputs[0]
+    specs = [[order(s.node, g), rank_range(s.node, g), s.node.at("rankType")] for s, g in ((old, before), (new, after))]
+    old.same(new, "the order or the ranks of", (specs[0], specs[1]))
+    strategies = [
+        (s.node.at("rankStrategy", "type"), g.picked(s.node.at("rankStrategy", "primaryKeys")))
+        for s, g in ((old, before), (new, after))
+    ]
+    old.same(new, "the strategy (what is known to be unique) of", (strategies[0], strategies[1]))
+    ordered = [field["index"] for field in order(old.node, before)]
+    same_types(before, after, [*ordered, *strategies[0][1], *before.picked(key_columns(old.node)[0])])
+    change = StateChange({VALUE: changed_row(before, after)})
+    if strategies[0][0] == "Retract":
+        _check_found_again(change, "rows that the top-N keeps")
+    return dict.fromkeys(("data-state", "data-state-with-append", "data-state-with-update", "Top1-Rank-State"), change)
+
+
+def changed_join(old: ChangedNode, new: ChangedNode) -> StateChanges:
+    """Return the changes of a join without time."""
+    specs = [s.node.at("joinSpec", default={}) for s in (old, new)]
+    conditions = [
+        resolved(spec.get("nonEquiCondition"), join_columns(*side.inputs)) for spec, side in zip(specs, (old, new), strict=True)
+    ]
+    old.same(new, "the type of", (specs[0].get("joinType"), specs[1].get("joinType")))
+    if specs[0].get("joinType") != "INNER":  # its state counts the rows of the other side that belong to one
+        old.same(new, "the condition of", (conditions[0], conditions[1]))
+        old.same(new, "what null equals in", (specs[0].get("filterNulls"), specs[1].get("filterNulls")))
+    return {f"{label}-records": _changed_side(old, new, i, label) for i, label in enumerate(("left", "right"))}
+
+
+def _changed_side(old: ChangedNode, new: ChangedNode, at: int, label: str) -> StateChange:
+    before, after = old.inputs[at], new.inputs[at]
+    kept, wanted = _unique(old.node, before, at, label), _unique(new.node, after, at, label)
+    if kept != wanted:
+        shown = [_shape(*given) for given in ((before, kept), (after, wanted))]
+        raise StateMigrationError(
+            f"its {label} rows are kept {shown[0]} in the old plan, {shown[1]} in the new one: state of another shape"
+        )
+    same_types(before, after, [*before.picked(key_columns(old.node)[at]), *(kept or ())])
+    change = changed_row(before, after)
+    merges = kept is None and len({f.source for f in change.fields} - {None}) < change.size
+    found = StateChange({MAP_KEY if kept is None else VALUE: change}, merges)
+    if kept is None and before.updates:
+        _check_found_again(found, f"the {label} rows of the join")
+    return found
+
+
+def _check_found_again(change: StateChange, whose: str) -> None:
+    """Refuse new columns of rows that are taken back by their whole content."""
+    if any(field.source is None for row in change.rows.values() for field in row.fields):
+        raise StateMigrationError(
+            f"{whose} have new columns ({'; '.join(change.notes)}), and no key that is known: rows that are taken back are found "
+            "by all of their columns, and would not be found without the values of the new ones"
+        )
+
+
+def _unique(node: PlanNode, given: Relation, at: int, label: str) -> tuple[Identity, ...] | None:
+    """Return the columns that rows of a side are kept by, none if a key has one row; ``None`` if rows are not unique."""
+    unique = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
+    key = set(given.picked(key_columns(node)[at]))
+    keys = [tuple(given.picked(one)) for one in unique]
+    if any(set(one) <= key for one in keys):
+        return ()
+    return min(keys, key=len, default=None)
+
+
+def _shape(given: Relation, unique: tuple[Identity, ...] | None) -> str:
+    if unique is None:
+        return "with the number of their copies"
+    names = [given.fields[given.columns.index(one)].name for one in unique]
+    return f"by {', '.join(names)}" if names else "one for each key"

@@ -1,0 +1,278 @@
+"""Identities of the rows and columns of a plan: the same in two plans if they mean the same, wherever they stand there.
+
+A column has the identity of what computes it from columns of tables; so ``$f2`` of two plans is the same column if it is the same
+expression. Rows have an identity without their columns: rows of a table, those of a table that a condition holds for, groups by
+some columns. Nodes that are not known here have rows and columns that are the same only if all that comes before them is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from state_processor.backends.sql.calls import AggregateCall
+from state_processor.backends.sql.meaning import group_calls
+from state_processor.backends.sql.plan import PlanNode
+from state_processor.backends.sql.plan_types import PlanFields, distinct_names, row_fields
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_types import TimestampType
+
+Identity = str
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Rows that leave a node: which rows, and the columns of each, whose names and types ``fields`` has.
+
+    ``updates`` is true if rows are known to be taken back; whether a table's own are, a plan does not say.
+    """
+
+    rows: Identity
+    columns: tuple[Identity, ...]
+    fields: PlanFields
+    updates: bool = False
+
+    def picked(self, indices: Iterable[Any] | None) -> list[Identity]:
+        """Return some of the columns."""
+        return [self.columns[int(i)] for i in indices or ()]
+
+
+class Lineage:
+    """The relations of the nodes of a plan."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Relation] = {}
+
+    def of(self, node: PlanNode) -> Relation:
+        """Return what leaves a node.
+
+        Raises
+        ------
+        OptionError
+            If the plan is damaged.
+        """
+        if node.id not in self._known:
+            inputs = tuple(self.of(one) for one in node.inputs)
+            if node.kind == "global-group-aggregate" and (local := first_phase(node)) is not None:
+                inputs = (self.of(local.inputs[0]),)
+            try:
+                self._known[node.id] = _RELATIONS.get(node.kind, _unknown)(node, inputs)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                raise OptionError(f"plan: node {node.id} ({node.type}) does not fit its inputs: {error!r}") from None
+        return self._known[node.id]
+
+    def inputs(self, node: PlanNode) -> tuple[Relation, ...]:
+        """Return what comes to a node; of an aggregate in two phases what comes to the first one."""
+        local = first_phase(node)
+        return tuple(self.of(one) for one in (node if local is None else local).inputs)
+
+    def whole(self, node: PlanNode) -> Identity:
+        """Return an identity of all that a node does, and of all its input."""
+        return _unknown(node, tuple(self.of(one) for one in node.inputs)).rows
+
+
+def first_phase(node: PlanNode) -> PlanNode | None:
+    """Return the node with the first phase of an aggregate whose second phase a node is."""
+    if node.kind != "global-group-aggregate" or not node.inputs:
+        return None
+    local = node.inputs[0]
+    while local.kind in _PASSING and local.inputs:
+        local = local.inputs[0]
+    return local if local.kind == "local-group-aggregate" and local.inputs else None
+
+
+def identified_calls(node: PlanNode, given: Relation) -> list[AggregateCall]:
+    """Return the calls of an aggregate with the identities of columns in the place of their names."""
+    known = dict(zip((f.name for f in distinct_names(given.fields)), given.columns, strict=True))
+
+    def identified(name: str) -> Identity:
+        return known.get(name) or _identity("column of an input that is not known", name, given.rows, given.columns)
+
+    return [
+        replace(
+            call,
+            arguments=tuple(map(identified, call.arguments)),
+            filter=None if call.filter is None else identified(call.filter),
+        )
+        for call in group_calls(node)
+    ]
+
+
+def key_columns(node: PlanNode) -> list[list[int]]:
+    """Return the columns of each input that the key of an operator is made of; none for operators that are not known."""
+    paths = {
+        "join": (("joinSpec", "leftKeys"), ("joinSpec", "rightKeys")),
+        "deduplicate": (("uniqueKeys",),),
+        "changelog-normalize": (("uniqueKeys",),),
+        "rank": (("partition", "fields"),),
+    }
+    if node.kind in ("group-aggregate", "global-group-aggregate"):
+        return [grouping(node)]
+    return [[int(i) for i in node.at(*path, default=())] for path in paths.get(node.kind, ())]
+
+
+def grouping(node: PlanNode) -> list[int]:
+    """Return the columns that an aggregate groups rows by."""
+    return list((first_phase(node) or node).at("grouping", default=()))
+
+
+def resolved(part: Any, columns: Sequence[Identity]) -> Any:
+    """Return JSON of an expression with the identities of columns in the place of references to them."""
+    if isinstance(part, Mapping):
+        if part.get("kind") == "INPUT_REF":
+            return {"column": columns[int(part["inputIndex"])]}
+        return {name: resolved(one, columns) for name, one in part.items()}
+    return [resolved(one, columns) for one in part] if isinstance(part, list) else part
+
+
+def _identity(*parts: Any) -> Identity:
+    return hashlib.sha1(json.dumps(parts, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+
+
+_Inputs = tuple[Relation, ...]
+
+_OWN: Final = frozenset({"id", "description", "inputProperties", "outputType", "state", "configuration"})
+"""Members that do not say what a node does: names, numbers, time-to-live."""
+
+
+def _unknown(node: PlanNode, inputs: _Inputs) -> Relation:
+    content = {name: part for name, part in node.content.items() if name not in _OWN}
+    given = [(one.rows, one.columns, [str(f.type) for f in one.fields]) for one in inputs]
+    rows = _identity(content, given)
+    fields = node.output if node.at("outputType") is not None else ()
+    updates = any(one.updates for one in inputs)
+    return Relation(rows, tuple(_identity(rows, i) for i in range(len(fields))), fields, updates)
+
+
+def _passed(node: PlanNode, inputs: _Inputs) -> Relation:
+    return replace(inputs[0], fields=node.output)
+
+
+_NO_ROWS: Final = frozenset({"ProjectPushDown", "ReadingMetadata", "WatermarkPushDown", "SourceWatermark"})
+"""Abilities of sources that do not decide which rows there are."""
+
+
+def _source(node: PlanNode, inputs: _Inputs) -> Relation:
+    table = node.at("scanTableSource", "table", "identifier")
+    if table is None:
+        return _unknown(node, inputs)
+    schema = node.at("scanTableSource", "table", "resolvedTable", "schema", "columns", default=())
+    names = [str(column.get("name")) for column in schema]
+    conditions: list[Any] = []
+    for ability in node.at("scanTableSource", "abilities", default=()):
+        if ability.get("type") not in _NO_ROWS:
+            content = {name: part for name, part in ability.items() if name != "producedType"}
+            conditions.append(resolved(content, names) if names else node.at("scanTableSource"))
+        if ability.get("type") == "ProjectPushDown":
+            names = [f.name for f in row_fields(ability.get("producedType"))]
+    columns = tuple(_identity("column", table, f.name) for f in node.output)
+    return Relation(_identity("table", table, conditions), columns, node.output)
+
+
+def _calc(node: PlanNode, inputs: _Inputs) -> Relation:
+    (given,) = inputs
+    condition, projection = node.at("condition"), node.at("projection")
+    rows = given.rows if condition is None else _identity("where", given.rows, resolved(condition, given.columns))
+    if projection is None:
+        return Relation(rows, given.columns, node.output, given.updates)
+    computed = [resolved(one, given.columns) for one in projection]
+    columns = tuple(one["column"] if one.keys() == {"column"} else _identity("computed", one) for one in computed)
+    return Relation(rows, columns, node.output, given.updates)
+
+
+def _union(node: PlanNode, inputs: _Inputs) -> Relation:
+    columns = tuple(_identity("union", of) for of in zip(*(one.columns for one in inputs), strict=True))
+    rows = _identity("union", [one.rows for one in inputs])
+    return Relation(rows, columns, node.output, any(one.updates for one in inputs))
+
+
+def join_columns(left: Relation, right: Relation) -> tuple[Identity, ...]:
+    """Return the columns that the condition of a join refers to."""
+    return (*(_identity("left", c) for c in left.columns), *(_identity("right", c) for c in right.columns))
+
+
+def _join(node: PlanNode, inputs: _Inputs) -> Relation:
+    left, right = inputs
+    spec = dict(node.at("joinSpec", default={}))
+    columns = join_columns(left, right)
+    keys = left.picked(spec.pop("leftKeys", ())), right.picked(spec.pop("rightKeys", ()))
+    rows = _identity("join", left.rows, right.rows, keys, resolved(spec, columns))
+    updates = left.updates or right.updates or node.at("joinSpec", "joinType") != "INNER"
+    return Relation(rows, columns[: len(node.output)], node.output, updates)
+
+
+def _groups(node: PlanNode, inputs: _Inputs) -> Relation:
+    (given,) = inputs
+    keys = given.picked(grouping(node))
+    rows = _identity("groups", given.rows, keys)
+    calls = [_identity("call", c.function, c.arguments, c.distinct, c.filter, str(c.type)) for c in identified_calls(node, given)]
+    return Relation(rows, (*keys, *calls), node.output, updates=True)
+
+
+def _partial(node: PlanNode, inputs: _Inputs) -> Relation:
+    return replace(_unknown(node, inputs), rows=inputs[0].rows)
+
+
+def order(node: PlanNode, given: Relation) -> list[Any]:
+    """Return by which columns a node ranks rows, and how."""
+    fields = node.at("orderBy", "fields", default=())
+    return [{**f, "index": given.columns[int(f["index"])]} for f in fields]
+
+
+def _rank(node: PlanNode, inputs: _Inputs) -> Relation:
+    (given,) = inputs
+    partition = given.picked(node.at("partition", "fields"))
+    spec = [order(node, given), node.at("rankType"), rank_range(node, given)]
+    rows = _identity("rank", given.rows, partition, spec)
+    more = [_identity("number", rows, i) for i in range(len(node.output) - len(given.columns))]
+    return Relation(rows, (*given.columns, *more), node.output, updates=True)
+
+
+def rank_range(node: PlanNode, given: Relation) -> Any:
+    """Return which ranks a node lets through."""
+    found = dict(node.at("rankRange", default={}))
+    if "endIndex" in found:
+        found["endIndex"] = given.columns[int(found["endIndex"])]
+    return found
+
+
+def time_column(given: Relation) -> Identity | None:
+    """Return the column of event time of rows."""
+    is_time = [isinstance(f.type, TimestampType) and f.type.kind == "ROWTIME" for f in given.fields]
+    return next((c for c, wanted in zip(given.columns, is_time, strict=True) if wanted), None)
+
+
+def _first_or_last(node: PlanNode, inputs: _Inputs) -> Relation:
+    (given,) = inputs
+    time = time_column(given) if node.at("isRowtime") else None
+    spec = [given.picked(node.at("uniqueKeys")), node.at("keepLastRow"), node.at("isRowtime"), time]
+    updates = given.updates or bool(node.at("keepLastRow")) or not node.at("outputInsertOnly", default=not node.at("isRowtime"))
+    return Relation(_identity("deduplicate", given.rows, spec), given.columns, node.output, updates)
+
+
+def _normalized(node: PlanNode, inputs: _Inputs) -> Relation:
+    (given,) = inputs
+    condition = resolved(node.at("filterCondition"), given.columns)
+    rows = _identity("normalize", given.rows, given.picked(node.at("uniqueKeys")), condition)
+    return Relation(rows, given.columns, node.output, updates=True)
+
+
+_PASSING: Final = frozenset({"exchange", "watermark-assigner", "drop-update-before", "mini-batch-assigner"})
+"""Nodes that let rows through as they are."""
+
+_RELATIONS: Final[Mapping[str, Callable[[PlanNode, _Inputs], Relation]]] = {
+    **dict.fromkeys(_PASSING, _passed),
+    "table-source-scan": _source,
+    "calc": _calc,
+    "union": _union,
+    "join": _join,
+    "group-aggregate": _groups,
+    "global-group-aggregate": _groups,
+    "local-group-aggregate": _partial,
+    "rank": _rank,
+    "deduplicate": _first_or_last,
+    "changelog-normalize": _normalized,
+}

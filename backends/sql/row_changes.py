@@ -1,0 +1,150 @@
+"""Rows of states in another plan: which columns go on, which are new, which are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from state_processor.backends.sql.lineage import Identity, Lineage, Relation
+from state_processor.backends.sql.plan import PlanNode
+from state_processor.backends.sql.plan_types import PlanField, distinct_names
+from state_processor.serializers.errors import StateMigrationError
+from state_processor.serializers.table.logical_types import LogicalType, TimestampType
+
+VALUE: Final = "value"
+MAP_KEY: Final = "map_key"
+
+
+@dataclass(frozen=True)
+class NewField:
+    """A field of a row in the new state.
+
+    Parameters
+    ----------
+    source
+        The position of the field in the old row that it is taken from; ``None`` for one that is new.
+    type
+        Its type in state; ``None`` if it is that of the old field.
+    start
+        The value of a new one.
+    """
+
+    source: int | None
+    type: LogicalType | None = None
+    start: int | None = None
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """Another row in the place of one of a state.
+
+    Parameters
+    ----------
+    size
+        The number of fields of the old row.
+    fields
+        Those of the new one.
+    notes
+        What changes, for people.
+    """
+
+    size: int
+    fields: tuple[NewField, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """True if nothing changes."""
+        return self.fields == tuple(NewField(i) for i in range(self.size))
+
+
+@dataclass(frozen=True)
+class StateChange:
+    """The rows in the parts of a state that change.
+
+    Parameters
+    ----------
+    rows
+        By part of the state: ``map_key`` and ``value``.
+    merges
+        Whether different rows may become the same, and their copies have to be added up.
+    """
+
+    rows: Mapping[str, RowChange] = field(default_factory=dict)
+    merges: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What changes, for people."""
+        return tuple(note for row in self.rows.values() for note in row.notes)
+
+
+StateChanges = Mapping[str, StateChange]
+"""Changes by the name of the state."""
+
+
+@dataclass(frozen=True)
+class ChangedNode:
+    """A node in its plan, old or new."""
+
+    node: PlanNode
+    lineage: Lineage
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        """The rows that come to it."""
+        return self.lineage.inputs(self.node)
+
+    def same(self, other: ChangedNode, what: str, *found: tuple[Any, Any]) -> None:
+        """Refuse what differs."""
+        if any(one != another for one, another in found):
+            raise StateMigrationError(f"{what} {label(other.node)} of the new plan differs")
+
+
+def label(node: PlanNode) -> str:
+    """Return what a node does, and its number."""
+    return f"{node.kind}[{node.id}]"
+
+
+def changed_row(old: Relation, new: Relation) -> RowChange:
+    """Return rows of an input with the columns that they have in the new plan."""
+    before, after = distinct_names(old.fields), distinct_names(new.fields)
+    fields, notes = [], []
+    for identity, column in zip(new.columns, after, strict=True):
+        if identity in old.columns:
+            at = old.columns.index(identity)
+            fields.append(NewField(at, _type(before[at], column)))
+        else:
+            fields.append(NewField(None, _type_of_new(column)))
+            notes.append(f"column {column.name} is new, and null")
+    gone = [f.name for identity, f in zip(old.columns, before, strict=True) if identity not in new.columns]
+    return RowChange(len(before), tuple(fields), (*notes, *(f"column {name} is dropped" for name in gone)))
+
+
+def _type(old: PlanField, new: PlanField) -> LogicalType | None:
+    """Return the type of a column in the new plan; ``None`` if it is the old one."""
+    if old.type == new.type:
+        return None
+    if old.type is None or new.type is None or replace(old.type, nullable=True) != new.type:
+        raise StateMigrationError(f"column {new.name} is {old.type} in the old plan, {new.type} in the new one")
+    return new.type
+
+
+def _type_of_new(column: PlanField) -> LogicalType:
+    if column.type is None:
+        raise StateMigrationError(f"column {column.name} is new, and of a type that only Java knows")
+    is_time = isinstance(column.type, TimestampType) and column.type.kind == "PROCTIME"
+    if not column.type.nullable and not is_time:
+        raise StateMigrationError(f"column {column.name} is new and NOT NULL, and rows in state have no value for it")
+    return column.type
+
+
+def same_types(old: Relation, new: Relation, identities: Sequence[Identity]) -> None:
+    """Refuse columns that order rows or are their key and have another type."""
+    for identity in identities:
+        before, after = (one.fields[one.columns.index(identity)] for one in (old, new))
+        if before.type != after.type:
+            raise StateMigrationError(
+                f"column {after.name}, by which rows are kept, is {before.type}, and {after.type} in the new plan"
+            )

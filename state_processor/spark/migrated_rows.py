@@ -1,0 +1,92 @@
+"""Entries of a state of a query as those of another query: rows with other fields."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
+from state_processor.backends.sql import row_changes
+from state_processor.backends.sql.row_changes import NewField, RowChange
+from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, VALUE
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.core.collections import ListSerializer
+from state_processor.serializers.core.rows import ROW_KIND_FIELD
+from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.kernel.encode.conversion_table import spark_name
+from state_processor.serializers.runtime.ttl import TtlSerializer
+from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.spark.same_keys import identity
+from state_processor.write.query_migration import MigratedState
+
+OPTIONS = DecodeOptions(nanos="string", row_kind=True)
+"""How rows are read: so that nothing of them is lost."""
+
+
+def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
+    """Return the entries of a state, as reading gives them, in its new form.
+
+    Parameters
+    ----------
+    state
+        What changes.
+    rows
+        The entries, one in each row.
+    """
+    roles = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
+    columns = []
+    for name in (name for name in rows.columns if name in (KEY, *roles, LAST_ACCESS)):
+        part = roles.get(name, "")
+        change = state.change.rows.get(part)
+        if change is None:
+            columns.append(f.col(name))
+        else:
+            old, new = state.old.serializers[part], state.new.serializers[part]
+            columns.append(_changed(f.col(name), old, change, new).alias(name))
+    found = rows.select(*columns)
+    return _merged(found) if state.change.merges else found
+
+
+def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSerializer) -> Column:
+    """Return a value with another row in the place of its own."""
+    match old, new:
+        case RowDataSerializer(), RowDataSerializer():
+            names = old.slot.type.names
+            fields = [
+                _field(value, field, names, own.type.arrow_type(OPTIONS)).alias(own.name)
+                for field, own in zip(change.fields, new.slot.type.fields, strict=True)
+            ]
+            row = f.struct(value.getField(ROW_KIND_FIELD).alias(ROW_KIND_FIELD), *fields)
+        case TtlSerializer(), TtlSerializer():
+            return _changed(value, old.value, change, new.value)
+        case TupleSerializer(), TupleSerializer():
+            parts = zip(old.fields, new.fields, strict=True)
+            row = f.struct(*(_changed(value.getField(f"f{i}"), a, change, b).alias(f"f{i}") for i, (a, b) in enumerate(parts)))
+        case ListSerializer(), ListSerializer():
+            return f.transform(value, lambda element: _changed(element, old.element, change, new.element))
+        case _:
+            return value
+    return f.when(value.isNotNull(), row)
+
+
+def _field(value: Column, field: NewField, names: tuple[str, ...], type_: pa.DataType) -> Column:
+    if field.source is None:
+        return f.lit(field.start).cast(spark_name(type_))
+    return value.getField(names[field.source])
+
+
+def _merged(rows: DataFrame) -> DataFrame:
+    """Return rows that have become the same as one, with the number of all copies; each belongs to as many rows as before."""
+    copies = f.col(MAP_VALUE)
+    if rows.schema[MAP_VALUE].dataType.typeName() == "struct":
+        counts = [f.sum(copies.getField("f0")).cast("int").alias("f0"), f.max(copies.getField("f1")).alias("f1")]
+        value = f.struct(*counts)
+    else:
+        value = f.sum(copies).cast("int")
+    last = [f.max(LAST_ACCESS).alias(LAST_ACCESS)] if LAST_ACCESS in rows.columns else []
+    same = [identity(rows, column).alias(f"_{column}") for column in (KEY, MAP_KEY)]
+    firsts = [f.first(column).alias(column) for column in (KEY, MAP_KEY)]
+    groups = rows.groupBy(*same).agg(*firsts, value.alias(MAP_VALUE), *last)
+    return groups.select(*rows.columns)

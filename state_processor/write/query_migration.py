@@ -1,0 +1,257 @@
+"""Migration of the state of a query to another query: the outcome for each state, and the new operators and types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from state_processor.backends.sql.meaning import has_state
+from state_processor.backends.sql.plan import CompiledPlan, PlanOperator, uid_formats
+from state_processor.backends.sql.query_changes import QueryChanges
+from state_processor.backends.sql.row_changes import RowChange, StateChange, StateChanges
+from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
+from state_processor.identifier import OperatorIdentifier
+from state_processor.migration_report import (
+    ADDED,
+    CONVERTED,
+    IMPOSSIBLE,
+    LEFT_OUT,
+    UNCHANGED,
+    QueryMigrationReport,
+    StateReport,
+)
+from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
+from state_processor.serializers.table.logical_type_streams import type_object
+from state_processor.serializers.table.rowdata import (
+    ROW_SNAPSHOT,
+    RowDataSerializer,
+    RowDataSerializerSnapshot,
+    internal_serializer,
+)
+from state_processor.write.draft import OperatorDraft
+
+_NOT_OF_THE_QUERY: Final = "the old plan has no such operator"
+
+
+@dataclass(frozen=True)
+class MigratedState:
+    """A state whose rows are written anew.
+
+    Parameters
+    ----------
+    operator
+        Its operator in the source savepoint.
+    old, new
+        The state before and after; fields of rows have no names.
+    change
+        What changes.
+    """
+
+    operator: OperatorIdentifier
+    old: KeyedDescription
+    new: KeyedDescription
+    change: StateChange
+
+
+class QueryMigration:
+    """Migration of operators.
+
+    Parameters
+    ----------
+    drafts
+        The operators of the savepoint.
+    old, new
+        The plans.
+    drop
+        Operators of the old plan that are left out, by label, uid, or what they do.
+
+    Raises
+    ------
+    NotFoundError
+        If the old plan has no operator that is to be dropped.
+    OptionError
+        If no operator of the savepoint is one of the old plan.
+    """
+
+    def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:
+        self._changes = QueryChanges(old, new)
+        self._new = new
+        known = {draft.identifier.uid_hash: old.operators.get(draft.identifier.uid_hash) for draft in drafts}
+        if not any(known.values()):
+            found = ", ".join(str(draft.identifier) for draft in drafts) or "none"
+            raise OptionError(
+                f"the old plan has none of the operators of the savepoint ({found}): give the plan of the query that wrote it, "
+                "which ran with the default table.exec.uid.format"
+            )
+        dropped = {o.uid_hash for name in drop for o in self._named(old, name, known)}
+        self.operators = tuple(
+            _Operator(draft, known[draft.identifier.uid_hash], self._changes, draft.identifier.uid_hash in dropped)
+            for draft in drafts
+        )
+
+    def _named(self, old: CompiledPlan, name: str, known: Collection[str]) -> tuple[PlanOperator, ...]:
+        found = tuple(o for o in old.named(name) if o.uid_hash in known)
+        if not found:
+            raise NotFoundError(f"drop={name!r}: the savepoint has no such operator")
+        return found
+
+    @cached_property
+    def report(self) -> QueryMigrationReport:
+        """The outcome for each state."""
+        reports = [report for operator in self.operators for report in operator.reports]
+        for node in self._changes.added():
+            for transformation in filter(has_state, node.transformations):
+                one = PlanOperator(node, transformation, uid_formats(node, transformation)[0])
+                notes = (f"{one.label} of the new plan starts without state",)
+                reports.append(StateReport(one.uid, one.uid_hash, "", "all states", ADDED, notes))
+        return QueryMigrationReport(tuple(reports))
+
+    def check(self) -> None:
+        """Refuse a migration that would lose state.
+
+        Raises
+        ------
+        StateMigrationError
+            If there are operators whose state can't be kept, and that are not dropped.
+        """
+        problems = [f"{o.label}: {o.problem}" for o in self.operators if o.problem]
+        if problems:
+            hint = "; operators that may start without state are named by drop=[…]"
+            raise StateMigrationError(f"the new query can't go on with the state of {'; '.join(problems)}{hint}")
+
+    @property
+    def dropped(self) -> tuple[OperatorIdentifier, ...]:
+        """The operators that are left out."""
+        return tuple(o.draft.identifier for o in self.operators if o.dropped)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """The new uids of operators, by the hashes of the old ones."""
+        return {o.draft.identifier.uid_hash: o.becomes for o in self.operators if o.becomes is not None}
+
+    @property
+    def states(self) -> tuple[MigratedState, ...]:
+        """The states that are written anew."""
+        return tuple(state for o in self.operators for state in o.migrated)
+
+
+class _Operator:
+    """Migration of an operator of the source savepoint."""
+
+    def __init__(self, draft: OperatorDraft, planned: PlanOperator | None, changes: QueryChanges, dropped: bool) -> None:
+        self.draft = draft
+        self.dropped = dropped
+        self.problem = ""
+        self.becomes: str | None = None
+        self.migrated: tuple[MigratedState, ...] = ()
+        self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
+        self.is_planned = planned is not None
+        if planned is None or dropped or draft.source is None:
+            return
+        try:
+            if not draft.source_states and not _has_bytes(draft):
+                return
+            found = changes.changes(planned.node)
+            uid = uid_formats(changes.partner(planned.node), planned.transformation)[
+                uid_formats(planned.node, planned.transformation).index(planned.uid)
+            ]
+            self.becomes = None if uid == planned.uid else uid
+            self.migrated = tuple(self._migrated(found))
+        except StateProcessorError as error:
+            self.problem, self.migrated = str(error), ()
+
+    def _migrated(self, found: StateChanges) -> Iterator[MigratedState]:
+        assert self.draft.source is not None
+        header = self.draft.source.header
+        for meta in header.states if header is not None else ():
+            change = found.get(meta.name)
+            if change is None or all(row.is_same for row in change.rows.values()):
+                continue
+            assert header is not None
+            if self.draft.has_changes(meta.name) or not self.draft.keeps(meta.name):
+                raise OptionError(
+                    f"state {meta.name!r} was changed before, which the migration would undo: it starts from the values of the "
+                    "source savepoint. Call migrate_query first"
+                )
+            old = describe_keyed(header, meta)
+            parts = {
+                part: _with_row(serializer, change.rows[part]) if part in change.rows else serializer
+                for part, serializer in old.serializers.items()
+            }
+            if all(parts[part] is serializer for part, serializer in old.serializers.items()):
+                continue  # it holds no rows of the input
+            yield MigratedState(self.draft.identifier, old, old.with_serializers(**parts), change)
+
+    @property
+    def reports(self) -> Iterator[StateReport]:
+        """The outcome for each state."""
+        identifier = (self.draft.identifier.uid, self.draft.identifier.uid_hash)
+        if self.problem:
+            yield StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (self.problem,))
+            return
+        if self.dropped:
+            yield StateReport(*identifier, "", "all states", LEFT_OUT, ("named by drop",))
+            return
+        migrated = {state.new.name: state for state in self.migrated}
+        notes = () if self.is_planned else (_NOT_OF_THE_QUERY,)
+        kinds = self._kinds()
+        for name, kind in kinds.items():
+            if name in migrated:
+                yield StateReport(*identifier, name, kind, CONVERTED, migrated[name].change.notes, becomes=self.becomes)
+            else:
+                yield StateReport(*identifier, name, kind, UNCHANGED, notes, becomes=self.becomes)
+        if not kinds and _has_bytes(self.draft):
+            yield StateReport(*identifier, "", "all states", UNCHANGED, notes, becomes=self.becomes)
+
+    def _kinds(self) -> dict[str, str]:
+        """Return the kinds of states by name; none for an operator whose states can't be read: it is copied."""
+        source = self.draft.source
+        if source is None:
+            return {}
+        try:
+            return {name: state.kind for name, state in (source.keyed_states | source.operator_states).items()}
+        except StateProcessorError:
+            return {}
+
+
+def _has_bytes(draft: OperatorDraft) -> bool:
+    return draft.source is not None and draft.source.operator.state_size > 0
+
+
+def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:
+    """Return a serializer with another row in the place of its own.
+
+    Raises
+    ------
+    StateMigrationError
+        If the row has another number of fields than the plan.
+    """
+    if isinstance(serializer, RowDataSerializer):
+        return _new_row(serializer, change)
+    children = [_with_row(child, change) for child in serializer.children]
+    same = all(one is other for one, other in zip(children, serializer.children, strict=True))
+    return serializer if same else serializer.with_children(children)
+
+
+def _new_row(row: RowDataSerializer, change: RowChange) -> RowDataSerializer:
+    written = row.snapshot()
+    assert isinstance(written, RowDataSerializerSnapshot)
+    if len(written.types) != change.size:
+        raise StateMigrationError(
+            f"rows in state are {row}, and have {change.size} fields by the old plan; give the plan of the query that wrote them"
+        )
+    types, nested = [], []
+    for field in change.fields:
+        if field.type is not None:
+            types.append(type_object(field.type))
+            nested.append(internal_serializer(field.type).snapshot())
+        else:  # as it was written, with classes that only Java knows
+            assert field.source is not None
+            types.append(written.types[field.source])
+            nested.append(written.nested[field.source])
+    restored = RowDataSerializerSnapshot(ROW_SNAPSHOT, types, nested, written.version).restore_serializer()
+    assert isinstance(restored, RowDataSerializer)
+    return restored

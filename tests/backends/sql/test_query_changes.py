@@ -1,0 +1,404 @@
+"""Tests of :mod:`state_processor.backends.sql.query_changes`: plans of real queries, and the same with changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from state_processor.backends.sql.plan import CompiledPlan, PlanNode
+from state_processor.backends.sql.query_changes import QueryChanges
+from state_processor.backends.sql.row_changes import NewField, StateChange
+from state_processor.errors import StateMigrationError
+from state_processor.serializers.table.logical_types import AtomicType
+from tests.archives import unpacked
+
+Plan = dict[str, Any]
+Edit = Callable[[Plan], None]
+VERSIONS = ("1.20.5", "2.3.0")
+BIGINT = AtomicType("BIGINT")
+
+
+def plan_of(name: str, version: str = VERSIONS[-1]) -> Plan:
+    found: Plan = json.loads((unpacked("sql") / version / name / "plan.json").read_text("utf-8"))
+    return found
+
+
+def nodes(plan: Plan, kind: str) -> list[Plan]:
+    return [node for node in plan["nodes"] if node["type"].startswith(f"stream-exec-{kind}_")]
+
+
+def node(plan: Plan, kind: str) -> Plan:
+    return nodes(plan, kind)[-1]
+
+
+def renumber(plan: Plan) -> None:
+    """Give nodes other numbers, as another query has them."""
+    for one in plan["nodes"]:
+        one["id"] += 100
+    for edge in plan["edges"]:
+        edge["source"] += 100
+        edge["target"] += 100
+
+
+def changes_of(old: Plan, new: Plan) -> QueryChanges:
+    renumber(new)
+    return QueryChanges(CompiledPlan.parse(json.dumps(old)), CompiledPlan.parse(json.dumps(new)))
+
+
+def old_node(plan: Plan, kind: str) -> PlanNode:
+    parsed = CompiledPlan.parse(json.dumps(plan))
+    return next(one for one in reversed(parsed.nodes) if one.kind == kind)
+
+
+def changed(name: str, kind: str, edit: Edit) -> dict[str, StateChange]:
+    """Return the changes of the states of the last operator of a kind, in a query that is edited."""
+    old, new = plan_of(name), plan_of(name)
+    edit(new)
+    return dict(changes_of(old, new).changes(old_node(old, kind)))
+
+
+def call(function: str, *arguments: int, type_: str = "BIGINT", **more: Any) -> Plan:
+    return {
+        "internalName": f"${function}$1",
+        "argList": list(arguments),
+        "filterArg": -1,
+        "distinct": False,
+        "type": type_,
+    } | more
+
+
+def calls(edit: Callable[[list[Plan]], list[Plan]], kind: str = "group-aggregate", *, retracts: bool = False) -> Edit:
+    """Return an edit of the calls of the last aggregate."""
+
+    def change(plan: Plan) -> None:
+        aggregate = node(plan, kind)
+        aggregate["aggCalls"] = edit(aggregate["aggCalls"])
+        aggregate["aggCallNeedRetractions"] = [retracts] * len(aggregate["aggCalls"])
+
+    return change
+
+
+def setting(kind: str, *path: str, to: Any) -> Edit:
+    """Return an edit of a member of the last node of a kind."""
+
+    def change(plan: Plan) -> None:
+        found = node(plan, kind)
+        for name in path[:-1]:
+            found = found[name]
+        found[path[-1]] = to
+
+    return change
+
+
+def before(plan: Plan, consumer: str, place: int = 0) -> tuple[Plan, list[Plan]]:
+    """Return the projection whose rows come to the last node of a kind, and the nodes that pass them on."""
+    by_id = {one["id"]: one for one in plan["nodes"]}
+    sources = [edge["source"] for edge in plan["edges"] if edge["target"] == node(plan, consumer)["id"]]
+    passing = []
+    one = by_id[sources[place]]
+    while not one["type"].startswith("stream-exec-calc"):
+        passing.append(one)
+        one = by_id[next(edge["source"] for edge in plan["edges"] if edge["target"] == one["id"])]
+    return one, passing
+
+
+def columns(consumer: str, edit: Callable[[list[Plan]], list[Plan]], row: str, place: int = 0) -> Edit:
+    """Return an edit of the columns that come to the last node of a kind, which is the last one of the plan then."""
+
+    def change(plan: Plan) -> None:
+        last = node(plan, consumer)
+        plan["nodes"] = plan["nodes"][: plan["nodes"].index(last) + 1]
+        calc, passing = before(plan, consumer, place)
+        calc["projection"] = edit(calc["projection"])
+        for one in (calc, *passing):
+            one["outputType"] = row
+
+    return change
+
+
+TS = {"kind": "INPUT_REF", "inputIndex": 3, "type": "TIMESTAMP(3)"}
+LITERAL = {"kind": "LITERAL", "value": 1, "type": "INT NOT NULL"}
+ROW = "ROW<`id` BIGINT, `customer` VARCHAR(2147483647), `amount` BIGINT"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_states_of_the_same_query_stay_as_they_are(version: str) -> None:
+    names = sorted(path.name for path in (unpacked("sql") / version).iterdir())
+    assert len(names) == 20
+    for name in names:
+        changes = changes_of(plan_of(name, version), plan_of(name, version))
+        for one in CompiledPlan.parse(json.dumps(plan_of(name, version))).nodes:
+            assert changes.partner(one).id == one.id + 100
+            for state in changes.changes(one).values():
+                assert state.notes == ()
+                assert all(row.is_same for row in state.rows.values())
+        assert changes.added() == ()
+
+
+def test_accumulators_go_on_by_call() -> None:
+    def other(given: list[Plan]) -> list[Plan]:
+        count, total, mean, low, _ = given
+        return [call("COUNT", 2, type_="BIGINT NOT NULL"), mean, total, count, low, call("$SUM0", 1), call("MAX", 1)]
+
+    row = changed("group-aggregate", "group-aggregate", calls(other))["accState"].rows["value"]
+    # count(*), sum(amount), avg(amount): sum and count, min(amount), max(item)
+    assert row.size == 6
+    assert row.fields == (
+        NewField(None, BIGINT, 0),
+        *(NewField(2), NewField(3), NewField(1), NewField(0), NewField(4)),
+        NewField(None, BIGINT, 0),
+        NewField(None, BIGINT, None),
+    )
+    assert row.notes == (
+        "count(item) is new, and starts as for a group without rows: 0",
+        "sum0(amount) is new, and starts as for a group without rows: 0",
+        "max(amount) is new, and starts as for a group without rows: null",
+        "calls are in another order",
+        "max(item) is dropped",
+    )
+
+
+def test_arguments_are_known_by_what_computes_them() -> None:
+    def swapped(plan: Plan) -> None:
+        calc, passing = before(plan, "group-aggregate")
+        calc["projection"] = [calc["projection"][i] for i in (2, 0, 1)]
+        for one in (calc, *passing):
+            one["outputType"] = "ROW<`a` VARCHAR(2147483647), `b` VARCHAR(2147483647), `c` BIGINT>"
+        aggregate = node(plan, "group-aggregate")
+        aggregate["grouping"] = [1]
+        for one in aggregate["aggCalls"]:
+            one["argList"] = [{1: 2, 2: 0}[i] for i in one["argList"]]
+
+    change = changed("group-aggregate", "group-aggregate", swapped)["accState"]
+    assert change.rows["value"].is_same
+
+    def computed(plan: Plan) -> None:
+        calc, _ = before(plan, "group-aggregate")
+        plus = {"kind": "CALL", "internalName": "$+$1", "operands": [calc["projection"][1], LITERAL], "type": "BIGINT"}
+        calc["projection"] = [calc["projection"][0], plus, calc["projection"][2]]
+
+    notes = changed("group-aggregate", "group-aggregate", computed)["accState"].notes
+    assert [n for n in notes if "dropped" in n] == [f"{name}(amount) is dropped" for name in ("sum", "avg", "min")]
+
+
+def test_the_number_of_rows_that_is_known_is_that_of_a_new_call() -> None:
+    change = changed("retracting", "group-aggregate", calls(lambda given: [*given, call("COUNT")], retracts=True))
+    row = change["accState"].rows["value"]
+    # sum(total) and its count, max(total), number of rows
+    assert row.fields == (NewField(0), NewField(1), NewField(2), NewField(3))
+    assert row.notes == ("count(*) starts with the number of rows that the operator has counted",)
+
+
+def test_views_of_distinct_values_stay() -> None:
+    row = changed("distinct", "group-aggregate", calls(lambda given: [call("SUM", 3), *given]))["accState"].rows["value"]
+    assert row.fields == (NewField(None, BIGINT, None), *(NewField(i) for i in range(row.size)))
+    assert row.size == 5
+
+
+def test_columns_of_joins() -> None:
+    added = columns(
+        "join", lambda given: [given[2], *given, TS], f"{ROW.replace('ROW<', 'ROW<`again` BIGINT, ')}, `ts` TIMESTAMP(3)>"
+    )
+
+    def moved(plan: Plan) -> None:
+        added(plan)
+        node(plan, "join")["joinSpec"]["leftKeys"] = [2]
+
+    change = changed("inner-join", "join", moved)
+    row = change["left-records"].rows["map_key"]
+    assert [f.source for f in row.fields] == [2, 0, 1, 2, None]
+    assert row.notes == ("column ts is new, and null",)
+    assert not change["left-records"].merges
+    assert change["right-records"].rows["map_key"].is_same
+    fewer = columns("join", lambda given: given[1:], "ROW<`customer` VARCHAR(2147483647), `amount` BIGINT>")
+
+    def removed(plan: Plan) -> None:
+        fewer(plan)
+        node(plan, "join")["joinSpec"]["leftKeys"] = [0]
+
+    change = changed("left-join", "join", removed)
+    assert change["left-records"].notes == ("column id is dropped",)
+    assert change["left-records"].merges
+
+
+def test_columns_of_rows_that_are_kept() -> None:
+    added = f"{ROW}, `ts` TIMESTAMP(3)>"
+    top = changed("top", "rank", columns("rank", lambda given: [*given, TS], added))["data-state-with-append"]
+    assert [f.source for f in top.rows["value"].fields] == [0, 1, 2, None]
+
+
+REFUSED: dict[str, tuple[str, str, Edit, str]] = {
+    "key": (
+        "group-aggregate",
+        "group-aggregate",
+        setting("group-aggregate", "grouping", to=[2]),
+        "its key is customer .* item in",
+    ),
+    "condition": (
+        "group-aggregate",
+        "group-aggregate",
+        lambda plan: before(plan, "group-aggregate")[0].update(condition=LITERAL),
+        "the rows that come to group-aggregate.106. of the new plan are others",
+    ),
+    "result": (
+        "group-aggregate",
+        "group-aggregate",
+        calls(lambda given: [given[0], call("SUM", 1, type_="INT")]),
+        r"sum\(amount\) is BIGINT in the old plan, INT in the new one",
+    ),
+    "new distinct": (
+        "group-aggregate",
+        "group-aggregate",
+        calls(lambda given: [*given, call("COUNT", 2, distinct=True)]),
+        r"calls with DISTINCT are none in the old plan, count\(distinct item\) in the new",
+    ),
+    "no distinct": (
+        "distinct",
+        "group-aggregate",
+        calls(lambda given: given[1:]),
+        "calls with DISTINCT have to stay as they are",
+    ),
+    "new function": (
+        "group-aggregate",
+        "group-aggregate",
+        calls(lambda given: [*given, call("LISTAGG", 2, type_="VARCHAR(2147483647)")]),
+        r"a new call: listagg\(item\): it depends on the order in which rows came",
+    ),
+    "new call where rows are taken back": (
+        "retracting",
+        "group-aggregate",
+        calls(lambda given: [*given, call("COUNT", 1)], retracts=True),
+        r"count\(total\) is new, and rows that came before may be taken back",
+    ),
+    "rows are taken back": (
+        "group-aggregate",
+        "group-aggregate",
+        calls(lambda given: given, retracts=True),
+        r"sum\(amount\): rows are only added in the old plan, and may be taken back in the new one: another accumulator",
+    ),
+    "place of a view": (
+        "retracting",
+        "group-aggregate",
+        calls(lambda given: given[::-1], retracts=True),
+        r"max\(total\) is call 1 in the old plan and call 0 in the new one",
+    ),
+    "number of rows": (
+        "distinct",
+        "group-aggregate",
+        setting("group-aggregate", "needRetraction", to=True),
+        "it has to know how many rows each group has",
+    ),
+    "time-to-live": (
+        "group-aggregate",
+        "group-aggregate",
+        setting("group-aggregate", "state", to=[{"index": 0, "ttl": "1 s"}]),
+        "its state has no time-to-live in the old plan, and has in the new one",
+    ),
+    "version": (
+        "group-aggregate",
+        "group-aggregate",
+        setting("group-aggregate", "type", to="stream-exec-group-aggregate_9"),
+        "stream-exec-group-aggregate_1 in the old plan, stream-exec-group-aggregate_9 in the new one",
+    ),
+    "type of a join": (
+        "left-join",
+        "join",
+        setting("join", "joinSpec", "joinType", to="INNER"),
+        r"the type of join.\d+. .*differs",
+    ),
+    "condition of an outer join": (
+        "left-join",
+        "join",
+        setting("join", "joinSpec", "nonEquiCondition", to=LITERAL),
+        r"the condition of join.\d+. of the new plan differs",
+    ),
+    "unique keys": (
+        "inner-join",
+        "join",
+        setting("join", "leftUpsertKeys", to=[[0]]),
+        "left rows are kept with the number of their copies in the old plan, by id in the new one: state of another shape",
+    ),
+    "new column without nulls": (
+        "inner-join",
+        "join",
+        columns("join", lambda given: [*given, LITERAL], f"{ROW}, `one` INT NOT NULL>"),
+        "column one is new and NOT NULL",
+    ),
+    "type of a column": (
+        "inner-join",
+        "join",
+        columns("join", lambda given: given, ROW.replace("`amount` BIGINT", "`amount` INT") + ">"),
+        "column amount is BIGINT in the old plan, INT in the new one",
+    ),
+    "order of ranks": (
+        "top",
+        "rank",
+        setting("rank", "orderBy", "fields", to=[{"index": 2, "isAscending": True, "nullIsLast": False}]),
+        r"the order or the ranks of rank.\d+. of the new plan differs",
+    ),
+    "more ranks": (
+        "top",
+        "rank",
+        setting("rank", "rankRange", to={"type": "Constant", "start": 1, "end": 3}),
+        r"the order or the ranks of rank.\d+. of the new plan differs",
+    ),
+    "strategy": (
+        "top",
+        "rank",
+        setting("rank", "rankStrategy", to={"type": "Retract"}),
+        "the strategy .what is known to be unique",
+    ),
+    "which row": ("last-row", "deduplicate", setting("deduplicate", "keepLastRow", to=False), "which row is kept by"),
+    "an operator that is only kept as it is": (
+        "over",
+        "over-aggregate",
+        lambda plan: before(plan, "over-aggregate")[0].update(condition=LITERAL),
+        "of the new plan does something else, or has other input; such state is only kept as it is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_kept_is_refused_by_name(case: str) -> None:
+    name, kind, edit, message = REFUSED[case]
+    with pytest.raises(StateMigrationError, match=message):
+        changed(name, kind, edit)
+
+
+def test_other_operators_are_refused_by_name() -> None:
+    one, two = plan_of("distinct"), plan_of("two-phases")
+    with pytest.raises(StateMigrationError, match="the new query aggregates in two phases, whose accumulators are others"):
+        changes_of(one, plan_of("two-phases")).changes(old_node(one, "group-aggregate"))
+    with pytest.raises(StateMigrationError, match="the new query aggregates in one phase"):
+        changes_of(two, plan_of("distinct")).changes(old_node(two, "global-group-aggregate"))
+    changes = changes_of(one, plan_of("top"))
+    with pytest.raises(StateMigrationError, match="the new query has no such operator"):
+        changes.changes(old_node(one, "group-aggregate"))
+    assert [added.kind for added in changes.added()] == ["rank"]
+
+
+def test_rows_that_are_taken_back_by_all_of_their_columns_get_no_new_ones() -> None:
+    old, new = plan_of("retracting"), plan_of("retracting")
+    # the totals of customers come to a top-N that takes rows back
+    for plan in (old, new):
+        aggregate = node(plan, "group-aggregate")
+        for name in ("grouping", "aggCalls", "aggCallNeedRetractions", "needRetraction"):
+            aggregate.pop(name)
+        aggregate |= {
+            "type": "stream-exec-rank_1",
+            "rankType": "ROW_NUMBER",
+            "partition": {"fields": [0]},
+            "orderBy": {"fields": [{"index": 1, "isAscending": True, "nullIsLast": False}]},
+            "rankRange": {"type": "Constant", "start": 1, "end": 2},
+            "rankStrategy": {"type": "Retract"},
+            "outputType": "ROW<`n` BIGINT NOT NULL, `total` BIGINT>",
+        }
+    calc, passing = before(new, "rank")
+    calc["projection"].append({"kind": "INPUT_REF", "inputIndex": 0, "type": "VARCHAR(2147483647)"})
+    for one in (calc, *passing, node(new, "rank")):
+        one["outputType"] = "ROW<`n` BIGINT NOT NULL, `total` BIGINT, `customer` VARCHAR(2147483647)>"
+    with pytest.raises(StateMigrationError, match="would not be found without the values of the new ones"):
+        changes_of(old, new).changes(old_node(old, "rank"))

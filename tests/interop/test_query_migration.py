@@ -1,0 +1,161 @@
+"""State of queries that is migrated to other queries: Flink restores it, and the new queries go on from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import flink
+import pytest
+import sql_queries
+from sql_queries import Query
+
+import state_processor as sp
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.spark]
+
+MORE = {
+    "orders": ["7,bob,pen,1,2024-01-01 00:00:12", "8,ada,cup,15,2024-01-01 00:00:13"],
+    "customers": ["cy,Bern,2024-01-01 00:00:13", "ada,Pisa,2024-01-01 00:00:14"],
+}
+TTL = {"table.exec.state.ttl": "1 d"}
+
+
+def _query(sql: str, sink: str, lines: int = 0, **settings: str) -> Query:
+    names = "abcdefg"
+    columns = ", ".join(f"{name} {type_}" for name, type_ in zip(names, sink.split(), strict=False))
+    return Query(sql, columns, settings, lines)
+
+
+def _by_customer(calls: str, sink: str, lines: int = 0, **settings: str) -> Query:
+    return _query(f"SELECT customer, {calls} FROM orders GROUP BY customer", f"STRING {sink}", lines, **settings)
+
+
+def _join(columns: str, sink: str, lines: int = 0, **settings: str) -> Query:
+    return _query(f"SELECT {columns}, c.city FROM orders o JOIN customers c ON o.customer = c.id", sink, lines, **settings)
+
+
+def _ranked(columns: str, order: str, most: int, sink: str, lines: int = 0) -> Query:
+    ranks = f"ROW_NUMBER() OVER (PARTITION BY customer ORDER BY {order} DESC) AS n"
+    return _query(f"SELECT {columns} FROM (SELECT *, {ranks} FROM orders) WHERE n <= {most}", sink, lines)
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """A query, one that goes on with its state, the changes that this prints for more rows, and those of the report."""
+
+    old: Query
+    new: Query
+    printed: list[str]
+    notes: list[str]
+
+    @property
+    def queries(self) -> dict[str, Query]:
+        return {"old": self.old, "new": replace(self.new, lines=len(self.printed))}
+
+
+BIG = "COUNT(*) FILTER (WHERE amount > 9)"
+EVOLUTIONS = {
+    "count-added": Evolution(
+        _by_customer("SUM(amount)", "BIGINT", 6, **TTL),
+        _by_customer("SUM(amount), COUNT(*)", "BIGINT BIGINT", **TTL),
+        ["+U[ada, 50, 1]", "+U[bob, 18, 1]", "-U[ada, 35, 0]", "-U[bob, 17, 0]"],
+        ["count(*) is new, and starts as for a group without rows: 0"],
+    ),
+    "max-added": Evolution(
+        _by_customer(f"SUM(amount), {BIG}", "BIGINT BIGINT", 6),
+        _by_customer(f"MAX(item), SUM(amount), {BIG}", "STRING BIGINT BIGINT"),
+        ["+U[ada, cup, 50, 3]", "+U[bob, pen, 18, 1]", "-U[ada, null, 35, 2]", "-U[bob, null, 17, 1]"],
+        ["max(item) is new, and starts as for a group without rows: null"],
+    ),
+    "call-removed": Evolution(
+        _by_customer("COUNT(*), SUM(amount), MIN(amount)", "BIGINT BIGINT BIGINT", 6),
+        _by_customer("COUNT(*), MIN(amount)", "BIGINT BIGINT"),
+        ["+U[ada, 4, 5]", "+U[bob, 3, 1]", "-U[ada, 3, 5]", "-U[bob, 2, 7]"],
+        ["sum(amount) is dropped"],
+    ),
+    "calls-reordered": Evolution(
+        _by_customer("COUNT(*), SUM(amount), AVG(amount)", "BIGINT BIGINT BIGINT", 6),
+        _by_customer("AVG(amount), SUM(amount), COUNT(*)", "BIGINT BIGINT BIGINT"),
+        ["+U[ada, 12, 50, 4]", "+U[bob, 6, 18, 3]", "-U[ada, 11, 35, 3]", "-U[bob, 8, 17, 2]"],
+        ["calls are in another order"],
+    ),
+    "sum-beside-distinct": Evolution(
+        _by_customer("COUNT(DISTINCT item)", "BIGINT", 3),
+        _by_customer("SUM(amount), COUNT(DISTINCT item)", "BIGINT BIGINT"),
+        ["+U[ada, 15, 3]", "+U[bob, 1, 1]", "-U[ada, null, 2]", "-U[bob, null, 1]"],
+        ["sum(amount) is new, and starts as for a group without rows: null"],
+    ),
+    "two-phases": Evolution(
+        _by_customer("SUM(amount)", "BIGINT", 3, **sql_queries.TWO_PHASES),
+        _by_customer("COUNT(*), SUM(amount)", "BIGINT BIGINT", **sql_queries.TWO_PHASES),
+        ["+U[ada, 1, 50]", "+U[bob, 1, 18]", "-U[ada, 0, 35]", "-U[bob, 0, 17]"],
+        ["count(*) is new, and starts as for a group without rows: 0"],
+    ),
+    "join-column-added": Evolution(
+        _join("o.id", "BIGINT STRING", 8),
+        _join("o.id, o.amount", "BIGINT BIGINT STRING"),
+        [
+            *("+I[1, null, Pisa]", "+I[2, null, Pisa]", "+I[4, null, Pisa]", "+I[5, null, Bern]"),
+            *("+I[7, 1, Oslo]", "+I[8, 15, Bonn]", "+I[8, 15, Pisa]", "+I[8, 15, Rome]"),
+        ],
+        ["column amount is new, and null"],
+    ),
+    "join-column-removed": Evolution(
+        _join("o.id, o.item", "BIGINT STRING STRING", 8, **TTL),
+        _join("o.item", "STRING STRING", **TTL),
+        [
+            *("+I[cup, Bonn]", "+I[cup, Pisa]", "+I[cup, Rome]", "+I[ink, Bern]", "+I[ink, Pisa]", "+I[pen, Oslo]"),
+            *("+I[pen, Pisa]", "+I[pen, Pisa]"),
+        ],
+        ["column id is dropped"],
+    ),
+    "last-row-with-column": Evolution(
+        _ranked("customer, id", "ts", 1, "STRING BIGINT", 9),
+        _ranked("customer, id, amount", "ts", 1, "STRING BIGINT BIGINT"),
+        ["+U[ada, 8, 15]", "+U[bob, 7, 1]", "-U[ada, 4, null]", "-U[bob, 6, null]"],
+        ["column amount is new, and null"],
+    ),
+    "top-with-column": Evolution(
+        _ranked("customer, id, amount", "amount", 2, "STRING BIGINT BIGINT", 5),
+        _ranked("customer, id, amount, item", "amount", 2, "STRING BIGINT BIGINT STRING"),
+        ["+I[ada, 8, 15, cup]", "-D[ada, 1, 10, null]"],
+        ["column item is new, and null"],
+    ),
+}
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_queries_go_on_with_the_state_of_others(version: str, spark: SparkSession, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    sql_queries.write_lines(files, "1", {"orders": sql_queries.ORDERS, "customers": sql_queries.CUSTOMERS})
+    plans = {(name, which): tmp_path / f"{name}-{which}.json" for name in EVOLUTIONS for which in ("old", "new")}
+
+    def ask(which: str, **where: dict[str, str]) -> list[dict[str, Any]]:
+        return [
+            sql_queries.request(e.queries[which], files, plans[name, which], **{k: w[name] for k, w in where.items()})
+            for name, e in EVOLUTIONS.items()
+        ]
+
+    def run(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        answers = flink.plans(version, requests)
+        assert [a["error"] for a in answers if "error" in a] == []
+        return answers
+
+    first = run([*ask("old", to={name: str(tmp_path / f"{name}-first") for name in EVOLUTIONS}), *ask("new")])
+    migrated = {name: str(tmp_path / f"{name}-migrated") for name in EVOLUTIONS}
+    notes = {}
+    for name, answer in zip(EVOLUTIONS, first, strict=False):
+        writer = sp.SavepointWriter.from_existing(spark, answer["savepoint"], plan=plans[name, "old"])
+        writer.migrate_query(plans[name, "old"], plans[name, "new"]).write(migrated[name])
+        notes[name] = [change for state in writer.query_migration_report() for change in state.changes]
+    assert notes == {name: e.notes for name, e in EVOLUTIONS.items()}
+    sql_queries.write_lines(files, "2", MORE)
+    asked = ask("new", to={name: str(tmp_path / f"{name}-second") for name in EVOLUTIONS})
+    second = run([{**request, "from": migrated[name]} for name, request in zip(EVOLUTIONS, asked, strict=True)])
+    found = {name: sorted(map(str, a["changes"])) for name, a in zip(EVOLUTIONS, second, strict=True)}
+    assert found == {name: e.printed for name, e in EVOLUTIONS.items()}
