@@ -124,15 +124,16 @@ class QueryWriter:
         migration.check()
         access = {name: value for name, value in self._plan.access.values().items() if name != "plan"}
         reader = SavepointReader.read(self._spark, self._plan.source_directory, **access)
-        for state in migration.states:
-            with self._plan.change(state.operator, existing=True) as draft:
-                rows = reader.read_keyed_state(
-                    state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
-                )
-                keyed_changes.replace_entries(draft, state.new, SparkRows(migrated_entries(state, rows)))
-        self._plan.rename_operators(migration.renamed)
-        for operator in migration.dropped:
-            self._plan.remove_operator(operator)
+        with self._plan.all_or_nothing():
+            for state in migration.states:
+                with self._plan.change(state.operator, existing=True) as draft:
+                    rows = reader.read_keyed_state(
+                        state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
+                    )
+                    keyed_changes.replace_entries(draft, state.new, SparkRows(migrated_entries(state, rows)))
+            for operator in migration.left_out:
+                self._plan.remove_operator(operator)
+            self._plan.rename_operators(migration.renamed)
         self._query_migration = migration.report
         return self
 

@@ -152,6 +152,16 @@ class SavepointPlan:
             yield draft
         self._drafts[draft.identifier.uid_hash] = draft
 
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Change several operators; on failure all stay as they were."""
+        before = dict(self._drafts)
+        try:
+            yield
+        except BaseException:
+            self._drafts = before
+            raise
+
     def remove_operator(self, uid: Uid) -> None:
         """Leave out an operator."""
         del self._drafts[self.existing(uid).identifier.uid_hash]
@@ -171,13 +181,9 @@ class SavepointPlan:
         """Give operators other uids at once, by the hashes of their uids: one may have that which another had before."""
         new = {uid_hash: OperatorIdentifier.of(uid) for uid_hash, uid in uids.items()}
         renamed = {uid_hash: replace(self._drafts[uid_hash], renamed=identifier) for uid_hash, identifier in new.items()}
-        before, self._drafts = self._drafts, self._drafts | renamed
-        try:
-            for draft in renamed.values():
-                self._check_free(draft)
-        except OptionError:
-            self._drafts = before
-            raise
+        self._drafts |= renamed
+        for draft in renamed.values():
+            self._check_free(draft)
 
     def set_parallelism(self, uid: Uid, parallelism: int) -> None:
         """Set the parallelism of an operator."""

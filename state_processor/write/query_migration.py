@@ -123,9 +123,9 @@ class QueryMigration:
             raise StateMigrationError(f"the new query can't go on with the state of {'; '.join(problems)}{hint}")
 
     @property
-    def dropped(self) -> tuple[OperatorIdentifier, ...]:
-        """The operators that are left out."""
-        return tuple(o.draft.identifier for o in self.operators if o.dropped)
+    def left_out(self) -> tuple[OperatorIdentifier, ...]:
+        """The operators that are left out: those that are dropped, and those of the old plan that have no state."""
+        return tuple(o.draft.identifier for o in self.operators if o.dropped or (o.is_planned and not _has_bytes(o.draft)))
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -148,12 +148,11 @@ class _Operator:
         self.becomes: str | None = None
         self.migrated: tuple[MigratedState, ...] = ()
         self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
+        self.uid = draft.identifier.uid or (planned.uid if planned is not None else None)
         self.is_planned = planned is not None
-        if planned is None or dropped or draft.source is None:
+        if planned is None or dropped or not _has_bytes(draft):
             return
         try:
-            if not draft.source_states and not _has_bytes(draft):
-                return
             found = changes.changes(planned.node)
             uid = uid_formats(changes.partner(planned.node), planned.transformation)[
                 uid_formats(planned.node, planned.transformation).index(planned.uid)
@@ -188,7 +187,7 @@ class _Operator:
     @property
     def reports(self) -> Iterator[StateReport]:
         """The outcome for each state."""
-        identifier = (self.draft.identifier.uid, self.draft.identifier.uid_hash)
+        identifier = (self.uid, self.draft.identifier.uid_hash)
         if self.problem:
             yield StateReport(*identifier, "", "all states", IMPOSSIBLE, (), (self.problem,))
             return

@@ -127,7 +127,7 @@ ROW = "ROW<`id` BIGINT, `customer` VARCHAR(2147483647), `amount` BIGINT"
 @pytest.mark.parametrize("version", VERSIONS)
 def test_states_of_the_same_query_stay_as_they_are(version: str) -> None:
     names = sorted(path.name for path in (unpacked("sql") / version).iterdir())
-    assert len(names) == 20
+    assert len(names) >= 20
     for name in names:
         changes = changes_of(plan_of(name, version), plan_of(name, version))
         for one in CompiledPlan.parse(json.dumps(plan_of(name, version))).nodes:

@@ -1,0 +1,114 @@
+"""State of queries for other queries: what is written, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import state_processor as sp
+from tests.archives import unpacked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def query(name: str, version: str = "2.3.0") -> tuple[str, str]:
+    directory = unpacked("sql") / version / name
+    return str(directory / "savepoint"), str(directory / "plan.json")
+
+
+def values(path: str | Path, uid: str, state: str, plan: Any) -> list[dict[str, Any]]:
+    return [row for batch in sp.arrow.read_state(path, uid, state, plan=plan) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("version", ["1.20.5", "2.3.0"])
+def test_an_aggregate_goes_on_in_another_query(version: str, spark: SparkSession, tmp_path: Path) -> None:
+    savepoint, old = query("group-aggregate", version)
+    _, new = query("retracting", version)
+    writer = sp.SavepointWriter.from_existing(spark, savepoint, plan=old)
+    before = writer.check_query_migration(old, new)
+    with pytest.raises(sp.OptionError, match="call migrate_query first"):
+        writer.query_migration_report()
+    summary = writer.migrate_query(old, new).write(tmp_path / "migrated")
+    assert writer.query_migration_report() == before
+    lines = str(before).splitlines()
+    assert lines[0] == "for the new query: 3 unchanged, 1 converted, 1 new, 0 left out, 0 impossible"
+    (converted,) = before.having("converted")
+    assert (converted.state, converted.becomes) == ("accState", "20_group-aggregate")
+    assert converted.uid == "6_group-aggregate"
+    assert converted.notes == (
+        "avg(amount) is dropped; min(amount) is dropped; max(item) is dropped; of operator 20_group-aggregate in the new plan"
+    )
+    assert before.having("new")[0].uid == "23_group-aggregate"
+    assert "avg(amount) is dropped" in before._repr_html_()
+    assert {o.uid for o in summary.operators} == {"15_source", "20_group-aggregate"}
+    found = {row["key"]["customer"]: row["value"] for row in values(tmp_path / "migrated", "20_group-aggregate", "accState", new)}
+    assert found == {
+        "ada": {"count(*)": 3, "sum(amount)": 35},
+        "bob": {"count(*)": 2, "sum(amount)": 17},
+        "cy": {"count(*)": 1, "sum(amount)": None},
+    }
+
+
+def test_rows_that_become_the_same_are_counted_together(spark: SparkSession, tmp_path: Path) -> None:
+    savepoint, old = query("left-join")
+    new = json.loads(Path(old).read_text("utf-8"))
+    join = next(n for n in new["nodes"] if n["type"] == "stream-exec-join_1")
+    new["nodes"] = new["nodes"][: new["nodes"].index(join) + 1]
+    join["joinSpec"]["leftKeys"] = [0]
+    row = "ROW<`id` BIGINT, `customer` VARCHAR(2147483647), `amount` BIGINT>"
+    calc, exchange = (n for n in new["nodes"] if n["outputType"] == row)
+    calc["projection"] = calc["projection"][1:2]
+    calc["outputType"] = exchange["outputType"] = "ROW<`customer` VARCHAR(2147483647)>"
+    join["outputType"] = "ROW<`customer` VARCHAR(2147483647), `id` VARCHAR(2147483647), `city` VARCHAR(2147483647)>"
+    writer = sp.SavepointWriter.from_existing(spark, savepoint)
+    writer.migrate_query(old, new).write(tmp_path / "migrated")
+    found = values(tmp_path / "migrated", f"{join['id']}_join", "left-records", new)
+    assert sorted((row["map_key"]["customer"], *row["map_value"].values()) for row in found) == [
+        ("ada", 3, 2),
+        ("bob", 2, 1),
+        ("cy", 1, 0),
+    ]
+    assert values(tmp_path / "migrated", f"{join['id']}_join", "right-records", new) == values(
+        savepoint, f"{join['id']}_join", "right-records", old
+    )
+
+
+def test_state_is_left_out_only_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    savepoint, old = query("top")
+    _, new = query("top-of-updates")
+    writer = sp.SavepointWriter.from_existing(spark, savepoint)
+    message = r"rank\[137\] \(uid '137_rank'\): the rows that come to rank\[147\] .* others.*; operators .* are named by drop="
+    with pytest.raises(sp.StateMigrationError, match=message):
+        writer.migrate_query(old, new)
+    assert [r.uid for r in writer.check_query_migration(old, new).impossible] == ["137_rank"]
+    with pytest.raises(sp.NotFoundError, match="no operator 'join' in the plan"):
+        writer.migrate_query(old, new, drop=["join"])
+    with pytest.raises(sp.NotFoundError, match=r"drop=.upsert-materialize.: the savepoint has no such operator"):
+        writer.migrate_query(old, new, drop=["upsert-materialize"])
+    summary = writer.migrate_query(old, new, drop=["rank[137]"]).write(tmp_path / "without")
+    assert [o.uid for o in summary.operators] == ["140_source"]
+    assert [(r.uid, r.outcome) for r in writer.query_migration_report()] == [
+        ("132_source", "unchanged"),
+        ("137_rank", "left out"),
+        ("145_group-aggregate", "new"),
+        ("147_rank", "new"),
+    ]
+
+
+def test_what_does_not_go_together_is_refused(spark: SparkSession) -> None:
+    savepoint, old = query("group-aggregate")
+    _, new = query("retracting")
+    with pytest.raises(sp.OptionError, match="there is nothing to migrate"):
+        sp.SavepointWriter.new(spark).migrate_query(old, new)
+    writer = sp.SavepointWriter.from_existing(spark, savepoint, plan=old)
+    with pytest.raises(sp.OptionError, match=r"the old plan has none of the operators of the savepoint \(.*6_group-aggregate"):
+        writer.migrate_query(query("over")[1], new)
+    writer.delete_keys("6_group-aggregate", spark.sql("SELECT named_struct('customer', 'ada') AS key"), "accState")
+    with pytest.raises(sp.StateMigrationError, match="state 'accState' was changed before, which the migration would undo"):
+        writer.migrate_query(old, new)
