@@ -399,8 +399,9 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         """Say that an operator has its keyed state in the asynchronous API (Flink 2: ``enableAsyncState``), or not any more.
 
         Native savepoints for ForSt differ: states are registered as others, timers are elsewhere. The default is what the source
-        savepoint has. In other formats there is one kind of keyed state, which jobs of both APIs restore; but no state with
-        time-to-live in the asynchronous one, which :meth:`write` refuses.
+        savepoint has. In other formats there is one kind of keyed state, which jobs of both APIs restore; but Flink leaves out
+        the time-to-live of asynchronous state there, and before Flink 2.2 does not restore state that has it: :meth:`write`
+        refuses such state for a ``flink_version`` before that.
 
         Parameters
         ----------

@@ -24,6 +24,7 @@ from state_processor.serializers.kryo.nested_kryo import java_types
 from state_processor.serializers.table.python_state import PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names, with_row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
+from state_processor.write.format_choice import check_dropped_ttl
 from state_processor.write.given_rows import Deletion, StateRows
 from state_processor.write.operator_migration import OperatorMigration
 from state_processor.write.registration import Registration
@@ -452,8 +453,13 @@ class OperatorDraft:
         """Keyed states and timers in the new savepoint."""
         return {name: self.source_keyed[name] for name in self.kept_keyed()} | self.added
 
-    def check_format(self) -> None:
+    def check_format(self, flink_version: str | None) -> None:
         """Refuse what the format of keyed state has no place for.
+
+        Parameters
+        ----------
+        flink_version
+            The oldest Flink version that has to restore it, if one was given.
 
         Raises
         ------
@@ -461,13 +467,7 @@ class OperatorDraft:
             If there is a state like that.
         """
         if self.asynchronous and not self.format.registers_asynchronous:
-            lasting = sorted(name for name in self._final_keyed if self._final_keyed[name].has_ttl)
-            if lasting:
-                raise OptionError(
-                    f"{self.label}: Flink leaves out the time-to-live of asynchronous state in other backends than ForSt, and "
-                    f"does not restore state that has it ({', '.join(map(repr, lasting))}); leave the state out with "
-                    "remove_state, write format='native' with backend='forst', or leave out with_async_state"
-                )
+            check_dropped_ttl((name for name, state in self._final_keyed.items() if state.has_ttl), flink_version, self.label)
         if self.format == CANONICAL_FORMAT:
             return
         header = self.header()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, HeapFormat, KeyedFormat, StoreFormat
@@ -17,6 +18,7 @@ _BACKENDS: Final = ("rocksdb", "forst", "hashmap")
 _FIRST_NATIVE: Final = (1, 15)
 """The first Flink that has native savepoints, and reads the handles of them."""
 _FIRST_FORST: Final = (2, 0)
+_FIRST_TO_DROP_TTL: Final = (2, 2)
 
 
 def keyed_format(
@@ -66,6 +68,25 @@ def keyed_format(
     if backend == FORST and flink_version is not None and _version(flink_version) < _FIRST_FORST:
         raise OptionError(f"flink_version={flink_version!r} has no ForSt; the first that has is 2.0")
     return StoreFormat(backend, checkpoint_id, scratch, shares_files)
+
+
+def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator: str) -> None:
+    """Refuse asynchronous states with time-to-live in backends where Flink leaves that out, unless it restores them nevertheless.
+
+    Flink: ``TtlAwareSerializer``, which all of its backends have since 2.2.
+
+    Raises
+    ------
+    OptionError
+        If there are any, and the Flink version is known to refuse them.
+    """
+    lasting = sorted(states)
+    if lasting and flink_version is not None and _version(flink_version) < _FIRST_TO_DROP_TTL:
+        raise OptionError(
+            f"{operator}: asynchronous state has no time-to-live in other backends than ForSt, and Flink before 2.2 does not "
+            f"restore state that has it ({', '.join(map(repr, lasting))}); flink_version={flink_version!r}. Leave the state out "
+            "with remove_state, write format='native' with backend='forst', or leave out with_async_state"
+        )
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -383,7 +383,7 @@ class SavepointPlan:
             other = taken.setdefault(draft.final_identifier.uid_hash, draft)
             if other is not draft:
                 raise OptionError(f"{other.label} and {draft.label} would both be {draft.final_identifier}")
-            draft.check_format()
+            draft.check_format(self._flink_version)
         left = [report for draft in self.drafts for report in draft.not_migrated]
         if left:
             raise StateMigrationError(

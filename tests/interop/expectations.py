@@ -50,19 +50,9 @@ def with_states(operators: Operators, uid: str, states: Sequence[Mapping[str, An
     return result
 
 
-def asynchronous(operators: Operators, uids: Iterable[str], *, with_ttl: bool) -> Operators:
-    """The operators, some of them with keyed state in the asynchronous API of Flink 2, with or without states that have TTL."""
-    result = copy.deepcopy(operators)
-    for operator in result:
-        if operator["uid"] in uids:
-            operator["asynchronous"] = True
-            operator["states"] = [s for s in operator["states"] if with_ttl or not s.get("ttl")]
-    return result
-
-
-def with_ttl(operators: Operators, uid: str) -> list[str]:
-    """The names of an operator's states that have TTL."""
-    return [s["name"] for o in operators if o["uid"] == uid for s in o["states"] if s.get("ttl")]
+def asynchronous(operators: Operators, uids: Iterable[str]) -> Operators:
+    """The operators, some of them with keyed state in the asynchronous API of Flink 2."""
+    return [{**operator, "asynchronous": True} if operator["uid"] in uids else operator for operator in operators]
 
 
 def repeated(operators: Operators, kind: str, times: int) -> Operators:

@@ -238,10 +238,9 @@ def bootstrapped(workshop: Workshop, target: Path) -> Written:
 
 
 def bootstrapped_asynchronous(workshop: Workshop, target: Path) -> Written:
-    """The same in the asynchronous API of Flink 2, which drops TTL where the backend is not ForSt."""
+    """The same in the asynchronous API of Flink 2, which drops TTL as it restores where the backend is not ForSt."""
     written = _bootstrapped(workshop, target, (RICH, "windows"))
-    operators = e.asynchronous(written.operators, (RICH, "windows"), with_ttl=workshop.backend == "forst")
-    return replace(written, operators=operators)
+    return replace(written, operators=e.asynchronous(written.operators, (RICH, "windows")))
 
 
 def _bootstrapped(workshop: Workshop, target: Path, asynchronous: tuple[str, ...] = ()) -> Written:
@@ -249,8 +248,6 @@ def _bootstrapped(workshop: Workshop, target: Path, asynchronous: tuple[str, ...
     operators = [part(workshop, writer) for part in (_rich, _windows, _lists)]
     for uid in asynchronous:
         writer.with_async_state(uid)
-        for state in () if workshop.backend == "forst" else e.with_ttl(operators, uid):
-            writer.remove_state(uid, state)
     workshop.write(writer, target)
     return Written(target, operators, restores=tuple((backend, p) for backend in BACKENDS for p in (2, 3)))
 
@@ -266,7 +263,7 @@ def asynchronous(workshop: Workshop, target: Path) -> Written:
     """Every kind of state of a synchronous job, TTL included, for the same job with ``enableAsyncState``."""
     base = workshop.written("bootstrapped")
     workshop.write(workshop.from_existing(base.target).with_async_state(), target)
-    return Written(target, e.asynchronous(base.operators, (RICH, "windows"), with_ttl=True))
+    return Written(target, e.asynchronous(base.operators, (RICH, "windows")))
 
 
 # Key groups, and going on
@@ -347,7 +344,7 @@ def asynchronous_windows_going_on(workshop: Workshop, target: Path) -> Written:
     event, watermark = {"amount": 1000, "time": START + 46_000, "user": "user-3"}, START + 49_999
     final, fired = e.windows_after(operators, event, watermark)
     more = {"case": "asynchronous-windows", "steps": [event], "watermark": watermark, "fired": len(fired)}
-    operators = e.asynchronous(operators, ("tumbling-reduce",), with_ttl=True)
+    operators = e.asynchronous(operators, ("tumbling-reduce",))
     return Written(target, operators, more=more, finally_=final, fired=fired)
 
 

@@ -136,16 +136,23 @@ def test_convert(named: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(("format", "backend"), [("canonical", None), ("native", "rocksdb"), ("native", "hashmap")])
 def test_time_to_live_that_flink_does_not_restore(format: str, backend: str | None, tmp_path: Path) -> None:
-    plan = SavepointPlan.from_existing(SOURCE, None, SnapshotAccess())
-    plan.set_asynchronous(None, True)
-    plan.choose_format(format, backend)
-    with pytest.raises(sp.errors.OptionError, match=r"operator asynchronous-ttl: .* backends than ForSt.*'ttl-list', 'ttl-map'"):
-        plan.write_to(tmp_path / "out", LocalEngine())
-    assert not (tmp_path / "out").exists()
+    def plan(version: str | None) -> SavepointPlan:
+        made = SavepointPlan.from_existing(SOURCE, version, SnapshotAccess())
+        made.set_asynchronous(None, True)
+        made.choose_format(format, backend)
+        return made
+
+    of_2_1 = plan("2.1")
+    with pytest.raises(sp.errors.OptionError, match=r"asynchronous-ttl: .*ForSt.*'ttl-list', 'ttl-map'.*flink_version='2.1'"):
+        of_2_1.write_to(tmp_path / "2.1", LocalEngine())
+    assert not (tmp_path / "2.1").exists()
     for state in ("ttl-list", "ttl-map", "ttl-value"):
-        plan.remove_state("asynchronous-ttl", state)
-    plan.write_to(tmp_path / "out", LocalEngine())
-    assert set(registrations(tmp_path / "out", "asynchronous-ttl")) == {"count", *TIMERS}
+        of_2_1.remove_state("asynchronous-ttl", state)
+    of_2_1.write_to(tmp_path / "2.1", LocalEngine())
+    assert set(registrations(tmp_path / "2.1", "asynchronous-ttl")) == {"count", *TIMERS}
+    for version in ("2.2", None):
+        plan(version).write_to(tmp_path / str(version), LocalEngine())
+        assert differences(tmp_path / str(version)) == []
 
 
 def test_no_operator_with_keyed_state() -> None:
