@@ -48,6 +48,10 @@ TABLE: Final = 0x900
 """Binary rows, arrays and maps of Flink SQL: ``binary`` runs as many of these in a row as there are."""
 LOCALS: Final = 0xA00
 """Dates and times of Java without a zone."""
+MOMENT_TEXTS: Final = 0xB00
+"""Dates and times of Flink SQL as text."""
+MASKS: Final = 0xC00
+"""Lists with a bit for each element."""
 
 # Values of operands: how a list's elements are delimited
 COUNTED: Final = 0  # an int count before them
@@ -258,10 +262,11 @@ class Op(IntEnum):
     )
     TIMESTAMP = (
         "Flink SQL's timestamp: long milliseconds, unless compact int nanoseconds of the millisecond",
-        "d compact, e mode, f zone",
+        "d compact, e mode",
         "a compact, b text",
         MOMENTS,
     )
+    TIMESTAMP_TEXT = "the same as text", "d compact, e zone", None, MOMENT_TEXTS
 
     # Flink's binary rows, arrays and maps: little-endian, random access. A region is a row's, an array's or a map's bytes; its
     # register holds its begin, when decoding the next one its end. A place is the region and the position of a slot: a register
@@ -293,12 +298,14 @@ class Op(IntEnum):
     )
     SLOT_TIMESTAMP = (
         "a timestamp: milliseconds in the slot, or those that it points to and nanoseconds",
-        "a:place place, d compact, e mode, f zone",
+        "a:place place, d compact, e mode",
         "a:place place, d compact, e text",
         MOMENTS,
     )
-    SLOT_DATE = "int days since 1970", "a:place place, e mode", "a:place place, e text", MOMENTS
-    SLOT_TIME = "int milliseconds of the day", "a:place place", "a:place place, e text", MOMENTS
+    SLOT_TIMESTAMP_TEXT = "the same as text", "a:place place, d compact, e zone", None, MOMENT_TEXTS
+    SLOT_DATE = "int days since 1970", "a:place place", "a:place place, e text", MOMENTS
+    SLOT_DATE_TEXT = "the same as text", "a:place place", None, MOMENT_TEXTS
+    SLOT_TIME = "int milliseconds of the day, as text", "a:place place", "a:place place, e text", MOMENT_TEXTS
     SLOT_VARIANT = (
         "a variant that a slot points to, in two columns",
         "a:place place, d:column dictionary",
@@ -337,7 +344,7 @@ class Op(IntEnum):
         "the begin of a list: an int count, a bit for each element, set for null; registers count left, index, mask",
         "a registers, b:column child, d:target empty",
         None,
-        TABLE,
+        MASKS,
     )
-    MASKED_NEXT = "after an element of MASKED", "a registers, b:column child, d:target next", None, TABLE
-    MASKED_NULL = "an element's bit of MASKED", "a registers, b:nulls nulls, d:target null", None, TABLE
+    MASKED_NEXT = "after an element of MASKED", "a registers, b:column child, d:target next", None, MASKS
+    MASKED_NULL = "an element's bit of MASKED", "a registers, b:nulls nulls, d:target null", None, MASKS

@@ -27,12 +27,12 @@ from state_processor.serializers.table.binary_values import (
     checked_timestamp,
     decimal_limit,
     decode_text,
+    emit_timestamp,
     encode_text,
     present_decimal,
     present_text,
     present_timestamp,
     time_text,
-    timestamp_operands,
     to_bytes,
     to_epoch_day,
     to_millis_of_day,
@@ -198,7 +198,7 @@ class DateSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(Op.SLOT_DATE, column, place=place, mode=builder.options.time_mode)
+            builder.op(Op.SLOT_DATE_TEXT if builder.options.as_text else Op.SLOT_DATE, column, place=place)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
         builder.op(Op.SLOT_DATE, column, place=place, text=int(pa.types.is_string(column.type)))
@@ -380,7 +380,7 @@ class TimestampSlot(Slot):
 
     def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
         if column.index >= 0:
-            builder.op(Op.SLOT_TIMESTAMP, column, place=place, **timestamp_operands(self.type, builder.options))
+            emit_timestamp(builder, self.type, column, Op.SLOT_TIMESTAMP, Op.SLOT_TIMESTAMP_TEXT, place=place)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
         is_text = int(pa.types.is_string(column.type))

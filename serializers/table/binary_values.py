@@ -22,6 +22,9 @@ from state_processor.serializers.core.time_values import (
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, UndecodableValueError
 from state_processor.serializers.kernel import outcomes
+from state_processor.serializers.kernel.columns import Column
+from state_processor.serializers.kernel.decode.program import DecodeBuilder
+from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.table.logical_types import DecimalType, TimestampType
 from state_processor.serializers.text_grammar import shown, to_number
 
@@ -131,9 +134,15 @@ def present_decimal(value: Decimal, type_: DecimalType) -> Decimal:
     return value
 
 
-def timestamp_operands(type_: TimestampType, options: DecodeOptions) -> dict[str, int]:
-    """Return operands of the kernel's instructions that read timestamps."""
-    return {"compact": int(type_.is_compact), "mode": options.time_mode, "zone": int(type_.local_zoned)}
+def emit_timestamp(
+    builder: DecodeBuilder, type_: TimestampType, column: Column, op: Op, textual: Op, **operands: tuple[int, int, int]
+) -> None:
+    """Emit one of two instructions that read a timestamp, as microseconds or as text."""
+    compact = int(type_.is_compact)
+    if builder.options.as_text:
+        builder.op(textual, column, compact=compact, zone=int(type_.local_zoned), **operands)
+    else:
+        builder.op(op, column, compact=compact, mode=builder.options.time_mode, **operands)
 
 
 def checked_timestamp(millis: int, nano: int) -> TimestampData:

@@ -35,11 +35,11 @@ from state_processor.serializers.table.binary_values import (
     checked_timestamp,
     decimal_limit,
     decode_text,
+    emit_timestamp,
     encode_text,
     present_decimal,
     present_text,
     present_timestamp,
-    timestamp_operands,
     to_bytes,
     to_timestamp,
     to_unscaled,
@@ -315,7 +315,7 @@ class TimestampDataSerializer(TypeSerializer):
         return to_timestamp(value, self.type)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(Op.TIMESTAMP, column, **timestamp_operands(self.type, builder.options))
+        emit_timestamp(builder, self.type, column, Op.TIMESTAMP, Op.TIMESTAMP_TEXT)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.limit(column, limits_of(self.type))

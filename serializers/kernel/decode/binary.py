@@ -118,28 +118,6 @@ def _collection(op, prog, pc, buf, regs, arena, cols, col):  # type: ignore[no-u
 
 
 @kernel
-def _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col):  # type: ignore[no-untyped-def]
-    """Begin or continue a list with a bit mask. Return True if the run continues at the target, the position, and the status."""
-    reg = prog[pc, A]
-    if op == Op.MASKED:
-        if pos + 4 > end:
-            return False, pos, outcomes.TRUNCATED
-        count = load_be_i32(buf, pos)
-        if count < 0 or (count + 7) // 8 > end - pos - 4:
-            return False, pos, outcomes.BAD_COUNT
-        regs[reg] = count
-        regs[reg + 1] = 0
-        regs[reg + 2] = pos + 4
-        pos += 4 + (count + 7) // 8
-    else:
-        regs[reg] -= 1
-        regs[reg + 1] += 1
-    if regs[reg] == 0 and col >= 0 and not put_offset(arena, cols, col, cols[prog[pc, B], COUNT]):
-        return False, pos, outcomes.FULL
-    return (regs[reg] == 0) == (op == Op.MASKED), pos, outcomes.OK
-
-
-@kernel
 def _variant(op, prog, pc, buf, pos, end, regs):  # type: ignore[no-untyped-def]
     """Return position and size of a variant's value and of its dictionary, the position after it, and 0 or the status."""
     if op == Op.SLOT_VARIANT:
@@ -218,14 +196,9 @@ def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
             if not put_bytes(arena, cols, col, buf, at, size):
                 status = outcomes.FULL
                 break
-        elif op == Op.ELEMENT_NULL or op == Op.MASKED_NULL:
-            if op == Op.ELEMENT_NULL:
-                index = regs[reg + 3]
-                is_null = (buf[regs[reg] + 4 + (index >> 3)] >> (index & 7)) & 1
-            else:
-                index = regs[reg + 1]
-                is_null = (buf[regs[reg + 2] + (index >> 3)] >> (7 - (index & 7))) & 1
-            if is_null:
+        elif op == Op.ELEMENT_NULL:
+            index = regs[reg + 3]
+            if (buf[regs[reg] + 4 + (index >> 3)] >> (index & 7)) & 1:
                 col = fill_nulls(arena, cols, nulls, prog[pc, B], prog[pc, C])
                 if col >= 0:
                     status = outcomes.FULL
@@ -272,13 +245,6 @@ def binary(tables, pc, pos, end):  # type: ignore[no-untyped-def]
             pos = after
         elif op == Op.ELEMENTS or op == Op.ELEMENTS_NEXT or op == Op.PAIRS or op == Op.PAIRS_NEXT:
             jumps, status = _collection(op, prog, pc, buf, regs, arena, cols, col)
-            if status != outcomes.OK:
-                break
-            if jumps:
-                pc = prog[pc, D]
-                continue
-        elif op == Op.MASKED or op == Op.MASKED_NEXT:
-            jumps, pos, status = _masked(op, prog, pc, buf, pos, end, regs, arena, cols, col)
             if status != outcomes.OK:
                 break
             if jumps:

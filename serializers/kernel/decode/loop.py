@@ -19,6 +19,8 @@ from state_processor.serializers.kernel.decode.binary import binary
 from state_processor.serializers.kernel.decode.decimals import decimal
 from state_processor.serializers.kernel.decode.epochs import epoch
 from state_processor.serializers.kernel.decode.locals import local
+from state_processor.serializers.kernel.decode.masks import masked
+from state_processor.serializers.kernel.decode.moment_texts import moment_text
 from state_processor.serializers.kernel.decode.moments import moment
 from state_processor.serializers.kernel.decode.numbers import number
 from state_processor.serializers.kernel.decode.rare import rare
@@ -61,6 +63,8 @@ from state_processor.serializers.kernel.opcodes import (
     FAMILY,
     FAMILY_SHIFT,
     LOCALS,
+    MASKS,
+    MOMENT_TEXTS,
     MOMENTS,
     NUMBER,
     RARE,
@@ -98,8 +102,10 @@ FAMILIES: Final[dict[int, OnDemand]] = {
     NUMBER: number,
     DECIMALS: decimal,
     MOMENTS: moment,
+    MOMENT_TEXTS: moment_text,
     TABLE: binary,
     LOCALS: local,
+    MASKS: masked,
 }
 """The instructions that are not part of the loop."""
 

@@ -51,6 +51,7 @@ from state_processor.serializers.kernel.opcodes import (
     FAMILY_SHIFT,
     JOINED,
     LOCALS,
+    MOMENT_TEXTS,
     MOMENTS,
     NUMBER,
     TABLE,
@@ -168,6 +169,7 @@ FAMILIES: Final[dict[int, OnDemand]] = {
     NUMBER: put_number,
     DECIMALS: put_decimal,
     MOMENTS: put_moment,
+    MOMENT_TEXTS: put_moment,
     TABLE: binary,
     LOCALS: put_local,
 }

@@ -25,10 +25,11 @@ from state_processor.serializers.kernel.opcodes import AVRO, FAMILY, Kind, Op, O
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "kernel.md"
 DIRECTIONS = ("decode", "encode")
-FAMILIES = {
-    getattr(opcodes, name): name
-    for name in ("AVRO", "STRINGS", "RARE", "TIME", "EPOCHS", "NUMBER", "DECIMALS", "MOMENTS", "TABLE", "LOCALS")
-}
+_NAMES = (
+    *("AVRO", "STRINGS", "RARE", "TIME", "EPOCHS", "NUMBER", "DECIMALS"),
+    *("MOMENTS", "MOMENT_TEXTS", "TABLE", "LOCALS", "MASKS"),
+)
+FAMILIES = {getattr(opcodes, name): name for name in _NAMES}
 OF_BUILDERS = {"program.py", "decoder.py", "encoder.py"}
 SCHEMA = pa.schema([("number", pa.int64()), ("text", pa.string()), ("pair", pa.struct([("a", pa.int64()), ("b", pa.int64())]))])
 
