@@ -9,16 +9,27 @@ from collections.abc import Sequence
 from typing import Final
 
 from state_processor import __version__
-from state_processor.commands import analysing, completing, exporting, reporting, rewriting, showing, sinks, validating, warming
+from state_processor.commands import (
+    analysing,
+    completing,
+    exporting,
+    queries,
+    reporting,
+    rewriting,
+    showing,
+    sinks,
+    validating,
+    warming,
+)
 from state_processor.serializers.errors import StateProcessorError
 
 BAD_INPUT: Final = 2
 
-_GROUPS: Final = (showing, analysing, reporting, exporting, rewriting, sinks, validating, warming)
+_GROUPS: Final = (showing, analysing, reporting, exporting, rewriting, sinks, validating, queries, warming)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 1 for a snapshot that ``validate`` finds incomplete, or 2 for invalid input."""
+    """Run a command; the exit code is 0, 1 for what ``validate`` or ``check-query`` refuse, or 2 for invalid input."""
     parser = argparse.ArgumentParser(prog="state-processor", description="Show and rewrite Flink savepoints and checkpoints.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

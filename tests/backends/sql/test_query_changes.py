@@ -241,7 +241,7 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         "group-aggregate",
         "group-aggregate",
         lambda plan: before(plan, "group-aggregate")[0].update(condition=LITERAL),
-        "the rows that come to group-aggregate.106. of the new plan are others",
+        "the rows that come to group-aggregate.\\d+. of the new plan are others",
     ),
     "result": (
         "group-aggregate",

@@ -1,0 +1,45 @@
+"""The command ``check-query``, which says what of the state of a query another one can go on with."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any, Final
+
+from state_processor.commands.printing import print_json
+from state_processor.options.access import SnapshotAccess, read_plan
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.write.plan import SavepointPlan
+from state_processor.write.query_migration import QueryMigration
+
+REFUSED: Final = 1
+"""Exit code if there is state that can't be kept."""
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parsers of the command line."""
+    text = (
+        "Say what migrate_query would do with the state of a query of Flink SQL, by the compiled plans of the query that wrote "
+        "it and of the one that is to go on. The exit code is 0 if all state is kept or named by --drop, else 1."
+    )
+    check = commands.add_parser("check-query", help="what of its state another query can go on with", description=text)
+    check.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
+    check.add_argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot")
+    check.add_argument("new", metavar="NEW", help="file of the compiled plan of the new query")
+    check.add_argument(
+        "--drop", action="append", default=[], metavar="OPERATOR", help="an operator whose state is left out, such as 'join[5]'"
+    )
+    check.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
+    add_flags(check)
+    check.set_defaults(run=_check)
+
+
+def _check(options: argparse.Namespace) -> int:
+    access = SnapshotAccess.of(**flag_values(options))
+    old, new = (read_plan(given, access.storage()) for given in (options.old, options.new))
+    report = QueryMigration(SavepointPlan.from_existing(options.path, None, access).drafts, old, new, options.drop).report
+    if options.json:
+        print_json(asdict(state) for state in report)
+    else:
+        print(report)
+    return REFUSED if report.impossible else 0
