@@ -13,9 +13,12 @@ import pyarrow as pa
 from state_processor.backends.analysis.changes import AFTER, BEFORE, CHANGE, DELETE, INSERT, UPDATE
 from state_processor.backends.analysis.state_difference import OperatorPair
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import StateReader
+from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name
 from state_processor.display import json_text
 from state_processor.identifier import OperatorIdentifier
@@ -177,11 +180,17 @@ def state_differences(
         stored |= found.keys()
         for name in pair.names if state is None else (stored_name(state, found),):
             reader = pair.difference(name, options)
-            before_type, after_type = (_type(states.get(name, [])) for states in pair.states)
+            before_type, after_type = (
+                _type(*side, states.get(name, [])) for side, states in zip((pair.old, pair.new), pair.states, strict=True)
+            )
             kind = found[name][0].kind
             yield StateDifference(uid, uid_hash, shown_name(name), kind, before_type, after_type, reader)
     check_known(options.python_types, stored, "these operators")
 
 
-def _type(variants: list[StateDescription]) -> str | None:
-    return str(variants[0].whole) if variants else None
+def _type(snapshot: Snapshot, operator: OperatorState | None, variants: list[StateDescription]) -> str | None:
+    """Return the type of a state with the names of the plan, if a snapshot has the state."""
+    if operator is None or not variants:
+        return None
+    names = dict(state_names(snapshot, operator, variants[:1], {}))
+    return str(with_names(variants[0], names.get(variants[0].name, {})).whole)

@@ -180,8 +180,8 @@ def test_queries_go_on_from_what_was_changed(version: str, spark: SparkSession, 
     def plan(job: Job) -> Path:
         return tmp_path / f"{job.query}.json"
 
-    def answers(requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        found = flink.plans(version, requests)
+    def answers(requests: Sequence[Mapping[str, Any]], at_once: int = 1) -> list[dict[str, Any]]:
+        found = flink.plans(version, requests, at_once)
         assert [a["error"] for a in found if "error" in a] == []
         return found
 
@@ -197,7 +197,7 @@ def test_queries_go_on_from_what_was_changed(version: str, spark: SparkSession, 
     for n, (move, target) in enumerate(zip(moves, targets, strict=True)):
         request = move.then.request(files, plan(move.then), to=tmp_path / f"second-{n}")
         requests.append(request | {"from": str(target), "lines": len(move.expected)})
-    for move, answer in zip(moves, answers(requests), strict=True):
+    for move, answer in zip(moves, answers(requests, sql_queries.AT_ONCE), strict=True):
         assert sorted(map(str, answer["changes"])) == sorted(move.expected), move
 
 

@@ -258,6 +258,8 @@ def test_keys_and_columns_are_named_as_the_rows_are() -> None:
 def test_differences_and_sizes_take_the_name_of_the_plan() -> None:
     label = f"join[{uids()['join'].partition('_')[0]}]"
     assert [b.num_rows for b in sp.arrow.diff(PATH, PATH, label, "left-records", plan=PLAN)] == [0]
+    types = {r["state_name"]: r["type_after"] for r in sp.arrow.diff_summary(PATH, PATH, label, plan=PLAN).to_pylist()}
+    assert types["right-records"] == "MAP<ROW<`id` STRING, `city` STRING>,INT>"
     sizes = sp.arrow.size_report(PATH, label, plan=PLAN).to_pylist()
     assert {(row["operator_uid"], row["state_name"]): row["entries"] for row in sizes} == {
         (uids()["join"], "left-records"): 6,
