@@ -113,7 +113,8 @@ class QueryWriter:
         ------
         StateMigrationError
             If there are operators whose state can't be kept, and that ``drop`` does not name. The message has the reasons: other
-            keys or conditions, a column or result of another type, a new column ``NOT NULL``, other calls with ``DISTINCT``,
+            keys or conditions, a column or result of another type, a new column ``NOT NULL``, a column or call that has its old
+            name and is computed in another way, other calls with ``DISTINCT``,
             calls whose accumulators differ where rows may be taken back, state of another shape, one phase in the place of two.
         NotFoundError
             If there is no operator that ``drop`` names.

@@ -18,6 +18,7 @@ from state_processor.backends.sql.row_changes import (
     RowChange,
     StateChange,
     StateChanges,
+    refuse_other_meaning,
     same_types,
 )
 from state_processor.serializers.errors import OptionError, StateMigrationError
@@ -90,6 +91,7 @@ def _accumulator(old: _Calls, new: _Calls, side: ChangedNode) -> RowChange:
     fields: list[NewField] = []
     notes = []
     used: list[int] = []
+    added: list[str] = []
     types = {f.name: f.type for f in distinct_names(side.inputs[0].fields) if f.type is not None}
     for i, (call, identity) in enumerate(zip(new.calls, new.identified, strict=True)):
         at = _position(old, identity)
@@ -103,6 +105,7 @@ def _accumulator(old: _Calls, new: _Calls, side: ChangedNode) -> RowChange:
             notes.append(f"{call} starts with the number of rows that the operator has counted")
         else:
             fields += _new_call(call, types)
+            added.append(str(call))
             notes.append(f"{call} is new, and starts as for a group without rows: {_starts(fields, call)}")
     if new.adds_count:
         if old.row_count is None:
@@ -114,6 +117,7 @@ def _accumulator(old: _Calls, new: _Calls, side: ChangedNode) -> RowChange:
     first_view = old.size_of_calls + old.adds_count
     fields += [NewField(first_view + n) for n in range(old.views)]
     gone = [str(call) for i, call in enumerate(old.calls) if i not in used]
+    refuse_other_meaning("call", added, gone)
     if used != sorted(used):
         notes.append("calls are in another order")
     return RowChange(first_view + old.views, tuple(fields), (*notes, *(f"{call} is dropped" for call in gone)))

@@ -28,13 +28,18 @@ from state_processor.serializers.errors import StateMigrationError
 def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of a deduplication or normalization."""
     before, after = old.inputs[0], new.inputs[0]
-    flags = ("keepLastRow", "isRowtime", "outputInsertOnly", "generateUpdateBefore")
-    old.same(new, "which row is kept by", *((old.node.at(f), new.node.at(f)) for f in flags))
+    old.same(new, "which row is kept by", (_rules(old.node), _rules(new.node)))
     old.same(new, "the time attribute of", (_time(old), _time(new)))
     conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
     old.same(new, "the condition of", (conditions[0], conditions[1]))
     same_types(before, after, before.picked(old.node.at("uniqueKeys")))
     return {"deduplicate-state": StateChange({VALUE: changed_row(before, after)})}
+
+
+def _rules(node: PlanNode) -> list[bool]:
+    """Return what decides which row is kept, and in which state; plans before Flink 2 do not have the last member."""
+    rules = [bool(node.at(name)) for name in ("keepLastRow", "isRowtime", "generateUpdateBefore")]
+    return [*rules, bool(node.at("isRowtime")) and bool(node.at("outputInsertOnly"))]
 
 
 def _time(side: ChangedNode) -> Identity | None:

@@ -59,7 +59,7 @@ class QueryChanges:
             If they can't be kept; the message has the reason.
         """
         new = self.partner(node)
-        if node.type != new.type:
+        if node.type != new.type and node.kind in _CHANGES:  # that of sources and sinks is their connector's
             raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one, whose state may be other")
         _check_ttl(node, new)
         find = _CHANGES.get(node.kind)

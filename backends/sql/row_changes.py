@@ -111,14 +111,19 @@ def changed_row(old: Relation, new: Relation) -> RowChange:
     """Return rows of an input with the columns that they have in the new plan."""
     before, after = distinct_names(old.fields), distinct_names(new.fields)
     fields, notes = [], []
+    added: list[str] = []
     for identity, column in zip(new.columns, after, strict=True):
         if identity in old.columns:
             at = old.columns.index(identity)
             fields.append(NewField(at, _type(before[at], column)))
         else:
             fields.append(NewField(None, _type_of_new(column)))
+            if _is_time(column):
+                continue  # it is null in every row
+            added.append(column.name)
             notes.append(f"column {column.name} is new, and null")
-    gone = [f.name for identity, f in zip(old.columns, before, strict=True) if identity not in new.columns]
+    gone = [f.name for c, f in zip(old.columns, before, strict=True) if c not in new.columns and not _is_time(f)]
+    refuse_other_meaning("column", added, gone)
     return RowChange(len(before), tuple(fields), (*notes, *(f"column {name} is dropped" for name in gone)))
 
 
@@ -134,10 +139,30 @@ def _type(old: PlanField, new: PlanField) -> LogicalType | None:
 def _type_of_new(column: PlanField) -> LogicalType:
     if column.type is None:
         raise StateMigrationError(f"column {column.name} is new, and of a type that only Java knows")
-    is_time = isinstance(column.type, TimestampType) and column.type.kind == "PROCTIME"
-    if not column.type.nullable and not is_time:
+    if not column.type.nullable and not _is_time(column):
         raise StateMigrationError(f"column {column.name} is new and NOT NULL, and rows in state have no value for it")
     return column.type
+
+
+def _is_time(column: PlanField) -> bool:
+    """Return whether a column is processing time, which is null in state."""
+    return isinstance(column.type, TimestampType) and column.type.kind == "PROCTIME"
+
+
+def refuse_other_meaning(what: str, added: Sequence[str], gone: Sequence[str]) -> None:
+    """Refuse what has its old name and is something else: it would lose its values without a word of the user.
+
+    Raises
+    ------
+    StateMigrationError
+        If there is such a name; those that the planner makes, such as ``$f2``, mean nothing.
+    """
+    for name in added:
+        if name in gone and "$" not in name:
+            raise StateMigrationError(
+                f"{what} {name} is computed in another way in the new plan, or its plan says so in other words; give it another "
+                "name to start without the old values"
+            )
 
 
 def same_types(old: Relation, new: Relation, identities: Sequence[Identity]) -> None:
