@@ -16,6 +16,8 @@ from state_processor.serializers.io import DataOutput
 
 _BUFFER: Final = 1 << 20
 _SHORT: Final = 2
+_MARKED: Final = 4
+"""The position in an entry of the byte that tells the last one of a state."""
 
 
 class KeyedStateFileWriter(KeyedStateWriter):
@@ -35,7 +37,7 @@ class KeyedStateFileWriter(KeyedStateWriter):
         super().__init__(header, key_groups, max_parallelism, context)
         self._sink = sink
         self._offsets = np.zeros(len(key_groups), dtype=np.int64)
-        self._held = bytearray()
+        self._held: bytes | memoryview = b""
         target = DataOutput()
         header.write(target)
         self._buffer = target.buffer
@@ -66,17 +68,23 @@ class KeyedStateFileWriter(KeyedStateWriter):
     def _append(self, data: npt.NDArray[np.uint8], last: int) -> None:
         self._write(self._held)
         self._write(data[:last].data)
-        self._held = bytearray(data[last:].data)
+        entry = data[last:]
+        self._held = entry.data if 2 * len(entry) > len(data) else entry.tobytes()  # a view keeps all of the data
 
     def _end(self, following: int) -> None:
         """Write the last entry of a state, marked as such, and what follows it: a state id or the end of the key group."""
         if self._held:
-            self._held[4] |= LAST_OF_STATE
-            self._write(self._held)
+            self._write(bytes([*self._held[:_MARKED], self._held[_MARKED] | LAST_OF_STATE]))
+            self._write(memoryview(self._held)[_MARKED + 1 :])
             self._write(following.to_bytes(_SHORT, "big"))
-            self._held = bytearray()
+            self._held = b""
 
-    def _write(self, data: bytes | bytearray | memoryview) -> None:
+    def _write(self, data: bytes | memoryview) -> None:
+        if len(data) >= _BUFFER:  # a large entry, perhaps, which there is no need to copy
+            self._flush()
+            self._sink.write(data)
+            self._written += len(data)
+            return
         self._buffer += data
         if len(self._buffer) >= _BUFFER:
             self._flush()

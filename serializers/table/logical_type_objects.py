@@ -56,7 +56,14 @@ class _Converter:
         return result
 
     def fields(self, content: Any) -> tuple[RowField, ...]:
-        return tuple(RowField(e.get("name"), self.type(e.get("type")), e.get("description")) for e in elements(content))
+        found = map(_instance, elements(content))
+        return tuple(RowField(e.get("name"), self.type(e.get("type")), e.get("description")) for e in found)
+
+
+def _instance(content: Any) -> JavaInstance:
+    if not isinstance(content, JavaInstance):
+        raise UnsupportedFormatError(f"Java class {class_name(content)} is no part of a type of Flink SQL that can be read")
+    return content
 
 
 def _structured(converter: _Converter, content: JavaInstance, nullable: bool) -> LogicalType:
@@ -79,7 +86,7 @@ def _identifier(content: JavaInstance) -> str:
     identifier = content.get("objectIdentifier")
     if identifier is None:
         return ""
-    parts = (identifier.fields.get(n) for n in ("catalogName", "databaseName", "objectName"))
+    parts = (_instance(identifier).fields.get(n) for n in ("catalogName", "databaseName", "objectName"))
     return ".".join(escape(p) for p in parts if p)
 
 
