@@ -228,6 +228,20 @@ def frame_entries(data, entries, order, groups, prefix, out):  # type: ignore[no
     return starts
 
 
+def with_room(seen: npt.NDArray[np.uint64], entries: int) -> npt.NDArray[np.uint64]:
+    """Return a table so large that so many keys fill half of it, or three quarters where memory matters more than time."""
+    slots = len(seen)
+    while slots < _MANY_SLOTS and slots < 2 * entries:
+        slots *= 4
+    while 3 * slots < 4 * entries:
+        slots *= 2
+    if slots == len(seen):
+        return seen
+    larger = np.zeros((slots, 2), dtype=np.uint64)
+    rehash(seen, larger)
+    return larger
+
+
 class KeyFilter:
     """The keys of one state in one key group that were seen so far."""
 
@@ -245,25 +259,13 @@ class KeyFilter:
         """See :func:`check_entries`; the result is never ``CROWDED``."""
         result = np.zeros(CHECK_FIELDS, dtype=np.int64)
         result[SEEN] = self._used
-        self._make_room(self._used + _estimated_entries(data))
+        self._seen = with_room(self._seen, self._used + _estimated_entries(data))
         while True:
             check_entries(data, key_group, prefix, self._seen, result)
             if result[STATUS] != CROWDED:
                 self._used = int(result[SEEN])
                 return result
-            self._make_room(len(self._seen))
-
-    def _make_room(self, entries: int) -> None:
-        """Make the table so large that so many keys fill half of it, or three quarters where memory matters more than time."""
-        slots = len(self._seen)
-        while slots < _MANY_SLOTS and slots < 2 * entries:
-            slots *= 4
-        while 3 * slots < 4 * entries:
-            slots *= 2
-        if slots > len(self._seen):
-            larger = np.zeros((slots, 2), dtype=np.uint64)
-            rehash(self._seen, larger)
-            self._seen = larger
+            self._seen = with_room(self._seen, len(self._seen))
 
 
 def _estimated_entries(data: npt.NDArray[np.uint8]) -> int:

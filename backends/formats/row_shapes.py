@@ -104,7 +104,9 @@ def collect_map(batches: Iterator[pa.RecordBatch], group: str, key: str, value: 
 
 
 def concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return one batch with the rows of several, at least one (``pyarrow.concat_batches``, which pyarrow 18 lacks)."""
+    """Return one batch with the rows of several, which are copied; one alone is not (pyarrow 18 lacks ``concat_batches``)."""
+    if len(batches) == 1:
+        return batches[0]
     schema = batches[0].schema
     columns = [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

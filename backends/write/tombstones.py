@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, rehash
+from state_processor.backends.formats.entry_framing import entry_spans, fingerprint, insert, with_room
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
@@ -109,10 +109,7 @@ class Tombstones:
                 self._seen, self._used = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64), 0
         keys = np.ascontiguousarray(entry_spans(markers)[:, :2])
         keys[:, 0] += self._prefix
-        while 2 * (self._used + len(keys)) > len(self._seen):
-            larger = np.zeros((4 * len(self._seen), 2), dtype=np.uint64)
-            rehash(self._seen, larger)
-            self._seen = larger
+        self._seen = with_room(self._seen, self._used + len(keys))
         self._used += int(_mark(markers, keys, self._seen))
         self._lengths.update(np.unique(keys[:, 1] - keys[:, 0]).tolist())
 

@@ -57,8 +57,9 @@ def merge_batches(batches: Batches, most_bytes: int = _BATCH_BYTES, most_rows: i
         size += batch.nbytes
         rows += batch.num_rows
         if size >= most_bytes or rows >= most_rows:
-            yield concatenate(held)
-            held, size, rows = [], 0, 0
+            merged, held, size, rows = concatenate(held), [], 0, 0
+            del batch  # the merged one alone is held while it is encoded
+            yield merged
     if rows:
         yield concatenate(held)
 
