@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.sql.accumulators import AccumulatorField, accumulator_fields
+from state_processor.backends.sql.lineage import first_phase, grouping
 from state_processor.backends.sql.meaning import counts_rows, group_calls
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names
@@ -159,12 +160,6 @@ def _input(fields: PlanFields, key: Any) -> Input:
     return Input(columns, tuple(names[int(i)] for i in key or ()))
 
 
-def _has_ttl(node: PlanNode, index: int = 0) -> bool:
-    """Return whether a state has time-to-live; plans before Flink 1.18 do not say it."""
-    states = [state for state in node.at("state", default=()) if int(state.get("index", 0)) == index]
-    return any(not str(state.get("ttl", "0")).strip().startswith("0") for state in states)
-
-
 def _is_time(type_: LogicalType, kind: str) -> bool:
     return isinstance(type_, TimestampType) and type_.kind == kind
 
@@ -175,28 +170,26 @@ def _group_aggregate(node: PlanNode) -> Accumulators:
 
 def _global_aggregate(node: PlanNode) -> Accumulators:
     """Return what the second phase has, for rows before the first one, whose accumulators it adds up."""
-    local = node.inputs[0] if node.inputs else node
-    while local.transformations != ("local-group-aggregate",) and len(local.inputs) == 1:
-        local = local.inputs[0]
-    if local.transformations != ("local-group-aggregate",) or local.left != node.fields_of("localAggInputRowType"):
+    local = first_phase(node)
+    if local is None or local.left != node.fields_of("localAggInputRowType"):
         raise OptionError("its input is not the first phase of the same aggregate")
-    return _accumulators(node, _input(local.left, local.at("grouping")))
+    return _accumulators(node, _input(local.left, grouping(node)))
 
 
 def _accumulators(node: PlanNode, rows: Input) -> Accumulators:
     fields = accumulator_fields(group_calls(node), rows.columns, counts_rows=counts_rows(node))
-    return Accumulators(rows, fields, _has_ttl(node))
+    return Accumulators(rows, fields, node.has_ttl.get(0, False))
 
 
 def _deduplicate(node: PlanNode) -> KeptRow:
     rows = _input(node.left, node.at("uniqueKeys"))
     last, by_row_time = bool(node.at("keepLastRow")), bool(node.at("isRowtime"))
     if not last and by_row_time and node.at("outputInsertOnly"):
-        return KeptRow(rows, "already-emitted-state-boolean", None, last, _has_ttl(node))
+        return KeptRow(rows, "already-emitted-state-boolean", None, last, node.has_ttl.get(0, False))
     times = [name for name, type_ in rows.columns.items() if _is_time(type_, "ROWTIME" if by_row_time else "PROCTIME")]
     if not times:
         raise OptionError("its input has no time attribute")
-    return KeptRow(rows, "deduplicate-state", times[0] if last or by_row_time else None, last, _has_ttl(node))
+    return KeptRow(rows, "deduplicate-state", times[0] if last or by_row_time else None, last, node.has_ttl.get(0, False))
 
 
 def _join(node: PlanNode) -> JoinedRows:
@@ -220,7 +213,7 @@ def _side(fields: PlanFields, node: PlanNode, label: str, index: int, outer: boo
     given = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
     keys = [tuple(names[int(i)] for i in key) for key in given]
     within = next((key for key in keys if set(key) <= set(rows.key)), None)
-    return JoinSide(rows, within or min(keys, key=len, default=()), outer, _has_ttl(node, index))
+    return JoinSide(rows, within or min(keys, key=len, default=()), outer, node.has_ttl.get(index, False))
 
 
 _OUTER: Final = {

@@ -57,7 +57,7 @@ class PlanNode:
 
     @property
     def kind(self) -> str:
-        """What it does: ``join``."""
+        """The name of what it does, such as ``join``."""
         match = _TYPE.fullmatch(self.type)
         return self.type if match is None else match[1]
 
@@ -75,6 +75,12 @@ class PlanNode:
     def right(self) -> PlanFields:
         """The fields of the rows of the second input."""
         return self.inputs[1].output if len(self.inputs) > 1 else ()
+
+    @property
+    def has_ttl(self) -> dict[int, bool]:
+        """Whether each of its states has time-to-live, by their indexes; plans before Flink 1.18 do not say it."""
+        states = self.at("state", default=())
+        return {int(state.get("index", 0)): not str(state.get("ttl", "0")).strip().startswith("0") for state in states}
 
     def fields_of(self, member: str) -> PlanFields:
         """Return the fields of a row type that the node has in its JSON.

@@ -1,4 +1,4 @@
-"""What becomes of the state of a query in another one: which operator of the new plan goes on with it, and its rows there.
+"""Changes of the state of a query for another one: which operator of the new plan goes on with it, and its rows there.
 
 Operators go together if they do the same with the same rows, by the same keys: their numbers, names and columns may differ
 (:mod:`~state_processor.backends.sql.lineage`). An operator that is not known here keeps its state as it is, if all that it does
@@ -51,7 +51,7 @@ class QueryChanges:
         return tuple(n for n in self._new.nodes if n.id not in known and any(map(has_state, n.transformations)))
 
     def changes(self, node: PlanNode) -> StateChanges:
-        """Return what becomes of the states of a node, by name; others stay as they are.
+        """Return the changes of the states of a node, by name; others stay as they are.
 
         Raises
         ------
@@ -135,13 +135,11 @@ def _materializes(node: PlanNode) -> bool:
 
 def _check_ttl(old: PlanNode, new: PlanNode) -> None:
     """Refuse state that gets or loses time-to-live; plans before Flink 1.18 do not say it."""
-    before, after = old.at("state"), new.at("state")
-    for one in before or ():
-        for other in after or ():
-            has = [not str(state.get("ttl", "0")).strip().startswith("0") for state in (one, other)]
-            if one.get("index") == other.get("index") and has[0] != has[1]:
-                words = ["has" if given else "has no" for given in has]
-                raise StateMigrationError(f"its state {words[0]} time-to-live in the old plan, and {words[1]} in the new one")
+    before, after = old.has_ttl, new.has_ttl
+    for index in before.keys() & after.keys():
+        if before[index] != after[index]:
+            words = ["has" if given else "has no" for given in (before[index], after[index])]
+            raise StateMigrationError(f"its state {words[0]} time-to-live in the old plan, and {words[1]} in the new one")
 
 
 _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {

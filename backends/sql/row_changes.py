@@ -46,7 +46,7 @@ class RowChange:
     fields
         Those of the new one.
     notes
-        What changes, for people.
+        The changes as text for people.
     """
 
     size: int
@@ -76,7 +76,7 @@ class StateChange:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What changes, for people."""
+        """The changes as text for people."""
         return tuple(note for row in self.rows.values() for note in row.notes)
 
 
