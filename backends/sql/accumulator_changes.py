@@ -8,7 +8,7 @@ from typing import Final
 
 from state_processor.backends.sql.accumulators import call_fields
 from state_processor.backends.sql.calls import AggregateCall
-from state_processor.backends.sql.lineage import grouping, identified_calls
+from state_processor.backends.sql.lineage import Identity, Relation, grouping, identified_calls
 from state_processor.backends.sql.meaning import counts_rows, group_calls
 from state_processor.backends.sql.plan_types import distinct_names
 from state_processor.backends.sql.row_changes import (
@@ -36,7 +36,7 @@ def changed_accumulators(old: ChangedNode, new: ChangedNode) -> StateChanges:
             f"calls with DISTINCT are {shown[0]} in the old plan, {shown[1]} in the new one: values that they have seen are in "
             "states that these calls share, so that calls with DISTINCT have to stay as they are"
         )
-    return {"accState": StateChange({VALUE: _accumulator(before, after, new)})}
+    return {"accState": StateChange({VALUE: _accumulator(before, after, (old.inputs[0], new.inputs[0]))})}
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,19 @@ class _Calls:
         return len(dict.fromkeys(c.arguments for c in self.calls if c.has_view))
 
 
-def _accumulator(old: _Calls, new: _Calls, side: ChangedNode) -> RowChange:
+def _accumulator(old: _Calls, new: _Calls, relations: tuple[Relation, Relation]) -> RowChange:
     fields: list[NewField] = []
     notes = []
     used: list[int] = []
     added: list[str] = []
-    types = {f.name: f.type for f in distinct_names(side.inputs[0].fields) if f.type is not None}
+    types = {f.name: f.type for f in distinct_names(relations[1].fields) if f.type is not None}
     for i, (call, identity) in enumerate(zip(new.calls, new.identified, strict=True)):
         at = _position(old, identity)
         if at is not None:
             used.append(at)
             _check_call(old.calls[at], call, at, i)
+            if call.function != "count" or call.has_view:
+                _check_arguments(call, identity.arguments, relations)
             start = old.positions[at]
             fields += [NewField(start + n) for n in range(len(list(call.fields())))]
         elif call.counts_rows and old.row_count is not None:
@@ -147,6 +149,17 @@ def _check_call(old: AggregateCall, new: AggregateCall, before: int, after: int)
             f"{new} is call {before} in the old plan and call {after} in the new one: values that it keeps are in states that "
             "have this number in their names; keep its place among the calls"
         )
+
+
+def _check_arguments(call: AggregateCall, arguments: Sequence[Identity], relations: tuple[Relation, Relation]) -> None:
+    """Refuse arguments of another type: results may have one type all the same, and what the accumulator holds another."""
+    for name, identity in zip(call.arguments, arguments, strict=True):
+        found = [dict(zip(one.columns, one.fields, strict=True)).get(identity) for one in relations]
+        before, after = (None if f is None or f.type is None else replace(f.type, nullable=True) for f in found)
+        if before != after:
+            raise StateMigrationError(
+                f"{call}: column {name} is {before} in the old plan, {after} in the new one, and its accumulator has values of it"
+            )
 
 
 _PLAIN: Final = frozenset({"count", "sum", "sum0", "avg", "min", "max"})

@@ -183,7 +183,12 @@ def _extreme(call: AggregateCall, type_: LogicalType) -> list[_Part]:
             f"{call}: rows of its input may be taken back, so that it keeps all values in a state of their own, which is not "
             "made from rows"
         )
-    text = f"{call.function}({escape(call.arguments[0])}){_where(call)}"
+    column, where = escape(call.arguments[0]), _where(call)
+    text = f"{call.function}({column}){where}"
+    if isinstance(type_, AtomicType) and type_.name in _FLOATING:
+        # In Java no number is less or greater than NaN: Flink keeps one that came first, Spark has it as the largest.
+        unordered = failure(f"{call}: which of NaN and other numbers Flink keeps depends on the order of rows; drop the NaN")
+        text = f"CASE WHEN count_if(isnan({column})){where} IN (0, count({column}){where}) THEN {text} ELSE {unordered} END"
     match type_:
         case AtomicType(name=name) if name in _ORDERED:
             kept: LogicalType = AtomicType(name)

@@ -161,6 +161,8 @@ def _source(node: PlanNode, inputs: _Inputs) -> Relation:
         return _unknown(node, inputs)
     schema = node.at("scanTableSource", "table", "resolvedTable", "schema", "columns", default=())
     names = [str(column.get("name")) for column in schema]
+    stored = [str(column.get("name")) for column in schema if column.get("kind") != "COMPUTED"]
+    inner: dict[str, tuple[Any, ...]] = {}
     conditions: list[Any] = []
     for ability in node.at("scanTableSource", "abilities", default=()):
         if ability.get("type") not in _NO_ROWS:
@@ -168,8 +170,14 @@ def _source(node: PlanNode, inputs: _Inputs) -> Relation:
             conditions.append(resolved(content, names) if names else node.at("scanTableSource"))
         if ability.get("type") == "ProjectPushDown":
             names = [f.name for f in row_fields(ability.get("producedType"))]
-    columns = tuple(_identity("column", table, f.name) for f in node.output)
+            inner = _inner_fields(names, ability.get("projectedFields", ()), stored)
+    columns = tuple(_identity("column", table, *inner.get(f.name, (f.name,))) for f in node.output)
     return Relation(_identity("table", table, conditions), columns, node.output)
+
+
+def _inner_fields(names: Sequence[str], paths: Sequence[Sequence[int]], stored: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Return where fields of rows are that a source reads as columns, by their names: a column may be called the same."""
+    return {name: (stored[path[0]], *path[1:]) for name, path in zip(names, paths, strict=False) if len(path) > 1}
 
 
 def _calc(node: PlanNode, inputs: _Inputs) -> Relation:

@@ -207,6 +207,8 @@ def _checked(given: DataFrame, rows: Input, time: str | None = None) -> DataFram
             column = f.lit(None).cast(spark_name(wanted))
         else:
             column = _exactly(name, own.schema.field(name).type, wanted, type_)
+            if not type_.nullable:
+                column = f.coalesce(column, f.expr(failure(f"column {name} is {type_} in the plan, and a row has no value")))
         columns.append(column.alias(name))
     more = [LAST_ACCESS] if LAST_ACCESS in names and LAST_ACCESS not in rows.columns else []
     return given.select(*columns, *more, *([] if time is None else [f.col(quoted(time)).alias(_TIME)]))
@@ -215,6 +217,8 @@ def _checked(given: DataFrame, rows: Input, time: str | None = None) -> DataFram
 def _exactly(name: str, found: pa.DataType, wanted: pa.DataType, type_: LogicalType) -> Column:
     """Return a column in the type of the plan, which holds all of its values; nested ones are compared when they are written."""
     column = f.col(quoted(name))
+    if pa.types.is_string(found) and pa.types.is_string(wanted):
+        return f.collate(column, "UTF8_BINARY")  # collations order text, and find it equal, in other ways than Flink
     if pa.types.is_nested(wanted) or found == wanted:
         return column
     if pa.types.is_nested(found) or conversion(found, wanted) != EXACT:

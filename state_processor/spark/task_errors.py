@@ -25,7 +25,7 @@ from state_processor.serializers.foreign_errors import describe
 
 _LOG: Final = getLogger("state_processor")
 _RAISED: Final = re.compile(r"(?:^|: )state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
-_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)")
+_JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)| SQLSTATE: P0001")
 _NOT_INSTALLED: Final = "ModuleNotFoundError: No module named 'state_processor"
 _WORKER: Final = "pyspark.worker_util"
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"

@@ -73,7 +73,7 @@ class QueryMigration:
     NotFoundError
         If the old plan has no operator that is to be dropped.
     OptionError
-        If no operator of the savepoint is one of the old plan.
+        If no operator of the savepoint is one of the old plan, or ``drop`` is no list.
     """
 
     def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:
@@ -86,6 +86,8 @@ class QueryMigration:
                 f"the old plan has none of the operators of the savepoint ({found}): give the plan of the query that wrote it, "
                 "which ran with the default table.exec.uid.format"
             )
+        if isinstance(drop, str):
+            raise OptionError(f"drop={drop!r}: expected a list of operators, found text; write drop=[{drop!r}]")
         dropped = {o.uid_hash for name in drop for o in self._named(old, name, known)}
         self.operators = tuple(
             _Operator(draft, known[draft.identifier.uid_hash], self._changes, draft.identifier.uid_hash in dropped)

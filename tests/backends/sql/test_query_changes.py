@@ -93,6 +93,17 @@ def setting(kind: str, *path: str, to: Any) -> Edit:
     return change
 
 
+def retyped(old: str, new: str) -> Edit:
+    """Return an edit of the type of a column wherever it goes, but not of what is computed with it."""
+
+    def change(plan: Plan) -> None:
+        for one in plan["nodes"]:
+            if isinstance(one.get("outputType"), str):
+                one["outputType"] = one["outputType"].replace(old, new)
+
+    return change
+
+
 def before(plan: Plan, consumer: str, place: int = 0) -> tuple[Plan, list[Plan]]:
     """Return the projection whose rows come to the last node of a kind, and the nodes that pass them on."""
     by_id = {one["id"]: one for one in plan["nodes"]}
@@ -269,6 +280,18 @@ REFUSED: dict[str, tuple[str, str, Edit, str]] = {
         calls(lambda given: [given[0], call("SUM", 1, type_="INT")]),
         r"sum\(amount\) is BIGINT in the old plan, INT in the new one",
     ),
+    "type of an argument": (
+        "distinct",
+        "group-aggregate",
+        retyped("`amount` BIGINT", "`amount` INT"),
+        r"sum\(distinct amount\): column amount is BIGINT in the old plan, INT in the new one",
+    ),
+    "type of an argument, not of the result": (
+        "group-aggregate",
+        "group-aggregate",
+        retyped("`amount` BIGINT", "`amount` DECIMAL(12, 2)"),
+        r"sum\(amount\): column amount is BIGINT in the old plan, DECIMAL\(12, 2\) in the new one",
+    ),
     "new distinct": (
         "group-aggregate",
         "group-aggregate",
@@ -392,6 +415,35 @@ def test_what_cannot_be_kept_is_refused_by_name(case: str) -> None:
     name, kind, edit, message = REFUSED[case]
     with pytest.raises(StateMigrationError, match=message):
         changed(name, kind, edit)
+
+
+def test_fields_of_rows_are_not_columns_with_their_name() -> None:
+    """A source that reads the field ``b`` of the column ``a`` calls it ``a_b``."""
+
+    def reading(path: list[int]) -> Edit:
+        def change(plan: Plan) -> None:
+            scan, aggregate = plan["nodes"][0], node(plan, "group-aggregate")
+            columns = [{"name": name, "dataType": "BIGINT"} for name in ("k", "a", "a_b")]
+            row = "ROW<`k` BIGINT, `a_b` BIGINT>"
+            scan["scanTableSource"]["table"]["resolvedTable"] = {"schema": {"columns": columns}}
+            ability = {"type": "ProjectPushDown", "projectedFields": [[0], path], "producedType": row}
+            scan |= {"scanTableSource": scan["scanTableSource"] | {"abilities": [ability]}, "outputType": row}
+            aggregate |= {"grouping": [0], "aggCalls": [call("SUM", 1)], "aggCallNeedRetractions": [False]}
+            plan |= {"nodes": [scan, aggregate], "edges": [{"source": scan["id"], "target": aggregate["id"]}]}
+
+        return change
+
+    old = plan_of("group-aggregate")
+    reading([1, 0])(old)
+    for path in ([1, 0], [2], [1, 1]):
+        new = plan_of("group-aggregate")
+        reading(path)(new)
+        changes = changes_of(old, new)
+        if path == [1, 0]:
+            assert changes.changes(old_node(old, "group-aggregate"))["accState"].notes == ()
+        else:
+            with pytest.raises(StateMigrationError, match=r"call sum\(a_b\) is computed in another way"):
+                changes.changes(old_node(old, "group-aggregate"))
 
 
 def test_other_operators_are_refused_by_name() -> None:

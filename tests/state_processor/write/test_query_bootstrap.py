@@ -95,6 +95,9 @@ def call(function: str, *arguments: int, type_: str = "BIGINT") -> dict[str, Any
     return {"internalName": f"${function}$1", "argList": list(arguments), "filterArg": -1, "type": type_}
 
 
+TEXT_EXTREMES = tuple(call(function, 2, type_="VARCHAR(2147483647)") for function in ("MAX", "MIN"))
+
+
 def written(writer: sp.SavepointWriter, target: Path, plan: dict[str, Any], **reading: Any) -> list[dict[str, Any]]:
     writer.write(target)
     read = sp.arrow.read_state(target, "2_group-aggregate", "accState", plan=json.dumps(plan), **reading)
@@ -123,6 +126,26 @@ def test_sums_of_decimals_have_38_digits(spark: SparkSession, tmp_path: Path) ->
     writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
     with pytest.raises(InvalidRowError, match=r"sum\(d\): a sum has more than 38 digits"):
         writer.write(tmp_path / "s")
+
+
+def test_extremes_are_those_of_flink(spark: SparkSession, tmp_path: Path) -> None:
+    """For Spark NaN is the largest number, and collations have orders of their own; Flink compares bytes, and NaN not at all."""
+    plan = group_plan("`k` INT, `d` DOUBLE, `t` VARCHAR(2147483647)", call("MAX", 1, type_="DOUBLE"), *TEXT_EXTREMES)
+    rows = spark.sql(
+        """SELECT k, d, collate(t, 'UTF8_LCASE') AS t FROM VALUES
+        (1, 1D, 'B'), (1, null, 'a'), (1, 2D, 'C'), (2, double('NaN'), null), (2, null, 'd'), (3, -1D, null) AS t(k, d, t)"""
+    )
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
+    found = written(writer, tmp_path / "s", plan)
+    assert {row["key"]["k"]: (str(row["value"]["max(d)"]), *list(row["value"].values())[1:]) for row in found} == {
+        1: ("2.0", "a", "B"),
+        2: ("nan", "d", "d"),
+        3: ("-1.0", None, None),
+    }
+    mixed = rows.selectExpr("1 AS k", "d", "t")
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", mixed)
+    with pytest.raises(InvalidRowError, match=r"max\(d\): which of NaN and other numbers Flink keeps .*; drop the NaN$"):
+        writer.write(tmp_path / "mixed")
 
 
 def test_without_a_key_there_is_one_key_group(spark: SparkSession, tmp_path: Path) -> None:
@@ -197,6 +220,14 @@ def test_rows_that_do_not_fit_are_refused(spark: SparkSession, tmp_path: Path) -
     timeless = spark.sql(f"SELECT id, customer, amount, nullif(ts, timestamp_ntz'2024-01-01 00:00:03') AS ts FROM ({ORDERS})")
     with pytest.raises(InvalidRowError, match="column ts: a row has no time"):
         sp.SavepointWriter.new(spark).bootstrap_query(last, "deduplicate", timeless).write(tmp_path / "timeless")
+
+
+def test_columns_without_nulls_have_none(spark: SparkSession, tmp_path: Path) -> None:
+    plan = group_plan("`k` INT, `a` BIGINT NOT NULL", call("SUM", 1))
+    rows = spark.sql("SELECT 1 AS k, CAST(null AS BIGINT) AS a")
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(plan, "group-aggregate", rows)
+    with pytest.raises(InvalidRowError, match=r"column a is BIGINT NOT NULL in the plan, and a row has no value$"):
+        writer.write(tmp_path / "s")
 
 
 def test_the_last_row_needs_an_order(spark: SparkSession, tmp_path: Path) -> None:

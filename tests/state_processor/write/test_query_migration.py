@@ -99,6 +99,8 @@ def test_state_is_left_out_only_by_name(spark: SparkSession, tmp_path: Path) -> 
     assert [r.uid for r in writer.check_query_migration(old, new).impossible] == [rank]
     with pytest.raises(sp.NotFoundError, match="no operator 'join' in the plan"):
         writer.migrate_query(old, new, drop=["join"])
+    with pytest.raises(sp.OptionError, match=r"drop='join': expected a list of operators, found text; write drop=\['join'\]"):
+        writer.migrate_query(old, new, drop="join")
     with pytest.raises(sp.NotFoundError, match=r"drop=.upsert-materialize.: the savepoint has no such operator"):
         writer.migrate_query(old, new, drop=["upsert-materialize"])
     summary = writer.migrate_query(old, new, drop=["rank"]).write(tmp_path / "without")
