@@ -21,6 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import jvms
+from jvms import FlinkError, tail
+
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache"
 SOURCES = Path(__file__).resolve().parent / "java"
@@ -48,10 +51,6 @@ _JVM_FLAGS = [
     "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
     "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
 ]
-
-
-class FlinkError(RuntimeError):
-    """Fetching, compiling or running Flink failed; the message ends with the tool's own output."""
 
 
 def jars(version: str) -> list[Path]:
@@ -240,8 +239,9 @@ def run(
     class_path: Sequence[Path] = (),
     instead: str | None = None,
     short: bool = True,
+    keep: bool = False,
 ) -> str:
-    """Run one of our main classes in a JVM of its own and return what it printed.
+    """Run one of our main classes in a JVM and return what it printed.
 
     Args:
         version: the Flink version, for example ``"1.20.5"``.
@@ -252,6 +252,7 @@ def run(
         class_path: jars beside :func:`jars`.
         instead: a folder below ``java`` whose classes take the place of ours of the same names.
         short: whether it is over before compiling it well would pay.
+        keep: whether it may run in a JVM that has run others, see :mod:`jvms`, in place of one of its own.
 
     Raises
     ------
@@ -259,11 +260,10 @@ def run(
     """
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = _class_path([*first, classes(version), *jars(version), *class_path])
-    with tempfile.TemporaryDirectory(prefix="flink-") as scratch:  # Flink leaves files behind
-        compiler = _SHORT_LIVED if short else ()
-        flags = [*_JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", f"-Djava.io.tmpdir={scratch}"]
-        command = [_tool("java"), *flags, "-cp", path, f"{PACKAGE}.{main}", *arguments]
-        return _call(command, f"{main} on Flink {version}", timeout=timeout)
+    compiler = _SHORT_LIVED if short else ()
+    command = [_tool("java"), *_JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path]
+    what = f"{main} on Flink {version}"
+    return jvms.call(command, f"{PACKAGE}.Served", main, arguments, what, timeout, keep=keep)
 
 
 def restore(
@@ -276,7 +276,7 @@ def restore(
     class_path: Sequence[Path] = (),
     timeout: float = 600,
 ) -> list[dict[str, Any]]:
-    """Restore snapshots with real Flink, in one JVM, and return what it read, or why it refused.
+    """Restore snapshots with real Flink and return what it read, or why it refused.
 
     Args:
         version: the Flink version that restores.
@@ -303,7 +303,7 @@ def restore(
         more = [*class_path, *([table_classes(version), *libraries(version)] if tables else [])]
         directories = [] if changelogs is None else [str(changelogs.absolute())]
         arguments = [str(asked), str(answered), *directories]
-        run(version, "RestoreAndPrint", arguments, instead=instead, class_path=more, timeout=timeout)
+        run(version, "RestoreAndPrint", arguments, instead=instead, class_path=more, timeout=timeout, keep=True)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 
@@ -327,7 +327,7 @@ def list_states(version: str, savepoints: Sequence[Path]) -> list[dict[str, Any]
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "savepoints.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps([str(path.absolute()) for path in savepoints]), "utf-8")
-        run(version, "ListStates", [str(asked), str(answered)], class_path=libraries(version))
+        run(version, "ListStates", [str(asked), str(answered)], class_path=libraries(version), keep=True)
         answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
     return answers
 
@@ -469,12 +469,7 @@ def _call(command: Sequence[str], what: str, timeout: float | None = None) -> st
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired as late:
-        raise FlinkError(f"{what}: not done after {timeout:.0f} s\n{_tail(late.stdout)}\n{_tail(late.stderr)}") from None
+        raise FlinkError(f"{what}: not done after {timeout:.0f} s\n{tail(late.stdout)}\n{tail(late.stderr)}") from None
     if done.returncode:
-        raise FlinkError(f"{what}: exit code {done.returncode}\n{_tail(done.stdout)}\n{_tail(done.stderr)}")
+        raise FlinkError(f"{what}: exit code {done.returncode}\n{tail(done.stdout)}\n{tail(done.stderr)}")
     return done.stdout
-
-
-def _tail(output: str | bytes | None, characters: int = 8000) -> str:
-    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-    return text[-characters:]

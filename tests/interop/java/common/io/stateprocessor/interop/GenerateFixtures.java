@@ -20,7 +20,6 @@ public final class GenerateFixtures {
             Path directory = Files.createDirectories(output).resolve(parts[0] + "-" + parts[1]);
             FixtureCase.named(parts[0]).generate(Variant.parse(parts[1]), directory, from);
         }
-        System.exit(0); // files of ForSt in a directory of checkpoints leave a thread behind
     }
 
     private GenerateFixtures() {}

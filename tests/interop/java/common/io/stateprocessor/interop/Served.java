@@ -1,0 +1,70 @@
+package io.stateprocessor.interop;
+
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.InvocationTargetException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Comparator;
+import java.util.stream.Stream;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/**
+ * Calls our main classes for the process that started this JVM, one after the other: {@code Served END SCRATCH}.
+ *
+ * <p>A line of the input is a JSON list of the name of a main class and its arguments. What it prints ends with END and 0, or 1 if it
+ * threw something. The JVM ends with its input, also if a main class has not returned or has left threads behind; it deletes the
+ * directory SCRATCH then.
+ */
+public final class Served {
+
+    public static void main(String[] arguments) throws IOException {
+        PrintStream console = System.out;
+        BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = requests.readLine(); line != null; line = requests.readLine()) {
+            JsonNode request = Json.MAPPER.readTree(line);
+            new Thread(() -> answer(request, console, arguments[0]), "main").start();
+        }
+        delete(Path.of(arguments[1]));
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void answer(JsonNode request, PrintStream console, String end) {
+        int code = 0;
+        try {
+            call(request);
+        } catch (Throwable thrown) { // no thread but this one tells of it
+            thrown.printStackTrace();
+            code = 1;
+        }
+        console.print(end + code + "\n");
+        console.flush();
+    }
+
+    private static void call(JsonNode request) throws Throwable {
+        Class<?> main = Class.forName(Served.class.getPackageName() + "." + request.get(0).asText());
+        String[] arguments = new String[request.size() - 1];
+        for (int i = 0; i < arguments.length; i++) {
+            arguments[i] = request.get(i + 1).asText();
+        }
+        try {
+            main.getMethod("main", String[].class).invoke(null, (Object) arguments);
+        } catch (InvocationTargetException thrown) {
+            throw thrown.getCause();
+        }
+    }
+
+    private static void delete(Path directory) throws IOException {
+        try (Stream<Path> found = Files.walk(directory)) {
+            found.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
+        } catch (java.io.UncheckedIOException changing) {
+            // A job that still runs adds and deletes files.
+        }
+    }
+
+    private Served() {}
+}

@@ -1,0 +1,150 @@
+"""JVMs that stay and call one main class after the other, so that few tests pay for the start of a JVM and of Flink in it."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import select
+import subprocess
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+AT_MOST = 3
+"""JVMs that are kept: tests run in three processes at the same time, with a JVM of Spark in each."""
+
+_kept: OrderedDict[tuple[str, ...], Jvm] = OrderedDict()
+"""By their commands, the one that was used last at the end. A JVM that is busy is not among them."""
+
+
+class FlinkError(RuntimeError):
+    """Fetching, compiling or running Flink failed; the message ends with the tool's own output."""
+
+
+class Jvm:
+    """A JVM with the main class ``Served``.
+
+    It ends when its input does, at the latest with this process.
+
+    Args:
+        command: java with its flags and the class path.
+        served: the full name of the class ``Served``.
+    """
+
+    def __init__(self, command: Sequence[str], served: str) -> None:
+        self._scratch = tempfile.TemporaryDirectory(prefix="flink-", ignore_cleanup_errors=True)  # Flink leaves files behind
+        self._errors = Path(self._scratch.name, "stderr").open("w+b")  # noqa: SIM115 end() closes it
+        self._end = secrets.token_hex(16)
+        self._process = subprocess.Popen(
+            [*command, f"-Djava.io.tmpdir={self._scratch.name}", served, self._end, self._scratch.name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._printed = self._process.stdin, self._process.stdout.fileno()
+
+    def is_alive(self) -> bool:
+        """Return whether it has not ended by itself."""
+        return self._process.poll() is None
+
+    def call(self, main: str, arguments: Sequence[str], what: str, timeout: float) -> str:
+        """Call a main class and return what it printed.
+
+        Raises
+        ------
+            FlinkError: it threw something, the JVM ended, or it is not done in time. The JVM is of no use any more then.
+        """
+        before = self._errors.seek(0, os.SEEK_END)
+        with suppress(BrokenPipeError):  # what it printed tells why
+            self._requests.write(json.dumps([main, *arguments]).encode() + b"\n")
+        printed, in_time = self._output(time.monotonic() + timeout)
+        text, _, code = printed.decode(errors="replace").partition(self._end)
+        if code == "0\n":
+            return text
+        if in_time:
+            problem = f"exit code {code.strip() or self._process.wait()}"
+        else:
+            self._process.kill()
+            problem = f"not done after {timeout:.0f} s"
+        self._errors.seek(before)
+        raise FlinkError(f"{what}: {problem}\n{tail(text)}\n{tail(self._errors.read())}")
+
+    def _output(self, until: float) -> tuple[bytes, bool]:
+        """Return what a main class prints until it or the JVM has ended, and whether one of them has in time."""
+        output, end = b"", self._end.encode()
+        while True:
+            if not select.select([self._printed], [], [], max(0.0, until - time.monotonic()))[0]:
+                return output, False
+            part = os.read(self._printed, 65536)
+            output += part
+            if not part or (output.endswith(b"\n") and end in output[-len(end) - 2 :]):
+                return output, True
+
+    def end(self) -> None:
+        """End the JVM, whatever it does, and delete what Flink left."""
+        with suppress(BrokenPipeError):
+            self._requests.close()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._errors.close()
+        self._scratch.cleanup()
+
+
+def call(
+    command: Sequence[str], served: str, main: str, arguments: Sequence[str], what: str, timeout: float, *, keep: bool
+) -> str:
+    """Call a main class in a JVM with this command, and return what it printed.
+
+    Args:
+        keep: whether the JVM may be one that has called others, and stays for those that come.
+        command, served, main, arguments, what, timeout: see :class:`Jvm`.
+
+    Raises
+    ------
+        FlinkError: see :meth:`Jvm.call`.
+    """
+    key = (*command, served)
+    jvm = _kept.pop(key, None) if keep else None
+    if jvm is not None and not jvm.is_alive():
+        jvm.end()
+        jvm = None
+    if jvm is None:
+        while keep and len(_kept) >= AT_MOST:
+            _kept.popitem(last=False)[1].end()
+        jvm = Jvm(command, served)
+    done = False
+    try:
+        printed = jvm.call(main, arguments, what, timeout)
+        done = True
+    finally:
+        if keep and done:
+            _kept[key] = jvm
+        else:
+            jvm.end()
+    return printed
+
+
+@atexit.register
+def end_all() -> None:
+    """End all JVMs that are kept."""
+    while _kept:
+        _kept.popitem()[1].end()
+
+
+def tail(output: str | bytes | None, characters: int = 8000) -> str:
+    """Return the end of what a tool printed."""
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    return text[-characters:]

@@ -1,0 +1,81 @@
+"""JVMs that are kept: what they print, how they fail, and that they end with the process that started them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import flink
+import jvms
+import pytest
+
+pytestmark = pytest.mark.interop
+
+VERSION = "2.3.0"
+KILLED = f"""
+import os, signal
+import flink, jvms
+flink.list_states({VERSION!r}, [])
+(jvm,) = jvms._kept.values()
+print(jvm._process.pid, jvm._scratch.name, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def kept() -> list[int]:
+    return [jvm._process.pid for jvm in jvms._kept.values()]
+
+
+def is_running(pid: str) -> bool:
+    """Whether a process has not ended; one that has may wait for the operating system."""
+    try:
+        return Path("/proc", pid, "cmdline").read_bytes() != b""
+    except FileNotFoundError:
+        return False
+
+
+def test_calls_share_a_jvm_until_one_fails(tmp_path: Path) -> None:
+    jvms.end_all()
+    assert flink.list_states(VERSION, []) == []
+    (first,) = kept()
+    assert flink.list_states(VERSION, []) == []
+    assert kept() == [first]
+    failing = r"ListStates on Flink 2\.3\.0: exit code 1\n(.|\n)*NoSuchFileException: .*_metadata\n\tat (.|\n)*ListStates\.main"
+    with pytest.raises(flink.FlinkError, match=failing):
+        flink.list_states(VERSION, [tmp_path])
+    assert kept() == []
+    assert flink.list_states(VERSION, []) == []
+    (second,) = kept()
+    os.kill(second, signal.SIGKILL)
+    jvms._kept[next(iter(jvms._kept))]._process.wait()
+    assert flink.list_states(VERSION, []) == []
+    assert kept() != [second]
+    with pytest.raises(flink.FlinkError, match=r"Compatibility on Flink 2\.3\.0: not done after 0 s"):
+        flink.run(VERSION, "Compatibility", ["no-file", "no-file"], timeout=0)
+
+
+def test_the_one_that_was_used_first_ends_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvms, "AT_MOST", 2)
+    jvms.end_all()
+    found = []
+    for version in ("2.3.0", "1.20.5", "2.3.0", "2.0.2"):
+        assert flink.list_states(version, []) == []
+        found.append(kept())
+    ((a,), (_, b), (*_, c), d) = found
+    assert found == [[a], [a, b], [b, a], [a, d[1]]]
+    assert c == a
+
+
+def test_jvms_end_with_their_process() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(flink.__file__).parent), str(flink.ROOT)])}
+    done = subprocess.run([sys.executable, "-c", KILLED], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, "")
+    pid, scratch = done.stdout.split()
+    until = time.monotonic() + 300
+    while is_running(pid) or Path(scratch).exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
