@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, zip_longest
 from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from state_processor.backends.write.staging import Staging
@@ -199,15 +199,15 @@ def _with_same_types(tables: Sequence[_Table]) -> list[list[_Table]]:
 def _encoding(tables: Sequence[_Table]) -> tuple[DataFrame, Task]:
     """Return the rows of tables with the same types, and the task that encodes them."""
     if len(tables) == 1:
-        ((frame, _, columns, encode),) = tables
-        return frame.select(*(f.col(quoted(c)) for c in columns)), encode
-    together = _union(
-        [
-            table.frame.select(f.lit(i), *(f.col(quoted(c)).alias(f"column{j}") for j, c in enumerate(table.columns)))
-            for i, table in enumerate(tables)
-        ]
-    )
+        (table,) = tables
+        return table.frame.select(*_numbered(table)), replace(table.encode, columns=table.columns)
+    together = _union([table.frame.select(f.lit(i), *_numbered(table)) for i, table in enumerate(tables)])
     return few_partitions(together), EncodeUnion(tuple((table.columns, table.encode) for table in tables))
+
+
+def _numbered(table: _Table) -> list[Column]:
+    """Return the columns by number: PySpark does not find columns whose names have dots in what it hands to workers."""
+    return [f.col(quoted(column)).alias(f"column{i}") for i, column in enumerate(table.columns)]
 
 
 def _first_pass(inputs: Sequence[tuple[DataFrame, Task]], staging: Staging, in_files: bool) -> DataFrame:

@@ -75,9 +75,11 @@ def filtered_batches(
     schema = arrow_schema_of(chosen.schema)
     yield pa.RecordBatch.from_pylist([], schema)
     with our_errors():
-        for row in chosen.mapInArrow(_streams, "stream binary").toLocalIterator(prefetchPartitions=True):
+        # PySpark does not find columns whose names have dots in what it hands to workers.
+        numbered = chosen.toDF(*map(str, range(len(schema))))
+        for row in numbered.mapInArrow(_streams, "stream binary").toLocalIterator(prefetchPartitions=True):
             for batch in pa.ipc.open_stream(row.stream):
-                yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+                yield from pa.Table.from_batches([batch]).rename_columns(schema.names).cast(schema).to_batches()
 
 
 def _streams(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

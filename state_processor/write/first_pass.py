@@ -40,9 +40,13 @@ PartEncoder = Callable[[Any], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class EncodeRowsTogether:
-    """Pass 1 over rows. ``tasks`` have the number of the first file that each encodes for."""
+    """Pass 1 over rows. ``tasks`` have the number of the first file that each encodes for.
+
+    ``columns`` are the names of the columns, if batches come with others.
+    """
 
     tasks: tuple[tuple[int, RowEncoder], ...]
+    columns: tuple[str, ...] | None = None
 
     def encoder(self) -> BatchEncoder:
         """Return a function that encodes the batches of a task."""
@@ -58,7 +62,7 @@ class EncodeRowsTogether:
         """Yield the blobs of a task's rows."""
         encode = self.encoder()
         for batch in merge_batches(batches):
-            yield from encode(batch)
+            yield from encode(batch if self.columns is None else batch.rename_columns(self.columns))
 
 
 @dataclass(frozen=True)

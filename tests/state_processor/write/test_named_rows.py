@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import state_processor as sp
+from state_processor.spark.filtered import filtered_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -157,3 +158,15 @@ def test_the_data_source_names_rows(spark: SparkSession, tmp_path: Path) -> None
     again.write.format("flink-savepoint").mode("append").options(**options).save(str(tmp_path / "changed"))
     found = sp.SavepointReader.read(spark, tmp_path / "changed").read_keyed_state("k", "v").collect()
     assert [plain(tuple(r)) for r in found] == [(("k", 7), ("b", 2))]
+
+
+def test_names_of_states_have_dots_and_quotes(spark: SparkSession, tmp_path: Path) -> None:
+    """PySpark takes names of columns for paths to fields where it hands rows to workers."""
+    rows = frame(spark, "'k' AS key, 1L AS `a.b`, map('m', 2L) AS `c``.``d`")
+    writer = sp.SavepointWriter.new(spark).with_keyed_state("k", rows, "key", T.STRING())
+    writer.write(tmp_path / "s")
+    found = sp.SavepointReader.read(spark, tmp_path / "s").read_keyed_state("k").collect()
+    assert [row.asDict() for row in found] == [{"key": "k", "a.b": 1, "c`.`d": {"m": 2}}]
+    for where, count in (("`a.b` = 1", 1), ("`c``.``d`['m'] = 3", 0)):
+        batches = filtered_batches(tmp_path / "s", sp.OperatorIdentifier.for_uid("k"), None, where, {})
+        assert sum(batch.num_rows for batch in batches) == count
