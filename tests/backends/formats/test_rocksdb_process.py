@@ -17,6 +17,7 @@ import pytest
 import rocksdict
 
 from state_processor.backends.formats import rocksdb_process
+from state_processor.backends.formats.rocksdb_server import MOST_PARTS, send
 from state_processor.backends.formats.rocksdb_store import Store
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import open_snapshot
@@ -211,3 +212,14 @@ def test_modules_of_the_working_directory_are_not_imported(tmp_path: Path, monke
     rocksdb_process._running().stop()
     assert count(plain) == ROWS
     assert not (tmp_path / "run").exists()
+
+
+def test_answers_of_any_size_pass_through_the_pipe_in_order() -> None:
+    parts = [bytes([i % 251]) * (i % 7) for i in range(3 * MOST_PARTS)]
+    parts[MOST_PARTS] = os.urandom(3 << 20)  # more than a pipe holds: it is written in pieces
+    reading, writing = os.pipe()
+    with ThreadPoolExecutor(1) as pool, os.fdopen(reading, "rb") as answers:
+        received = pool.submit(answers.read)
+        send(writing, parts)
+        os.close(writing)
+        assert received.result() == b"".join(parts)
