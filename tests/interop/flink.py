@@ -44,7 +44,11 @@ _OPENED = (
     *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks"),
 )
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # else it spends its time on compiling what runs a few times
+# Else it spends its time on compiling what runs a few times, and on verifying what javac compiled.
+_SHORT_LIVED = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
 _JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
@@ -77,7 +81,7 @@ def libraries(version: str) -> list[Path]:
 
 
 def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Run queries of Flink SQL, in one JVM, and return the changes of their results.
+    """Run queries of Flink SQL and return the changes of their results.
 
     Args:
         version: the Flink version that runs them.
@@ -88,12 +92,12 @@ def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict
     ------
         FlinkError: a query failed.
     """
-    answers: list[list[dict[str, Any]]] = _asked(version, "SqlJob", requests, sql_class_path(version))
+    answers: list[list[dict[str, Any]]] = _asked(version, "SqlJob", requests)
     return answers
 
 
 def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1) -> list[dict[str, Any]]:
-    """Compile queries of Flink SQL, and run their plans until a savepoint, in one JVM.
+    """Compile queries of Flink SQL, and run their plans until a savepoint.
 
     Args:
         version: the Flink version that runs them.
@@ -112,19 +116,18 @@ def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1)
     ------
         FlinkError: Flink did not run.
     """
-    answers: list[dict[str, Any]] = _asked(
-        version, "SqlPlans", requests, [*sql_class_path(version), *python_and_files(version)], str(at_once)
-    )
+    answers: list[dict[str, Any]] = _asked(version, "SqlPlans", requests, str(at_once))
     return answers
 
 
-def _asked(version: str, main: str, requests: Sequence[Mapping[str, Any]], path: Sequence[Path], *arguments: str) -> Any:
-    """Return the answers of one of our main classes to requests."""
+def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str) -> Any:
+    """Return the answers of one of our main classes to requests, with all jars on its class path."""
     CACHE.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        run(version, main, [str(asked), str(answered), *arguments], class_path=path)
+        path = [*sql_class_path(version), *python_and_files(version)]
+        run(version, main, [str(asked), str(answered), *arguments], class_path=path, keep=True)
         return json.loads(answered.read_text("utf-8"))
 
 
@@ -300,7 +303,7 @@ def restore(
     with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
         asked, answered = Path(exchange, "requests.json"), Path(exchange, "answers.json")
         asked.write_text(json.dumps(list(requests)), "utf-8")
-        more = [*class_path, *([table_classes(version), *libraries(version)] if tables else [])]
+        more = [*class_path, *([*sql_class_path(version), *python_and_files(version)] if tables else [])]
         directories = [] if changelogs is None else [str(changelogs.absolute())]
         arguments = [str(asked), str(answered), *directories]
         run(version, "RestoreAndPrint", arguments, instead=instead, class_path=more, timeout=timeout, keep=True)
@@ -323,12 +326,7 @@ def list_states(version: str, savepoints: Sequence[Path]) -> list[dict[str, Any]
     ------
         FlinkError: Flink could not read one.
     """
-    CACHE.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as exchange:
-        asked, answered = Path(exchange, "savepoints.json"), Path(exchange, "answers.json")
-        asked.write_text(json.dumps([str(path.absolute()) for path in savepoints]), "utf-8")
-        run(version, "ListStates", [str(asked), str(answered)], class_path=libraries(version), keep=True)
-        answers: list[dict[str, Any]] = json.loads(answered.read_text("utf-8"))
+    answers: list[dict[str, Any]] = _asked(version, "ListStates", [str(path.absolute()) for path in savepoints])
     return answers
 
 

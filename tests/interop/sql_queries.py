@@ -258,7 +258,7 @@ def generate(version: str, target: Path, names: Sequence[str] = tuple(QUERIES)) 
         write_lines(whole, "1", {table: (*lines, *MORE[table]) for table, lines in FIRST.items()})
         for name in names:
             (target / name).mkdir()
-        # Numbers of nodes are those of a JVM that compiles one query after the other.
+        # Nodes have the numbers that Flink gives them if it compiles one query after the other.
         answered(version, [request(QUERIES[name], first, target / name / "plan.json") for name in names])
         runs = [request(QUERIES[name], first, target / name / "plan.json", to=str(target / name)) for name in names]
         runs += [

@@ -61,31 +61,31 @@ class Evolution:
 BIG = "COUNT(*) FILTER (WHERE amount > 9)"
 EVOLUTIONS = {
     "count-added": Evolution(
-        _by_customer("SUM(amount)", "BIGINT", 6, **TTL),
+        _by_customer("SUM(amount)", "BIGINT", 9, **TTL),
         _by_customer("SUM(amount), COUNT(*)", "BIGINT BIGINT", **TTL),
         ["+U[ada, 50, 1]", "+U[bob, 18, 1]", "-U[ada, 35, 0]", "-U[bob, 17, 0]"],
         ["count(*) is new, and starts as for a group without rows: 0"],
     ),
     "max-added": Evolution(
-        _by_customer(f"SUM(amount), {BIG}", "BIGINT BIGINT", 6),
+        _by_customer(f"SUM(amount), {BIG}", "BIGINT BIGINT", 9),
         _by_customer(f"MAX(item), SUM(amount), {BIG}", "STRING BIGINT BIGINT"),
         ["+U[ada, cup, 50, 3]", "+U[bob, pen, 18, 1]", "-U[ada, null, 35, 2]", "-U[bob, null, 17, 1]"],
         ["max(item) is new, and starts as for a group without rows: null"],
     ),
     "call-removed": Evolution(
-        _by_customer("COUNT(*), SUM(amount), MIN(amount)", "BIGINT BIGINT BIGINT", 6),
+        _by_customer("COUNT(*), SUM(amount), MIN(amount)", "BIGINT BIGINT BIGINT", 9),
         _by_customer("COUNT(*), MIN(amount)", "BIGINT BIGINT"),
         ["+U[ada, 4, 5]", "+U[bob, 3, 1]", "-U[ada, 3, 5]", "-U[bob, 2, 7]"],
         ["sum(amount) is dropped"],
     ),
     "calls-reordered": Evolution(
-        _by_customer("COUNT(*), SUM(amount), AVG(amount)", "BIGINT BIGINT BIGINT", 6),
+        _by_customer("COUNT(*), SUM(amount), AVG(amount)", "BIGINT BIGINT BIGINT", 9),
         _by_customer("AVG(amount), SUM(amount), COUNT(*)", "BIGINT BIGINT BIGINT"),
         ["+U[ada, 12, 50, 4]", "+U[bob, 6, 18, 3]", "-U[ada, 11, 35, 3]", "-U[bob, 8, 17, 2]"],
         ["calls are in another order"],
     ),
     "sum-beside-distinct": Evolution(
-        _by_customer("COUNT(DISTINCT item)", "BIGINT", 3),
+        _by_customer("COUNT(DISTINCT item)", "BIGINT", 5),
         _by_customer("SUM(amount), COUNT(DISTINCT item)", "BIGINT BIGINT"),
         ["+U[ada, 15, 3]", "+U[bob, 1, 1]", "-U[ada, null, 2]", "-U[bob, null, 1]"],
         ["sum(amount) is new, and starts as for a group without rows: null"],
@@ -142,7 +142,7 @@ def test_queries_go_on_with_the_state_of_others(version: str, spark: SparkSessio
         ]
 
     def run(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        answers = flink.plans(version, requests)
+        answers = flink.plans(version, requests, sql_queries.AT_ONCE)
         assert [a["error"] for a in answers if "error" in a] == []
         return answers
 

@@ -20,6 +20,7 @@ import org.apache.flink.util.CloseableIterator;
 public final class SqlJob {
 
     public static void main(String[] arguments) throws Exception {
+        NodeNumbers.restart();
         List<JsonNode> answers = new ArrayList<>();
         for (JsonNode request : Json.MAPPER.readTree(Path.of(arguments[0]).toFile())) {
             answers.add(Json.array(run(request)));

@@ -30,29 +30,34 @@ public final class SqlPlans {
     private static final long TIMEOUT = 60_000;
 
     /** What all jobs print; lines begin with the name of the request. */
-    private static final ByteArrayOutputStream PRINTED = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream printed = new ByteArrayOutputStream();
 
     public static void main(String[] arguments) throws Exception {
+        new SqlPlans().answer(Path.of(arguments[0]), Path.of(arguments[1]), Integer.parseInt(arguments[2]));
+    }
+
+    private void answer(Path asked, Path answered, int atOnce) throws Exception {
+        NodeNumbers.restart();
         PrintStream console = System.out;
-        System.setOut(new PrintStream(PRINTED, true, StandardCharsets.UTF_8));
-        ExecutorService workers = Executors.newFixedThreadPool(Integer.parseInt(arguments[2]));
+        System.setOut(new PrintStream(printed, true, StandardCharsets.UTF_8));
+        ExecutorService workers = Executors.newFixedThreadPool(atOnce);
         try {
             List<Future<JsonNode>> running = new ArrayList<>();
-            for (JsonNode request : Json.MAPPER.readTree(Path.of(arguments[0]).toFile())) {
+            for (JsonNode request : Json.MAPPER.readTree(asked.toFile())) {
                 running.add(workers.submit(() -> answer(request)));
             }
             List<JsonNode> answers = new ArrayList<>();
             for (Future<JsonNode> answer : running) {
                 answers.add(answer.get());
             }
-            Files.writeString(Path.of(arguments[1]), Json.array(answers).toString());
+            Files.writeString(answered, Json.array(answers).toString());
         } finally {
             workers.shutdownNow();
             System.setOut(console);
         }
     }
 
-    private static JsonNode answer(JsonNode request) {
+    private JsonNode answer(JsonNode request) {
         try {
             return run(request);
         } catch (Exception error) {
@@ -62,7 +67,7 @@ public final class SqlPlans {
         }
     }
 
-    private static JsonNode run(JsonNode request) throws Exception {
+    private JsonNode run(JsonNode request) throws Exception {
         Configuration configuration = new Configuration();
         if (request.has("from")) {
             for (String option : List.of("execution.savepoint.path", "execution.state-recovery.path")) {
@@ -118,13 +123,12 @@ public final class SqlPlans {
         }
     }
 
-    private static List<String> lines(String name) {
-        String printed = PRINTED.toString(StandardCharsets.UTF_8);
-        return printed.lines().filter(line -> line.startsWith(name + ":") || line.startsWith(name + ">")).toList();
+    private List<String> lines(String name) {
+        return printed.toString(StandardCharsets.UTF_8).lines().filter(line -> line.startsWith(name + ":") || line.startsWith(name + ">")).toList();
     }
 
     /** Waits until at least so many changes are there, and no more come. */
-    private static void waitForSilence(JobClient job, String name, int wanted) throws Exception {
+    private void waitForSilence(JobClient job, String name, int wanted) throws Exception {
         long end = System.currentTimeMillis() + TIMEOUT;
         int before = -1;
         long since = System.currentTimeMillis();
