@@ -23,6 +23,8 @@ class Figure:
         The largest ratio, or the largest value if there is nothing to compare with; ``None`` if none is stated.
     at_least
         Whether the target is a lower bound.
+    both_ways
+        Whether the target bounds the inverse of the ratio as well.
     """
 
     what: str
@@ -31,6 +33,7 @@ class Figure:
     against: tuple[float, str] | None = None
     target: float | None = None
     at_least: bool = False
+    both_ways: bool = False
 
     @property
     def ratio(self) -> float | None:
@@ -43,4 +46,14 @@ class Figure:
         if self.target is None:
             return None
         found = self.value if self.ratio is None else self.ratio
-        return found >= self.target if self.at_least else found <= self.target
+        if self.at_least:
+            return found >= self.target
+        return found <= self.target and (not self.both_ways or found * self.target >= 1)
+
+    @property
+    def stated_target(self) -> str:
+        """The target as text."""
+        if self.target is None:
+            return ""
+        least = f"≥ {1 / self.target:.2f}, " if self.both_ways else ""
+        return f"{least}{'≥' if self.at_least else '≤'} {self.target:g}"

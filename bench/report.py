@@ -107,7 +107,7 @@ def _table(name: str, run: Run) -> list[str]:
 def _row(figure: Figure) -> str:
     against = "" if figure.against is None else f"{figure.against[0]:,.2f} ({figure.against[1]})"
     ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-    target = "" if figure.target is None else f"{'≥' if figure.at_least else '≤'} {figure.target:g}"
+    target = figure.stated_target
     if figure.is_reached is False:
         target = f"**{target}**"
     return f"| {figure.what} | {figure.value:,.2f} {figure.unit} | {against} | {ratio} | {target} |"
