@@ -203,6 +203,8 @@ def _of_key(state: KeyedDescription, key: Any, use: Callable[[TypeSerializer, An
         raise OptionError(where)
     try:
         return use(state.key, state.key.accept_key(key))
+    except InvalidRowError as e:
+        raise OptionError(f"{where}: {e}") from e
     except StateProcessorError:
         raise
     except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, struct.error) as e:

@@ -31,7 +31,20 @@ def planned(snapshot: Snapshot, operator: OperatorState) -> PlanOperator | None:
 
 
 def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
-    """Return the snapshot with a plan: its operators have the uids of the plan where the snapshot has none."""
+    """Return the snapshot with a plan: its operators have the uids of the plan where the snapshot has none.
+
+    Raises
+    ------
+    OptionError
+        If the plan has none of them: it would name nothing.
+    """
+    known = snapshot.metadata.operators
+    if known and not any(o.operator_id in plan.operators for o in known):
+        found = ", ".join(o.uid or o.operator_id for o in known)
+        raise OptionError(
+            f"plan: it has none of the operators of the snapshot ({found}); give the plan of the query that wrote it, and that "
+            "EXECUTE PLAN ran with the default table.exec.uid.format. Without a plan, fields= names rows"
+        )
     operators = tuple(
         replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o
         for o in snapshot.metadata.operators

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import pyarrow as pa
@@ -142,9 +142,9 @@ class RowSerializer(TypeSerializer):
         kind, fields = ROW_KINDS[0], value
         if isinstance(value, RowValue):
             kind, fields = value
-        elif isinstance(value, Mapping):
-            kind = value.get(ROW_KIND_FIELD) or kind
-            _, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
+        else:
+            given, *fields = fields_in_order(value, (ROW_KIND_FIELD, *self.field_names), "a value")
+            kind = given or kind
         return RowValue(kind, tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, fields, strict=True)))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:

@@ -143,7 +143,7 @@ class FieldsSerializer(TypeSerializer):
         return {name: f.present(part, options) for (name, f), part in zip(self.fields.items(), value, strict=True)}
 
     def accept(self, value: Any) -> Any:
-        parts = fields_in_order(value, list(self.fields), f"a value of {self}") if isinstance(value, Mapping) else value
+        parts = fields_in_order(value, list(self.fields), f"a value of {self}")
         return self.value_class(*[f.accept(part) for f, part in zip(self.fields.values(), parts, strict=True)])
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -100,7 +100,7 @@ class TupleSerializer(TypeSerializer):
         return {n: f.present(v, options) for n, f, v in zip(self.field_names, self.fields, value, strict=True)}
 
     def accept(self, value: Any) -> tuple[Any, ...]:
-        parts = fields_in_order(value, self.field_names, "a value") if isinstance(value, Mapping) else value
+        parts = fields_in_order(value, self.field_names, "a value")
         return tuple(None if v is None else f.accept(v) for f, v in zip(self.fields, parts, strict=True))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:

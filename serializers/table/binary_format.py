@@ -211,11 +211,8 @@ class RowSlot(ContainerSlot):
             Keep the room that a null decimal or timestamp of high precision would need, as Flink's generated projections do:
             keys of SQL operators are rows of that form, and their hash is over all bytes.
         """
-        if isinstance(value, Mapping):
-            kind = value.get(ROW_KIND_FIELD, kind)
-            _, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
-        if len(value) != len(self.fields):
-            raise InvalidRowError(f"{len(value)} fields for {self.type}")
+        given, *value = fields_in_order(value, (ROW_KIND_FIELD, *self.type.names), f"a value of {self.type}")
+        kind = given or kind
         writer = BinaryWriter(self.smallest)
         writer.data[0] = ROW_KINDS.index(kind)
         for i, (name, slot, field) in enumerate(zip(self.type.names, self.fields, value, strict=True)):

@@ -33,6 +33,9 @@ def match_fields(given: Sequence[str], expected: Sequence[str], where: str) -> d
     own = [n for n in expected if n not in OPTIONAL_FIELDS]
     rest = [n for n in given if n not in optional]
     at = {name: position for position, name in enumerate(given)}
+    if len(own) + len(set(optional)) < len(expected):
+        words = f"one of them is called {optional[0]}, as what rows have beside fields: rename it"
+        raise _mismatch(given, expected, where, words)
     if len(at) < len(given) or len(set(expected)) < len(expected):
         raise _mismatch(given, own, where, "names have to be distinct")
     found = {name: at[name] for name in optional if name in at}
@@ -46,14 +49,22 @@ def match_fields(given: Sequence[str], expected: Sequence[str], where: str) -> d
     return found | {name: at[name] for name in own}
 
 
-def fields_in_order(value: Mapping[str, Any], expected: Sequence[str], where: str) -> list[Any]:
-    """Return the values of a mapping in the order of a type's fields; optional fields that are missing are ``None``.
+def fields_in_order(value: Any, expected: Sequence[str], where: str) -> Sequence[Any]:
+    """Return the fields of a mapping in the order of a type's, or those of a list or tuple; optional ones may be missing.
+
+    Text and sets are no lists of fields, though one can iterate over them.
 
     Raises
     ------
     InvalidRowError
-        As for :func:`match_fields`.
+        As for :func:`match_fields`, or if the value is neither.
     """
+    if not isinstance(value, Mapping):
+        first = 1 if OPTIONAL_FIELDS.intersection(expected[:1]) else 0
+        if isinstance(value, (str, bytes)) or not isinstance(value, Sequence) or len(value) != len(expected) - first:
+            found, own = f"{value!r} of type {type(value).__name__}", ", ".join(expected[first:])
+            raise InvalidRowError(f"{where} is {found}; expected the fields ({own}), by name or as a list")
+        return [*[None] * first, *value]
     positions = match_fields(list(value), expected, where)
     values = list(value.values())
     return [values[positions[name]] if name in positions else None for name in expected]

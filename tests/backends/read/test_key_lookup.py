@@ -84,6 +84,14 @@ def test_a_key_of_another_type_is_named(key: object) -> None:
         read_rows(found, "v", keys=(key,))
 
 
+@pytest.mark.parametrize("key", ["ab", {"a", "b"}, ["a"], {"a": "b"}])
+def test_what_is_no_list_of_fields_is_no_key(key: object) -> None:
+    pair = TupleSerializer([STRING, STRING])
+    found = one(CANONICAL, pair, [keyed("v", pair)], {})
+    with pytest.raises(OptionError, match=r"state 'v' has keys of type TUPLE<STRING,STRING>, found .* of type .*: a value is "):
+        read_rows(found, "v", keys=(key,))
+
+
 @FORMATS
 @pytest.mark.parametrize(
     ("key", "keys"), [(STRING, [f"key-{i}" * (i % 3 + 1) for i in range(3000)]), (LONG, [i << 40 for i in range(3000)])]

@@ -25,6 +25,7 @@ ROW = T.ROW(FIELDS)
 ROW_XY = T.ROW_NAMED(["x", "y"], FIELDS)
 ROW_F1_F0 = T.ROW_NAMED(["f1", "f0"], FIELDS)
 TUPLE = T.TUPLE(FIELDS)
+PAIR = T.TUPLE([T.STRING()] * 2)
 CASE_CLASS = CaseClassSerializer("com.acme.Pair", FIELDS)
 DATA = T.ROW_DATA(["STRING", "INT"])
 DATA_XY = T.ROW_DATA("x STRING, y INT")
@@ -121,6 +122,21 @@ def test_values_written_in_python_are_matched_too() -> None:
     type_, value = struct("_1 _2", ("a", 1))
     (written,) = encode_column(Slow(FIELDS), pa.array([value], type_))
     assert written == ROW.serialize(ROW.accept(("a", 1)))
+
+
+@pytest.mark.parametrize("value", ["xy", b"xy", {"x", "y"}, 5, ("x",), ["x", "y", "z"]])
+@pytest.mark.parametrize("serializer", [T.ROW_NAMED(["x", "y"], [T.STRING()] * 2), T.ROW_DATA("x STRING, y STRING"), PAIR])
+def test_what_is_no_list_of_fields_is_refused(serializer: TypeSerializer, value: Any) -> None:
+    """Text and sets can be iterated over, as if their letters and members were fields."""
+    names = ", ".join(f.name for f in serializer.arrow_type(DecodeOptions()))
+    with pytest.raises(InvalidRowError, match=rf"expected the fields \({names}\), by name or as a list"):
+        serializer.accept(value)
+    assert serializer.serialize(serializer.accept(["x", "y"])) == serializer.serialize(serializer.accept(("x", "y")))
+
+
+def test_a_field_is_not_called_as_the_kind_of_a_row() -> None:
+    with pytest.raises(InvalidRowError, match=r"one of them is called row_kind, as what rows have beside fields: rename it"):
+        match_fields(["row_kind", "b"], ["row_kind", "row_kind", "b"], "v")
 
 
 def test_names_are_given_to_copies() -> None:

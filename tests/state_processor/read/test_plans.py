@@ -313,6 +313,14 @@ def test_a_plan_of_another_query_is_refused(fields: str, message: str) -> None:
         list(sp.arrow.read_state(PATH, uids()["join"], "left-records", plan=plan))
 
 
+def test_a_plan_without_the_operators_of_the_snapshot_is_refused() -> None:
+    """It would name nothing, and say so to nobody."""
+    other = PLAN.parent.parent / "over" / "plan.json"
+    for read in (sp.arrow.states, sp.arrow.operators):
+        with pytest.raises(sp.OptionError, match=r"plan: it has none of the operators of the snapshot \(.*_join.*\); give"):
+            read(PATH, plan=other)
+
+
 def test_fields_name_rows_without_a_plan() -> None:
     uid = uids()["join"]
 
