@@ -44,11 +44,9 @@ _OPENED = (
     *("java.lang", "java.lang.reflect", "java.io", "java.net", "java.nio", "sun.nio.ch", "java.text", "java.time"),
     *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "java.util.concurrent.locks"),
 )
-# Else it spends its time on compiling what runs a few times, and on verifying what javac compiled.
-_SHORT_LIVED = (
-    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
-)
+# Else a JVM spends its time on compiling what runs a few times, and on verifying what javac compiled.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+_NOT_VERIFYING = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 _JVM_FLAGS = [
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
@@ -225,7 +223,8 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
         with _appearing(target) as output:
             path = _class_path([*jars(version), *class_path])
             options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
-            _call((_tool("javac"), *options, *map(str, sources)), f"compiling for Flink {version}")
+            jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
+            _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}")
             shutil.copy(SOURCES / "log4j2.properties", output)
             for folder in services:
                 shutil.copytree(folder, output / folder.name)
@@ -263,7 +262,7 @@ def run(
     """
     first = [_compiled(version, [SOURCES / instead])] if instead else []
     path = _class_path([*first, classes(version), *jars(version), *class_path])
-    compiler = _SHORT_LIVED if short else ()
+    compiler = (*_SHORT_LIVED, *_NOT_VERIFYING) if short else ()
     command = [_tool("java"), *_JVM_FLAGS, *compiler, f"-Xmx{heap}", "-Duser.timezone=UTC", "-cp", path]
     what = f"{main} on Flink {version}"
     return jvms.call(command, f"{PACKAGE}.Served", main, arguments, what, timeout, keep=keep)

@@ -33,13 +33,13 @@ def savepoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def printed(request: pytest.FixtureRequest, savepoints: dict[str, Path]) -> dict[tuple[str, str, int], str]:
-    """What is left of the sequence, by version, savepoint and parallelism; one JVM for each version."""
+    """What is left of the sequence, by version, savepoint and parallelism; one call for each version."""
     asked = [item.callspec.params for item in asking(request, "printed")]
     found = {}
     for version in sorted({p["version"] for p in asked}):
         runs = [(p["savepoint"], p["parallelism"]) for p in asked if p["version"] == version]
         arguments = [text for name, parallelism in runs for text in (savepoints[name].as_uri(), str(parallelism))]
-        lines = flink.run(version, "RestoreSequence", arguments).strip().splitlines()
+        lines = flink.run(version, "RestoreSequence", arguments, keep=True).strip().splitlines()
         found |= {(version, *run): line for run, line in zip(runs, lines[-len(runs) :], strict=True)}
     return found
 

@@ -38,6 +38,7 @@ public final class SqlJob {
         }
         configuration.setString("parallelism.default", "2");
         configuration.setString("pipeline.max-parallelism", "128");
+        configuration.setString("table.generated-code.max-length", "1000000"); // splitting it takes longer than compiling it
         configuration.setString("table.exec.uid.generation", "ALWAYS");
         configuration.setString("table.exec.uid.format", request.get("uids").asText());
         TableEnvironment tables =

@@ -79,6 +79,7 @@ public final class SqlPlans {
         }
         configuration.setString("parallelism.default", "2");
         configuration.setString("pipeline.max-parallelism", "128");
+        configuration.setString("table.generated-code.max-length", "1000000"); // splitting it takes longer than compiling it
         configuration.setString("table.local-time-zone", "UTC");
         configuration.setString("table.plan.compile.catalog-objects", "SCHEMA");
         configuration.setString("table.plan.restore.catalog-objects", "IDENTIFIER");
