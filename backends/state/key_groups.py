@@ -5,6 +5,8 @@ The rules of Flink's ``KeyGroupRangeAssignment`` and ``MathUtils``.
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 import numpy.typing as npt
 
@@ -72,7 +74,10 @@ def range_of_subtask(subtask: int, parallelism: int, max_parallelism: int) -> Ke
 
 
 def check_parallelism(parallelism: int, max_parallelism: int) -> None:
-    """Raise :class:`OptionError` unless ``1 <= parallelism <= max_parallelism <= 32768``."""
+    """Raise :class:`OptionError` unless ``1 <= parallelism <= max_parallelism <= 32768``, and both are whole numbers."""
+    for name, given in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
+        if not isinstance(given, Integral) or isinstance(given, bool):
+            raise OptionError(f"{name} {given!r}: expected a whole number, found a {type(given).__name__}")
     if not 1 <= parallelism <= max_parallelism <= MAX_KEY_GROUPS:
         raise OptionError(
             f"parallelism {parallelism} and max parallelism {max_parallelism} must satisfy "

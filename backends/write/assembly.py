@@ -47,7 +47,7 @@ def metadata_version(flink_version: str | None) -> int:
     """
     if flink_version is None:
         return WIDEST_VERSION
-    found = _VERSION.match(flink_version)
+    found = _VERSION.match(flink_version) if isinstance(flink_version, str) else None  # 2.10 would be 2.1
     if found is None:
         raise OptionError(f"flink_version={flink_version!r}: expected a version like '1.20' or '2.1', or '2.x'")
     major = int(found[1])

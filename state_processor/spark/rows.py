@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
+from state_processor.serializers.errors import OptionError
 from state_processor.spark.same_keys import check_comparable, identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
 from state_processor.spark.task_errors import our_errors
@@ -25,6 +26,10 @@ class SparkRows:
     """Rows of a DataFrame; see :class:`~state_processor.write.rows.Rows` for the methods."""
 
     frame: DataFrame
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.frame, DataFrame):
+            raise OptionError(f"expected rows as a DataFrame of Spark, found a {type(self.frame).__name__}")
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -466,6 +466,8 @@ class OperatorDraft:
         OptionError
             If there is a state like that.
         """
+        if self.asynchronous is not None and not (self.source_keyed or self.added):
+            raise OptionError(f"{self.label} has no keyed state, which with_async_state speaks of; is the uid right?")
         if self.asynchronous and not self.format.registers_asynchronous:
             check_dropped_ttl((name for name, state in self._final_keyed.items() if state.has_ttl), flink_version, self.label)
         if self.format == CANONICAL_FORMAT:

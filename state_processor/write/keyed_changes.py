@@ -64,6 +64,9 @@ def add_keyed_states(
     schema = rows.schema
     check_distinct(rows)
     require(schema.names, [key])
+    for what, given in (("states", states), ("columns", columns)):
+        if given is not None and not isinstance(given, Mapping):
+            raise OptionError(f"{what}={given!r}: expected a mapping by column, found a {type(given).__name__}")
     if states is None:
         states = _inferred_states(schema, key)
     unknown = [c for c in columns or {} if c not in states]
@@ -73,10 +76,10 @@ def add_keyed_states(
     key_serializer = _take_key(draft, schema, key, key_type, python)
     encoded: dict[str, dict[str, str]] = {}
     names: dict[str, DeclaredNames] = {}
-    for column, given in states.items():
+    for column, type_or_spec in states.items():
         require(schema.names, [column])
         name = (columns or {}).get(column, column)
-        spec = as_spec(name, given)
+        spec = as_spec(name, type_or_spec)
         if python:
             name = PYTHON_PREFIX + shown_name(name)
         state = spec.describe(name, key_serializer)
@@ -300,6 +303,8 @@ def _take_key(
     draft: OperatorDraft, schema: pa.Schema, key: str, given: TypeSerializer | None, python: bool = False
 ) -> TypeSerializer:
     """Return the key's type: given, or that of the operator, or inferred from the column."""
+    if given is not None and not isinstance(given, TypeSerializer):
+        raise OptionError(f"key_type={given!r}: expected a type such as Types.STRING(), found a {type(given).__name__}")
     python = python or draft.has_python_keys
     is_known = any(type_ is not None for type_ in (draft.key, draft.source_key))
     if given is None and not is_known:

@@ -26,6 +26,7 @@ from state_processor.backends.write.termination import exit_on_sigterm
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import MigrationReport
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.values import BOOLEAN
 from state_processor.portable_registrations import TaskSerializers, import_serializers
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.write.column_checks import naming
@@ -199,6 +200,7 @@ class SavepointPlan:
         OptionError
             If no operator has keyed state.
         """
+        asynchronous = BOOLEAN.of_argument("enabled", asynchronous)
         uids = [uid] if uid is not None else [d.identifier for d in self.drafts if d.source_keyed or d.added]
         if not uids:
             raise OptionError("there is no operator with keyed state yet; add state first, or name the operator")
@@ -279,6 +281,7 @@ class SavepointPlan:
 
     def choose_format(self, format: str, backend: str | None, *, share_files: bool = False) -> None:
         """Choose the format of keyed state; see :meth:`~state_processor.SavepointWriter.write`."""
+        share_files = BOOLEAN.of_argument("share_files", share_files)
         place = (self._restoring_version, self._checkpoint_id, self.access.scratch)
         self._format = keyed_format(format, backend, *place, shares_files=share_files)
         for draft in self.drafts:
@@ -309,6 +312,7 @@ class SavepointPlan:
             Options of access to the directory, by default those of the source savepoint.
         """
         storage = (access or self.access).storage()
+        overwrite = BOOLEAN.of_argument("overwrite", overwrite)
         staging = Staging(os.fspath(path), uuid4().hex[:16], storage, replaces=overwrite)
         with exit_on_sigterm(engine.cancel):
             self.prepare(staging)

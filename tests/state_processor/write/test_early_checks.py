@@ -219,6 +219,32 @@ REFUSED: dict[str, tuple[Call, str]] = {
         lambda w, sql: w.change_operator_identifier("catalog", "prices").with_list_state("prices", "l", sql(ROW).select("key")),
         r"operator catalog and operator prices would both be prices",
     ),
+    "rows that are none": (
+        lambda w, sql: w.update_keyed_state("orders", "total", [("a", 1)]),
+        "operator orders: expected rows as a DataFrame of Spark, found a list",
+    ),
+    "states by no column": (
+        lambda w, sql: w.with_keyed_state("new", sql(ROW), states=["v"]),
+        r"operator new: states=\['v'\]: expected a mapping by column, found a list",
+    ),
+    "a key's type in text": (
+        lambda w, sql: w.with_keyed_state("new", sql(ROW), key_type="STRING"),
+        "operator new: key_type='STRING': expected a type such as",
+    ),
+    "a fraction of a max parallelism": (
+        lambda w, sql: w.with_max_parallelism(64.0),
+        "max parallelism 64.0: expected a whole number, found a float",
+    ),
+    "a truth as max parallelism": (lambda w, sql: w.with_max_parallelism(True), "max parallelism True: expected a whole number"),
+    "a parallelism in text": (lambda w, sql: w.with_parallelism("orders", "3"), "parallelism '3': expected a whole number"),
+    "a version that is a number": (lambda w, sql: w.migrate(2.1), "flink_version=2.1: expected a version like '1.20'"),
+    "a truth in text": (lambda w, sql: w.write("/nowhere", overwrite="no"), "overwrite='no': expected true or false"),
+    "sharing in text": (lambda w, sql: w.write("/nowhere", share_files="no"), "share_files='no': expected true or false"),
+    "an API in text": (lambda w, sql: w.with_async_state("orders", "no"), "enabled='no': expected true or false"),
+    "an API of an operator that is not there": (
+        lambda w, sql: w.with_async_state("ordres").write("/nowhere"),
+        "operator ordres has no keyed state, which with_async_state speaks of",
+    ),
     "an empty new uid": (lambda w, sql: w.change_operator_identifier("catalog", ""), "uid is empty"),
 }
 
@@ -230,7 +256,7 @@ def test_what_is_refused_at_once(spark: SparkSession, case: str) -> None:
     before = repr(writer)
     with pytest.raises(sp.StateProcessorError, match=told):
         call(writer, spark.sql)
-    if case != "a new operator of a taken uid":
+    if case not in ("a new operator of a taken uid", "an API of an operator that is not there"):
         assert repr(writer) == before
         assert "new" not in {draft.identifier.uid for draft in writer._plan.drafts}
 
