@@ -155,7 +155,7 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
     """
     compiled = _compiled(version, [SOURCES / "files"], [classes(version), *python_and_files(version)])
     arguments = [str(files), str(savepoints), str(lines), *([] if savepoint is None else [savepoint.as_uri()])]
-    printed = run(version, "FileSinkJob", arguments, class_path=[compiled, *python_and_files(version)])
+    printed = run(version, "FileSinkJob", arguments, class_path=[compiled, *python_and_files(version)], keep=True)
     return Path(printed.strip().splitlines()[-1])
 
 
