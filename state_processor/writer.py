@@ -195,13 +195,13 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         df
             Rows in the shape that reading the state gives: ``key`` and ``value`` (or a column with the state's name); lists
             also as ``list_index`` and ``list_value``, maps as ``map_key`` and ``map_value``; ``window`` or ``namespace`` where
-            the state has one. A row replaces the entries of its key; a null removes them. Rows with ``map_key`` replace single
-            entries of a map. Parts that Kryo wrote (a ``List`` or ``Map`` in a POJO of Flink 1.x, whose column is JSON) are
-            compared with the source savepoint for the same key: unchanged ones keep their bytes, whatever they hold, changed
-            ones are encoded in the classes that they had. Values with ``_bytes``, as reading with ``undescribed="bytes"`` gives
-            them, are written as these bytes. A ``Row`` or ``RowData`` without a field ``row_kind`` is an insert (``+I``): read
-            with ``row_kind=True`` to keep other kinds. With TTL, the last access of a row without ``_last_access`` is the time
-            of writing: read with ``metadata=True`` to keep it.
+            the state has one. A row replaces the entries of its key; a null removes them, and adds nothing to another row of
+            the key. Rows with ``map_key`` replace single entries of a map. Parts that Kryo wrote (a ``List`` or ``Map`` in a
+            POJO of Flink 1.x, whose column is JSON) are compared with the source savepoint for the same key: unchanged ones
+            keep their bytes, whatever they hold, changed ones are encoded in the classes that they had. Values with ``_bytes``,
+            as reading with ``undescribed="bytes"`` gives them, are written as these bytes. A ``Row`` or ``RowData`` without a
+            field ``row_kind`` is an insert (``+I``): read with ``row_kind=True`` to keep other kinds. With TTL, the last access
+            of a row without ``_last_access`` is the time of writing: read with ``metadata=True`` to keep it.
         key
             The column of the key.
         types
@@ -213,7 +213,8 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         infer_kryo
             Whether to infer these types from the values, as when reading.
         python_type
-            The type that a job of PyFlink declares for the state, as for :meth:`SavepointReader.read_keyed_state`.
+            The type that a job of PyFlink declares for the state, as for :meth:`SavepointReader.read_keyed_state`. Values of
+            other keys are not read, and not compared with it: reading the state refuses a type that they do not fit.
         """
         with self._plan.change(uid, existing=True) as draft:
             keyed_changes.update_keyed_state(
