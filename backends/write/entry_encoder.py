@@ -47,6 +47,7 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
 )
 from state_processor.backends.state.key_groups import check_parallelism, key_group, prefix_size
+from state_processor.backends.write.arrays import numbers
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, MapStateValue
@@ -210,11 +211,11 @@ def to_blobs(
         subtasks = in_groups.astype(np.int64) * parallelism // max_parallelism
         yield pa.RecordBatch.from_arrays(
             [
-                pa.array(subtasks.astype(np.int32)),
-                pa.array(in_groups.astype(np.int32)),
-                pa.array(np.full(len(part), state_id, dtype=np.int32)),
+                numbers(subtasks.astype(np.int32)),
+                numbers(in_groups.astype(np.int32)),
+                numbers(np.full(len(part), state_id, dtype=np.int32)),
                 blobs,
-                pa.array(part[:, 2]),
+                numbers(part[:, 2]),
             ],
             schema=BLOB_SCHEMA,
         )

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.write.arrays import numbers
 from state_processor.write.task_data import Batches, merge_batches, part_numbers, task_result
 
 BatchEncoder = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
@@ -78,10 +80,10 @@ class EncodeUnion:
         """Yield the blobs of a task's rows."""
         encoders: dict[int, BatchEncoder] = {}
         for batch in merge_batches(batches):
-            numbers = batch.column(0)
-            for number in pc.unique(numbers).to_pylist():
+            tables = batch.column(0)
+            for number in pc.unique(tables).to_pylist():
                 names, tasks = self.tables[number]
-                rows = batch.filter(pc.equal(numbers, number))
+                rows = batch.filter(pc.equal(tables, number))
                 if number not in encoders:
                     encoders[number] = tasks.encoder()
                 yield from encoders[number](pa.RecordBatch.from_arrays(rows.columns[1:], names=list(names)))
@@ -121,4 +123,5 @@ def _numbered(blobs: pa.RecordBatch, first: int) -> pa.RecordBatch:
     if not first:
         return blobs
     place = blobs.schema.get_field_index("subtask")
-    return blobs.set_column(place, blobs.schema.field(place), pc.add(blobs.column(place), pa.scalar(first, pa.int32())))
+    shifted = numbers(np.add(np.from_dlpack(blobs.column(place)), first, dtype=np.int32))
+    return blobs.set_column(place, blobs.schema.field(place), shifted)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import StoredFile
+from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.staging import Staging
 from state_processor.write.task_data import Batches
 
@@ -87,8 +88,9 @@ class ShuffleBlobs:
 def _shuffled(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
     columns: dict[str, pa.Array] = {n: blobs.column(n) for n in ("subtask", "key_group", "state", "phase", "count")}
     columns["blob"] = data
-    columns["file"] = pa.array([file] * blobs.num_rows, pa.string())
-    columns["offset"] = pa.array(offsets)
+    count = blobs.num_rows
+    columns["file"] = pa.nulls(count, pa.string()) if file is None else repeated(file.encode(), count, pa.string())
+    columns["offset"] = numbers(offsets)
     columns["size"] = pc.binary_length(blobs.column("blob")).cast(pa.int64())
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=SHUFFLED_BLOBS)
 

@@ -14,10 +14,11 @@ from operator import itemgetter
 from typing import Final
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from state_processor.backends.files.streams import FileStream
+from state_processor.backends.write.arrays import one_list, repeated
 from state_processor.backends.write.staging import Staging
 from state_processor.write.shuffle import OF_ALL, SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.subtask_files import SubtaskWriter
@@ -55,16 +56,20 @@ class WriteShuffleIndex:
             with pa.ipc.new_file(buffer, SHUFFLED_BLOBS, options=_OPTIONS) as file:
                 for subtask, blobs in split_by_subtask(table):
                     subtasks.append(subtask)
-                    sizes.append(pc.sum(blobs.column("size")).as_py())
+                    sizes.append(int(np.from_dlpack(blobs.column("size")).sum()))
                     file.write_batch(blobs)
             sink.write(buffer.getvalue())
-        row = {"index_file": sink.name, "subtasks": subtasks, "sizes": sizes}
-        yield pa.RecordBatch.from_pylist([row], schema=SHUFFLE_INDEXES)
+        columns = [
+            repeated(sink.name.encode(), 1, pa.string()),
+            one_list(np.array(subtasks, np.int32), SHUFFLE_INDEXES.field("subtasks").type),
+            one_list(np.array(sizes, np.int64), SHUFFLE_INDEXES.field("sizes").type),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_INDEXES)
 
 
 def split_by_subtask(table: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Split a table that is sorted by subtask and has one chunk."""
-    subtasks = table.column("subtask").to_numpy()
+    subtasks = np.from_dlpack(table.column("subtask").chunk(0))
     begin = 0
     while begin < len(subtasks):
         end = int(subtasks.searchsorted(subtasks[begin], side="right"))

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from state_processor.backends.formats.row_shapes import concatenate
+from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.entry_encoder import BLOB_SCHEMA
 
 Batches = Iterable[pa.RecordBatch]
@@ -44,7 +45,7 @@ _BATCH_ROWS: Final = 1 << 19
 
 def with_phase(blobs: pa.RecordBatch, phase: int) -> pa.RecordBatch:
     """Return blobs with a phase."""
-    phases = pa.array(np.full(blobs.num_rows, phase, dtype=np.int32))
+    phases = numbers(np.full(blobs.num_rows, phase, dtype=np.int32))
     return pa.RecordBatch.from_arrays([*blobs.columns, phases], schema=PHASED_BLOBS)
 
 
@@ -72,5 +73,9 @@ def part_numbers(batches: Batches) -> Iterator[int]:
 
 def task_result(subtask: int, handle: Any, entries: int) -> pa.RecordBatch:
     """Return a row of :data:`TASK_RESULTS`."""
-    row = {"subtask": subtask, "handle": pickle.dumps(handle), "entries": entries}
-    return pa.RecordBatch.from_pylist([row], schema=TASK_RESULTS)
+    columns = [
+        numbers(np.array([subtask], np.int32)),
+        repeated(pickle.dumps(handle), 1, pa.binary()),
+        numbers(np.array([entries], np.int64)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=TASK_RESULTS)

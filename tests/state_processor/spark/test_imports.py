@@ -1,14 +1,29 @@
-"""Processes import what they use: those that plan a read have no need of Numba, and those that read none of pandas."""
+"""Processes import what they use: those that plan a read have no need of Numba, and those that read none of pandas.
+
+Tasks of a write begin with neither, and what copies entries as they are needs no pandas.
+"""
 
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import state_processor as sp
+from state_processor.options.access import SnapshotAccess
+from state_processor.spark.engine import InWorker
+from state_processor.write import engines, keyed_changes
+from state_processor.write.engines import LocalEngine, TableRows
+from state_processor.write.first_pass import RunParts
+from state_processor.write.plan import SavepointPlan
+from state_processor.write.shuffle_index import WriteShuffleIndex, WriteSubtasks
 from tests.state_processor.samples import ORDERS_PATH
 
 _COMPILER = {"numba", "llvmlite"}
@@ -68,3 +83,48 @@ def test_only_the_process_that_decodes_imports_the_compiler(tmp_path: Path) -> N
     found = _imported(READER, tmp_path / "plan")
     assert found >= _COMPILER
     assert not found & _PANDAS
+
+
+TASK = """
+import pickle, sys
+def imported():
+    return {name.partition(".")[0] for name in sys.modules}
+task, batches = pickle.load(sys.stdin.buffer)
+before = imported()
+done = list(task(batches))
+sys.stdout.buffer.write(pickle.dumps((done, before, imported())))
+"""
+
+
+def test_tasks_of_a_write_import_what_they_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, list[set[str]]] = {}
+
+    def run_apart(task: Any, batches: Any) -> Iterator[pa.RecordBatch]:
+        name = type(task).__name__
+        if isinstance(task, WriteShuffleIndex):
+            name += f" of {type(task.shuffle.encode).__name__}"
+        given = pickle.dumps((InWorker(task), list(batches)))
+        done = subprocess.run([sys.executable, "-c", TASK], input=given, capture_output=True, check=False)
+        assert not done.returncode, done.stderr.decode()
+        result, *found[name] = pickle.loads(done.stdout)
+        yield from result
+
+    for kind in (RunParts, WriteShuffleIndex, WriteSubtasks):
+        monkeypatch.setattr(kind, "__call__", run_apart)
+    monkeypatch.setattr(engines, "_LOCAL_THREADS", 1)
+    plan = SavepointPlan.from_existing(ORDERS_PATH, None, SnapshotAccess())
+    with plan.change("orders", existing=True) as draft:
+        rows = TableRows(pa.table({"key": ["amelia"], "value": pa.array([3], pa.int64())}))
+        keyed_changes.update_keyed_state(draft, "total", rows)
+    plan.set_parallelism("orders", 1)
+    plan.write_to(tmp_path / "written", LocalEngine())
+    total = pa.Table.from_batches(sp.arrow.read_state(tmp_path / "written", "orders", "total"))
+    assert {"key": "amelia", "value": 3} in total.to_pylist()
+    copied, written = "RunParts", "WriteSubtasks"
+    passed, encoded = (f"WriteShuffleIndex of {name}" for name in ("EncodeParts", "EncodeRowsTogether"))
+    assert found.keys() == {copied, passed, encoded, written}
+    assert not any(before & (_COMPILER | _PANDAS) for before, _ in found.values())
+    imported = {name: after & (_COMPILER | _PANDAS) for name, (_, after) in found.items()}
+    assert imported[copied] == set()
+    assert imported[passed] == imported[written] == _COMPILER
+    assert imported[encoded] >= _COMPILER
