@@ -33,6 +33,8 @@ _CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
+    # Spark hands them to the driver alone
+    "spark.executor.extraJavaOptions": " ".join(o for o in os.environ.get("SPARK_SUBMIT_OPTS", "").split() if o.startswith("-X")),
     "spark.log.level": "OFF",
     "spark.python.worker.module": "pyspark_with_faults",
     "spark.master.rest.enabled": "false",
