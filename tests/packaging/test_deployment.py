@@ -73,7 +73,10 @@ def settings(python: Path, **more: str) -> dict[str, str]:
 
 
 def submit(*arguments: str, **configuration: str) -> list[str]:
-    pairs = [f"--conf={name}={value}" for name, value in (ON_LOOPBACK | configuration).items()]
+    # Spark hands them to the driver alone
+    of_executors = " ".join(o for o in os.environ["SPARK_SUBMIT_OPTS"].split() if o.startswith("-X"))
+    given = ON_LOOPBACK | {"spark.executor.extraJavaOptions": of_executors} | configuration
+    pairs = [f"--conf={name}={value}" for name, value in given.items()]
     return [str(SPARK_HOME / "bin" / "spark-submit"), *pairs, *arguments]
 
 
