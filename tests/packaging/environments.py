@@ -40,11 +40,13 @@ class Environment:
 
     def install(self, package: Path) -> None:
         """Install a wheel or sdist of the project, with all that it requires."""
-        if not self.interpreter.exists():
-            _run(self.python, "-m", "venv", "--clear", str(CACHE / self.name))
-        pip = (str(self.interpreter), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-        _run(*pip, str(package), *self.pins)
-        _run(*pip, "--force-reinstall", "--no-deps", str(package))
+        pip = (sys.executable, "-m", "pip", "--python", str(self.interpreter), "--quiet", "--disable-pip-version-check")
+        if self.interpreter.exists():
+            _run(*pip, "uninstall", "--yes", "state-processor")  # the version is the same, the content is not
+        else:
+            _run(self.python, "-m", "venv", "--clear", "--without-pip", str(CACHE / self.name))
+        # uncompiled: most of the modules are never imported
+        _run(*pip, "install", "--no-compile", str(package), *self.pins)
 
     def first_steps(self, folder: Path, how: str) -> dict[str, Any]:
         """Run the first steps in a folder, which Python finds modules in before those that are installed."""
