@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state_processor.serializers import registrations
+from tests import spark_jvms
 from tests.corpus import CORPUS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Spark's JVMs, those of processes that tests start as well: most of their time they would compile what runs a few times only.
-# Their pages would want the same port.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.ui.enabled=false")
+# Spark's JVMs, those of processes that tests start as well; their pages would want the same port.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{spark_jvms.options()} -Dspark.ui.enabled=false")
 
 TESTS = Path(__file__).parent
 PYTHON_OF_WORKERS = """#!/bin/sh
@@ -43,10 +44,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let output be as wide in processes of xdist, which sets a width for itself, as it is in one."""
+    """Let output be as wide in processes of xdist, which sets a width for itself, as it is in one.
+
+    While these collect tests, the archive of Spark's classes is made.
+    """
     if hasattr(config, "workerinput"):
         for name in ("COLUMNS", "LINES"):
             os.environ.pop(name, None)
+    elif config.getoption("numprocesses", None):
+        making = subprocess.Popen([sys.executable, "-m", "tests.spark_jvms"], cwd=TESTS.parent, stderr=subprocess.DEVNULL)
+        config.add_cleanup(making.wait)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,12 +16,12 @@ from pyspark.sql import SparkSession
 import state_processor as sp
 from state_processor.spark import small_changes
 from state_processor.spark.small_changes import COPIED_BYTES
+from tests import spark_jvms
 from tests.faults.writes import Write
 
 APIS: Final = ("writer", "sink", "native", "patch", "patch in tasks")
 """Writers of canonical and of native savepoints, the data source, and changes of a store, which the driver or tasks write."""
-JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Little compilation: the JVMs do not live long."""
+JAVA_OPTIONS: Final = spark_jvms.options()
 _CONFIGURATION: Final = {
     "spark.cores.max": "2",
     "spark.driver.bindAddress": "127.0.0.1",
