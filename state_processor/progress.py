@@ -6,6 +6,7 @@ second. The variable ``TQDM_DISABLE`` turns them off.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeVar
 from warnings import catch_warnings
@@ -25,6 +26,9 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
     doing
         What is done, such as ``reading``.
     """
+    if not _is_shown():
+        yield from parts
+        return
     try:
         with catch_warnings(action="ignore"):  # in notebooks without ipywidgets, where bars are text
             from tqdm.auto import tqdm
@@ -39,3 +43,12 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
         for part, step in zip(parts, steps, strict=True):
             yield part
             bar.update(step)
+
+
+def _is_shown() -> bool:
+    """Return True if bars are, by tqdm's rule.
+
+    A bar that is not shown takes tqdm's lock all the same. Forks share that lock: one that is killed meanwhile would keep it.
+    """
+    streams = [stream for stream in (sys.stderr, sys.stdout) if stream is not None]
+    return any(not hasattr(stream, "isatty") or stream.isatty() for stream in streams)

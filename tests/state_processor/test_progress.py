@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from io import StringIO
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -32,6 +33,11 @@ class Bar:
         self.told[-1]["steps"].append(step)
 
 
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     Bar.told = []
@@ -42,7 +48,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return Bar.told
 
 
-def test_bytes_where_all_parts_have_a_size(told: list[dict[str, Any]]) -> None:
+def test_bytes_where_all_parts_have_a_size(told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
     assert list(progress([Part(3), Part(4)], "reading")) == [Part(3), Part(4)]
     assert list(progress(["a", "b", "c"], "writing")) == ["a", "b", "c"]
     of_bytes, of_parts = told
@@ -50,7 +57,8 @@ def test_bytes_where_all_parts_have_a_size(told: list[dict[str, Any]]) -> None:
     assert (of_parts["total"], of_parts["desc"], of_parts["steps"], of_parts["disable"]) == (3, "writing", [1, 1, 1], None)
 
 
-def test_a_bar_ends_with_the_one_who_looks_at_it(told: list[dict[str, Any]]) -> None:
+def test_a_bar_ends_with_the_one_who_looks_at_it(told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
     parts = progress([Part(1), Part(2)], "reading")
     next(parts)
     parts.close()  # type: ignore[attr-defined]
@@ -58,5 +66,17 @@ def test_a_bar_ends_with_the_one_who_looks_at_it(told: list[dict[str, Any]]) -> 
 
 
 def test_without_tqdm_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     assert list(progress([1, 2], "reading")) == [1, 2]
+
+
+def test_a_bar_that_nobody_sees_is_not_made(told: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take a lock that processes share, and that one that is killed never gives back."""
+    monkeypatch.setattr(sys, "stderr", StringIO())
+    monkeypatch.setattr(sys, "stdout", StringIO())
+    assert list(progress([1, 2], "reading")) == [1, 2]
+    assert told == []
+    monkeypatch.setattr(sys, "stdout", Terminal())  # where notebooks have theirs
+    assert list(progress([1, 2], "reading")) == [1, 2]
+    assert len(told) == 1
