@@ -14,6 +14,7 @@ import pytest
 from state_processor.serializers import registrations
 from tests import spark_jvms
 from tests.corpus import CORPUS
+from tests.spark_python import make_interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{spark_jvms.options()} -Dspark.ui.enabled=false")
 
 TESTS = Path(__file__).parent
-PYTHON_OF_WORKERS = """#!/bin/sh
-if [ "$2" = pyspark.daemon ]; then shift 2; exec {0} -m tests.worker_daemon "$@"; fi
-exec {0} "$@"
-"""
-"""Only a part of Spark's Python workers come from what ``spark.python.daemon.module`` names."""
-
 QUICK = (TESTS / "serializers", TESTS / "backends")
 """Tests of many modules, none of which takes long."""
 
@@ -74,10 +69,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
     from pyspark.sql import SparkSession
 
-    python = tmp_path_factory.mktemp("python") / "python"
-    python.write_text(PYTHON_OF_WORKERS.format(sys.executable))
-    python.chmod(0o755)
-    os.environ["PYSPARK_PYTHON"] = str(python)
+    os.environ["PYSPARK_PYTHON"] = str(make_interpreter(tmp_path_factory.mktemp("python")))
 
     session = (
         SparkSession.builder.master("local[2]")

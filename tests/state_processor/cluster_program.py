@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
 from state_processor.spark import small_changes, task_sizes
+from tests.spark_python import make_interpreter
 
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 _CONFIGURATION = {
@@ -57,7 +58,7 @@ task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks: a task that an
 def cluster(scratch: Path) -> SparkSession:
     """A session on two hosts with one core each."""
     home = str(Path(pyspark.__file__).parent)
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13"}
+    os.environ |= {"PYSPARK_PYTHON": str(make_interpreter(scratch)), "SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13"}
     configuration = SparkConf()
     environment = {n: v for n, v in os.environ.items() if n.startswith(("STATE_PROCESSOR", "PYTHONPATH", "NUMBA"))}
     for name, value in (_CONFIGURATION | {f"spark.executorEnv.{n}": v for n, v in environment.items()}).items():

@@ -66,7 +66,7 @@ class Cluster:
     def __init__(self, scratch: Path) -> None:
         self._fault = scratch / "fault"
         self._number = 0
-        path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = os.pathsep.join([str(HERE), str(HERE.parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "cluster_program.py"), str(scratch)],
             stdin=subprocess.PIPE,
