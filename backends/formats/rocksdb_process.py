@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import inspect
 import json
 import os
@@ -20,6 +19,11 @@ import numpy.typing as npt
 from state_processor.backends.formats import rocksdb_server
 from state_processor.backends.formats.rocksdb_server import LENGTH
 from state_processor.serializers.errors import CorruptSnapshotError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _SOURCE: Final = inspect.getsource(rocksdb_server)
 _CPU_SECONDS: Final = 15
