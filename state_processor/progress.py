@@ -46,7 +46,7 @@ def progress(parts: Collection[T], doing: str) -> Iterator[T]:
 
 
 def _is_shown() -> bool:
-    """Return True if bars are, by tqdm's rule.
+    """Return True if a terminal or a notebook would show a bar, by tqdm's rule.
 
     A bar that is not shown takes tqdm's lock all the same. Forks share that lock: one that is killed meanwhile would keep it.
     """

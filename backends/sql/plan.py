@@ -78,7 +78,7 @@ class PlanNode:
 
     @property
     def has_ttl(self) -> dict[int, bool]:
-        """Whether each of its states has time-to-live, by their indexes; plans before Flink 1.18 do not say it."""
+        """True for states with time-to-live, False for others, by their indexes; plans before Flink 1.18 do not say it."""
         states = self.at("state", default=())
         return {int(state.get("index", 0)): not str(state.get("ttl", "0")).strip().startswith("0") for state in states}
 

@@ -6,11 +6,13 @@ each process that writes. ``numpy.from_dlpack`` is the way back.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+_MAX_OFFSET: Final = np.iinfo(np.int32).max
 
 
 def numbers(values: npt.NDArray[Any]) -> pa.Array:
@@ -20,7 +22,15 @@ def numbers(values: npt.NDArray[Any]) -> pa.Array:
 
 
 def repeated(value: bytes, count: int, type_: pa.DataType) -> pa.Array:
-    """Return an array of binary data or text that consists of the same value."""
+    """Return an array of binary data or text that consists of the same value.
+
+    Raises
+    ------
+    pyarrow.ArrowCapacityError
+        If it has more bytes than offsets of 32 bits can address.
+    """
+    if count * len(value) > _MAX_OFFSET:
+        raise pa.ArrowCapacityError(f"expected at most {_MAX_OFFSET} bytes, found {count} values of {len(value)} bytes")
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(value))
     return pa.Array.from_buffers(type_, count, [None, pa.py_buffer(offsets), pa.py_buffer(value * count)])
 

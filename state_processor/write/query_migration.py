@@ -73,7 +73,7 @@ class QueryMigration:
     NotFoundError
         If the old plan has no operator that is to be dropped.
     OptionError
-        If no operator of the savepoint is one of the old plan, or ``drop`` is no list.
+        If no operator of the savepoint is one of the old plan, or ``drop`` is text in place of a list.
     """
 
     def __init__(self, drafts: Sequence[OperatorDraft], old: CompiledPlan, new: CompiledPlan, drop: Collection[str] = ()) -> None:

@@ -31,7 +31,7 @@ def kept() -> list[int]:
 
 
 def is_running(pid: str) -> bool:
-    """Whether a process has not ended; one that has may wait for the operating system."""
+    """Return False for a process that has ended, even if its parent has not asked for its exit code yet."""
     try:
         return Path("/proc", pid, "cmdline").read_bytes() != b""
     except FileNotFoundError:

@@ -33,7 +33,7 @@ def savepoints(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def printed(request: pytest.FixtureRequest, savepoints: dict[str, Path]) -> dict[tuple[str, str, int], str]:
-    """What is left of the sequence, by version, savepoint and parallelism; one call for each version."""
+    """The numbers that a restored job emits, by version, savepoint and parallelism; one call for each version."""
     asked = [item.callspec.params for item in asking(request, "printed")]
     found = {}
     for version in sorted({p["version"] for p in asked}):

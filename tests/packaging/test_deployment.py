@@ -20,6 +20,7 @@ import pytest
 from environments import ROOT, SAVEPOINT
 
 from state_processor.serializers.kernel.cache import writable_folder
+from tests import spark_jvms
 
 FOLDER = Path(__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -73,9 +74,8 @@ def settings(python: Path, **more: str) -> dict[str, str]:
 
 
 def submit(*arguments: str, **configuration: str) -> list[str]:
-    # Spark hands them to the driver alone
-    of_executors = " ".join(o for o in os.environ["SPARK_SUBMIT_OPTS"].split() if o.startswith("-X"))
-    given = ON_LOOPBACK | {"spark.executor.extraJavaOptions": of_executors} | configuration
+    # Spark hands SPARK_SUBMIT_OPTS to the driver alone
+    given = ON_LOOPBACK | {"spark.executor.extraJavaOptions": spark_jvms.options()} | configuration
     pairs = [f"--conf={name}={value}" for name, value in given.items()]
     return [str(SPARK_HOME / "bin" / "spark-submit"), *pairs, *arguments]
 

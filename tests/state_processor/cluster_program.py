@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import state_processor as sp
 from state_processor.spark import small_changes, task_sizes
+from tests import spark_jvms
 from tests.spark_python import make_interpreter
 
 _HOSTS = ("127.0.0.1", "127.0.0.2")
@@ -34,8 +35,8 @@ _CONFIGURATION = {
     "spark.driver.host": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    # Spark hands them to the driver alone
-    "spark.executor.extraJavaOptions": " ".join(o for o in os.environ.get("SPARK_SUBMIT_OPTS", "").split() if o.startswith("-X")),
+    # Spark hands SPARK_SUBMIT_OPTS to the driver alone
+    "spark.executor.extraJavaOptions": spark_jvms.options(),
     "spark.log.level": "OFF",
     "spark.python.worker.module": "pyspark_with_faults",
     "spark.master.rest.enabled": "false",

@@ -26,6 +26,11 @@ def test_repeated_values(value: bytes, count: int) -> None:
     assert repeated(value, count, pa.binary()).equals(pa.array([value] * count, pa.binary()))
 
 
+def test_repeated_values_beyond_the_offsets() -> None:
+    with pytest.raises(pa.ArrowCapacityError, match="at most 2147483647 bytes, found 1073741824 values of 2 bytes"):
+        repeated(b"ab", 1 << 30, pa.string())
+
+
 @pytest.mark.parametrize("values", [[], [3, 1]])
 def test_one_list(values: list[int]) -> None:
     type_ = pa.list_(pa.int64())
