@@ -1,12 +1,13 @@
 """Real Flink for the tests: its jars from the package index, our Java sources compiled against them, a JVM to run them.
 
-Everything lands in ``.cache`` at the top of the repository and is made once: ``flink/VERSION/lib`` holds the jars,
-``classes/VERSION-HASH`` the compiled sources. Both appear under their names only when complete, so an interrupted or a
-concurrent run leaves nothing half-made behind.
+Everything lands in ``.cache`` at the top of the repository and is made once: ``flink/VERSION`` holds the jars,
+``classes/VERSION-HASH`` the compiled sources. Both appear under their names only when complete, so an interrupted run leaves
+nothing half-made behind. Of processes that need the same, one makes it and the others wait.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -16,8 +17,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -32,10 +32,13 @@ PACKAGE = "io.stateprocessor.interop"
 VERSIONS = ("1.18.1", "1.20.5", "2.0.2", "2.3.0")
 """The Flink versions that the Java sources are written for."""
 
-_JARS = ("flink-dist", "log4j")  # MiniCluster, the state backends and RocksDB are in flink-dist
-_LIBRARIES = ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime")
-_PLANNER = ("flink-table-planner-loader",)
-_GENERATED_WITH = ("flink-python", "flink-connector-files")
+_FOLDERS = {
+    "lib": ("flink-dist", "log4j"),  # MiniCluster, the state backends and RocksDB are in flink-dist
+    "libraries": ("flink-cep", "flink-scala", "flink-table-api-java-uber", "flink-table-runtime"),
+    "planner": ("flink-table-planner-loader",),
+    "python-and-files": ("flink-python", "flink-connector-files"),
+}
+"""The jars of a version by the folder that they are kept in: with what their names begin in the package."""
 
 _SINGLE = ("VALUE", "REDUCING", "AGGREGATING")
 
@@ -62,7 +65,7 @@ def jars(version: str) -> list[Path]:
     ------
         FlinkError: pip could not fetch the package, or it holds no flink-dist.
     """
-    lib = _jars(version, "lib", _JARS)
+    lib = _jars(version, "lib")
     if not any(jar.name.startswith("flink-dist") for jar in lib):
         raise FlinkError(f"apache-flink-libraries {version} holds no flink-dist jar")
     return lib
@@ -75,7 +78,7 @@ def libraries(version: str) -> list[Path]:
     ------
         FlinkError: pip could not fetch the package.
     """
-    return _jars(version, "libraries", _LIBRARIES)
+    return _jars(version, "libraries")
 
 
 def query(version: str, requests: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -131,12 +134,12 @@ def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str) ->
 
 def sql_class_path(version: str) -> list[Path]:
     """Return what jobs with Flink SQL and pattern matching need beside :func:`jars`."""
-    return [table_classes(version), *libraries(version), *_jars(version, "planner", _PLANNER)]
+    return [table_classes(version), *libraries(version), *_jars(version, "planner")]
 
 
 def python_and_files(version: str) -> list[Path]:
     """Return the jars of PyFlink's and the file connector's classes, which few tests need beside :func:`jars`."""
-    return _jars(version, "python-and-files", _GENERATED_WITH)
+    return _jars(version, "python-and-files")
 
 
 def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoint: Path | None = None) -> Path:
@@ -159,18 +162,22 @@ def write_files(version: str, files: Path, savepoints: Path, lines: int, savepoi
     return Path(printed.strip().splitlines()[-1])
 
 
-def _jars(version: str, folder: str, names: tuple[str, ...]) -> list[Path]:
-    """Return the package's jars of these names, which are kept in a folder of their own."""
-    lib = CACHE / "flink" / version / folder
-    if not lib.is_dir():
-        CACHE.mkdir(exist_ok=True)
-        with _appearing(lib) as target, tempfile.TemporaryDirectory(dir=CACHE) as downloads:
-            options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
-            pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
-            _call(pip, f"fetching Flink {version}")
-            (package,) = Path(downloads).iterdir()
-            _unpack_jars(package, target, names)
-    return sorted(lib.glob("*.jar"))
+def _jars(version: str, folder: str) -> list[Path]:
+    """Return the jars of one of :data:`_FOLDERS`."""
+    package = _made(CACHE / "flink" / version, lambda target: _fetch(version, target))
+    if not (package / folder).is_dir():
+        raise FlinkError(f"{package} has no folder {folder}: delete it, and it is fetched anew")
+    return sorted((package / folder).glob("*.jar"))
+
+
+def _fetch(version: str, target: Path) -> None:
+    """Fetch Flink's jars into their folders."""
+    with tempfile.TemporaryDirectory(dir=CACHE) as downloads:
+        options = ("--disable-pip-version-check", "--no-cache-dir", "--no-deps", "--dest", downloads)
+        pip = (sys.executable, "-m", "pip", "download", *options, f"apache-flink-libraries=={version}")
+        _call(pip, f"fetching Flink {version}")
+        (package,) = Path(downloads).iterdir()
+        _unpack_jars(package, target)
 
 
 def table_classes(version: str) -> Path:
@@ -203,12 +210,13 @@ def generated_classes(version: str, package: str, sources: Mapping[str, str]) ->
         FlinkError: javac refused the sources.
     """
     digest = hashlib.sha256(json.dumps([package, sources], sort_keys=True).encode()).hexdigest()
-    folder = CACHE / "generated" / digest[:12]
-    if not folder.is_dir():
-        with _appearing(folder) as output:
-            (output / package).mkdir()
-            for name, text in sources.items():
-                (output / package / f"{name}.java").write_text(text, "utf-8")
+
+    def write(output: Path) -> None:
+        (output / package).mkdir()
+        for name, text in sources.items():
+            (output / package / f"{name}.java").write_text(text, "utf-8")
+
+    folder = _made(CACHE / "generated" / digest[:12], write)
     return _compiled(version, [folder], [classes(version)])
 
 
@@ -218,17 +226,17 @@ def _compiled(version: str, folders: Sequence[Path], class_path: Sequence[Path] 
     digest = hashlib.sha256()
     for source in (*sources, *(path for folder in services for path in sorted(folder.rglob("*")) if path.is_file())):
         digest.update(os.path.relpath(source, SOURCES).encode() + b"\0" + source.read_bytes() + b"\0")
-    target = CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}"
-    if not target.is_dir():
-        with _appearing(target) as output:
-            path = _class_path([*jars(version), *class_path])
-            options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
-            jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
-            _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}")
-            shutil.copy(SOURCES / "log4j2.properties", output)
-            for folder in services:
-                shutil.copytree(folder, output / folder.name)
-    return target
+
+    def compile_all(output: Path) -> None:
+        path = _class_path([*jars(version), *class_path])
+        options = ("--release", "17", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(output))
+        jvm = (f"-J{flag}" for flag in _SHORT_LIVED)
+        _call((_tool("javac"), *jvm, *options, *map(str, sources)), f"compiling for Flink {version}")
+        shutil.copy(SOURCES / "log4j2.properties", output)
+        for folder in services:
+            shutil.copytree(folder, output / folder.name)
+
+    return _made(CACHE / "classes" / f"{version}-{digest.hexdigest()[:12]}", compile_all)
 
 
 def run(
@@ -413,40 +421,46 @@ def _text(entry: Any) -> str:
     return json.dumps(entry, sort_keys=True, ensure_ascii=False)
 
 
-def _unpack_jars(package: Path, target: Path, names: tuple[str, ...]) -> None:
-    def wanted(name: str) -> bool:
+def _unpack_jars(package: Path, target: Path) -> None:
+    for folder in _FOLDERS:
+        (target / folder).mkdir()
+
+    def place(name: str) -> Path | None:
         path = PurePosixPath(name)
-        return path.parent.name in ("lib", "opt") and path.suffix == ".jar" and path.name.startswith(names)
+        if path.parent.name not in ("lib", "opt") or path.suffix != ".jar":
+            return None
+        return next((target / folder / path.name for folder, names in _FOLDERS.items() if path.name.startswith(names)), None)
 
     if package.suffix == ".whl":
         with zipfile.ZipFile(package) as wheel:
-            for name in filter(wanted, wheel.namelist()):
-                with wheel.open(name) as source, open(target / PurePosixPath(name).name, "wb") as jar:
-                    shutil.copyfileobj(source, jar)
+            for name in wheel.namelist():
+                if jar := place(name):
+                    with wheel.open(name) as content, jar.open("wb") as copy:
+                        shutil.copyfileobj(content, copy)
         return
     with tarfile.open(package) as archive:
         for member in archive:
-            content = archive.extractfile(member) if member.isfile() and wanted(member.name) else None
-            if content is not None:
-                with open(target / PurePosixPath(member.name).name, "wb") as jar:
-                    shutil.copyfileobj(content, jar)
+            if member.isfile() and (jar := place(member.name)):
+                content = archive.extractfile(member)
+                assert content is not None
+                with content, jar.open("wb") as copy:
+                    shutil.copyfileobj(content, copy)
 
 
-@contextmanager
-def _appearing(target: Path) -> Iterator[Path]:
-    """Give a directory to fill that becomes ``target`` at the end; whoever comes second to it drops their own."""
+def _made(target: Path, fill: Callable[[Path], None]) -> Path:
+    """Return a directory; if it is not there yet, fill it under another name first."""
+    if target.is_dir():
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    work.chmod(0o755)
-    try:
-        yield work
-        try:
-            work.rename(target)
-        except OSError:
-            if not target.is_dir():
-                raise
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as work:
+                output = Path(work, target.name)
+                output.mkdir()
+                fill(output)
+                output.rename(target)
+    return target
 
 
 def _tool(name: str) -> str:
