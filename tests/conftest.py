@@ -14,7 +14,7 @@ import pytest
 from state_processor.serializers import registrations
 from tests import spark_jvms
 from tests.corpus import CORPUS
-from tests.spark_python import make_interpreter
+from tests.spark_python import interpreter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,28 +65,28 @@ def own_registrations() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
     """One small local session for all tests that need Spark."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = str(make_interpreter(tmp_path_factory.mktemp("python")))
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("state-processor tests")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    yield session
-    session.stop()
+    with interpreter() as python:
+        os.environ["PYSPARK_PYTHON"] = python
+        session = (
+            SparkSession.builder.master("local[2]")
+            .appName("state-processor tests")
+            .config("spark.driver.memory", "1g")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "OFF")  # failing tasks are what some tests are about
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .getOrCreate()
+        )
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        yield session
+        session.stop()
 
 
 def stands_for_itself(item: pytest.Item) -> bool:

@@ -1,23 +1,50 @@
-"""The Python of Spark's workers in tests."""
+"""The Python of Spark's workers in tests.
+
+Spark starts a process for each kind of worker of a session, which forks the workers. Here such a process is itself forked, from
+one that has imported what all of them need: that is most of what short tasks take.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _SCRIPT: Final = """#!/bin/sh
-export PYTHONPATH="{1}${{PYTHONPATH:+:$PYTHONPATH}}"
-if [ "$2" = pyspark.daemon ]; then shift 2; exec "{0}" -m tests.worker_daemon "$@"; fi
-exec "{0}" "$@"
+if [ "$2" = pyspark.daemon ]; then shift 2; exec "{python}" -IS "{root}/tests/daemon_client.py" "{address}" "$@"; fi
+exec "{python}" "$@"
 """
 """Only a part of Spark's Python workers come from what ``spark.python.daemon.module`` names."""
+_AS_SPARK_SETS: Final = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
+"""What Python and NumPy read when they start."""
+_SILENT: Final = ("-W", "ignore::DeprecationWarning:__main__")
+"""Newer Pythons warn of a fork where there are other threads, here one of pyarrow's, which waits."""
 
 
-def make_interpreter(folder: Path) -> Path:
-    """Make a program that Spark takes for Python, with :mod:`tests.worker_daemon` in place of ``pyspark.daemon``."""
-    path = folder / "python"
-    path.write_text(_SCRIPT.format(sys.executable, _ROOT))
-    path.chmod(0o755)
-    return path
+@contextmanager
+def interpreter() -> Iterator[str]:
+    """Give a program that Spark takes for Python, whose ``pyspark.daemon`` is a fork of :mod:`tests.worker_daemon`."""
+    with TemporaryDirectory() as folder:
+        address = f"{folder}/socket"
+        program = Path(folder, "python")
+        program.write_text(_SCRIPT.format(python=sys.executable, root=_ROOT, address=address))
+        program.chmod(0o755)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen()
+            forking = subprocess.Popen(
+                [sys.executable, *_SILENT, "-m", "tests.worker_daemon", str(listener.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=[listener.fileno()],
+                cwd=_ROOT,
+                env=os.environ | _AS_SPARK_SETS,
+            )
+        with forking:  # closes what it reads, which ends it
+            yield str(program)

@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 import state_processor as sp
 from state_processor.spark import small_changes, task_sizes
 from tests import spark_jvms
-from tests.spark_python import make_interpreter
+from tests.spark_python import interpreter
 
 _HOSTS = ("127.0.0.1", "127.0.0.2")
 _CONFIGURATION = {
@@ -56,10 +56,10 @@ small_changes.COPIED_BYTES = -1  # the driver writes nothing
 task_sizes._SMALLEST_GROUP = 0  # small parts do not share tasks: a task that another overtakes has others beside it
 
 
-def cluster(scratch: Path) -> SparkSession:
+def cluster(scratch: Path, python: str) -> SparkSession:
     """A session on two hosts with one core each."""
     home = str(Path(pyspark.__file__).parent)
-    os.environ |= {"PYSPARK_PYTHON": str(make_interpreter(scratch)), "SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13"}
+    os.environ |= {"PYSPARK_PYTHON": python, "SPARK_HOME": home, "SPARK_SCALA_VERSION": "2.13"}
     configuration = SparkConf()
     environment = {n: v for n, v in os.environ.items() if n.startswith(("STATE_PROCESSOR", "PYTHONPATH", "NUMBA"))}
     for name, value in (_CONFIGURATION | {f"spark.executorEnv.{n}": v for n, v in environment.items()}).items():
@@ -136,15 +136,16 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what else is printed is no answer
-    spark = cluster(Path(sys.argv[1]))
-    for line in sys.stdin:
-        request = json.loads(line)
-        answer = {}
-        try:
-            globals()[request.pop("function")](spark, **request)
-        except Exception as problem:
-            answer = {"type": type(problem).__name__, "message": str(problem), "notes": getattr(problem, "__notes__", [])}
-        print(json.dumps(answer), file=answers, flush=True)
+    with interpreter() as python:
+        spark = cluster(Path(sys.argv[1]), python)
+        for line in sys.stdin:
+            request = json.loads(line)
+            answer = {}
+            try:
+                globals()[request.pop("function")](spark, **request)
+            except Exception as problem:
+                answer = {"type": type(problem).__name__, "message": str(problem), "notes": getattr(problem, "__notes__", [])}
+            print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

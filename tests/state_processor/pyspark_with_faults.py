@@ -40,17 +40,13 @@ def fault() -> dict[str, Any]:
     return json.loads(path.read_text() or "{}") if path.is_file() else {}
 
 
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
 def _kill_worker() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _kill_executor() -> None:
-    """A worker's parent is the daemon that forks workers, and the parent of that is the JVM."""
-    os.kill(_parent(_parent(os.getpid())), signal.SIGKILL)
+    """Kill the JVM that has asked for this worker."""
+    os.kill(int(os.environ["TESTS_JVM"]), signal.SIGKILL)
     time.sleep(60)
 
 
