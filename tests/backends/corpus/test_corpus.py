@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from state_processor.backends.formats.source import KeyedStateSource
 from state_processor.backends.metadata.snapshot import Snapshot, open_snapshot
+from state_processor.backends.read.keyed_reader import KeyedStateReader
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
 from state_processor.backends.read.state_listing import Survey, find_operator, survey
@@ -28,12 +32,13 @@ CASES = [c for c in corpus.all_cases() if readable(c)]
 
 
 class Reading:
-    """The rows of states of one case, the headers of whose operators are read once."""
+    """The rows of states of one case, the headers of whose operators are read, and whose keyed handles are opened, once."""
 
     def __init__(self, case: corpus.Case, options: ReadOptions) -> None:
         self._case = case
         self._options = options
         self._surveyed: dict[str, Survey] = {}
+        self._opened: dict[tuple[str, int, bool], KeyedStateSource] = {}
 
     @cached_property
     def _snapshot(self) -> Snapshot:
@@ -45,7 +50,19 @@ class Reading:
         if found.operator_id not in self._surveyed:
             self._surveyed[found.operator_id] = survey(self._snapshot, found)
         reader = open_state(self._snapshot, found, name, options=self._options, surveyed=self._surveyed[found.operator_id])
-        return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
+        if isinstance(reader, KeyedStateReader):
+            batches = self._keyed(found.operator_id, reader)
+        else:
+            batches = (batch for split in reader.splits() for batch in reader.read(split))
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    def _keyed(self, operator: str, reader: KeyedStateReader) -> Iterator[pa.RecordBatch]:
+        for split in reader.splits():
+            handle = split.handle
+            place = operator, handle.subtask, handle.raw
+            if place not in self._opened:
+                self._opened[place] = handle.open(self._snapshot)
+            yield from reader.read_source(self._opened[place], split.key_groups, split.keys, handle.subtask)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)

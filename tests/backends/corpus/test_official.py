@@ -18,7 +18,7 @@ from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read import catalog
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import find_operator, operator_states
+from state_processor.backends.read.state_listing import Survey, find_operator, operator_states, survey
 from state_processor.backends.state import meta_info as mi
 from state_processor.serializers.io import DataInput
 from tests.corpus import CORPUS, packed_cases
@@ -39,8 +39,10 @@ def snapshots(pattern: str = "*") -> list[Any]:
     return [pytest.param(d, id=f"corpus:{d.relative_to(OFFICIAL)}") for d in here]
 
 
-def read(snapshot: Snapshot, operator: OperatorState, state: str, **options: Any) -> list[dict[str, Any]]:
-    reader = open_state(snapshot, operator, state, options=ReadOptions(nanos="string", **options))
+def read(
+    snapshot: Snapshot, operator: OperatorState, state: str, surveyed: Survey | None = None, **options: Any
+) -> list[dict[str, Any]]:
+    reader = open_state(snapshot, operator, state, options=ReadOptions(nanos="string", **options), surveyed=surveyed)
     return [row for split in reader.splits() for batch in reader.read(split) for row in batch.to_pylist()]
 
 
@@ -71,9 +73,10 @@ def test_every_state_is_listed_and_read(directory: Path) -> None:
             continue
         states = operator_states(snapshot, operator)
         assert set(registered(snapshot, operator)) <= set(states)
+        surveyed = survey(snapshot, operator)
         for name, state in states.items():
-            nested = read(snapshot, operator, name, flatten=False, metadata=True)
-            flat = read(snapshot, operator, name)
+            nested = read(snapshot, operator, name, surveyed, flatten=False, metadata=True)
+            flat = read(snapshot, operator, name, surveyed)
             if state.kind in ("LIST", "MAP"):
                 assert len(flat) == sum(len(row["value"]) for row in nested)
             else:
