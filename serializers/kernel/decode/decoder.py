@@ -25,6 +25,9 @@ Locate = Callable[[int, int, int], str]
 
 _BATCH_BYTES: Final = 16 << 20
 _BATCH_ROWS: Final = 1 << 19
+_FIRST_ROWS: Final = 1 << 12
+_MORE_ROWS: Final = 8
+"""Factor of the rows that a batch has room for to those of the one before: a few entries do not take the memory of many."""
 _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
 _MOST_FIRST_ELEMENTS: Final = 64.0
@@ -65,6 +68,7 @@ class ColumnDecoder:
     ) -> None:
         self._program = program
         self._batch_rows = batch_rows
+        self._most_rows = min(batch_rows, _FIRST_ROWS)
         self._batch_bytes = min(batch_bytes, memory_limit)
         self._memory_limit = memory_limit
         self.position = 0
@@ -122,7 +126,7 @@ class ColumnDecoder:
     def _open(self) -> Arena:
         if self._arena is None:
             tree = self._program.columns
-            self._capacity = max(1, min(self._batch_rows, int(self._batch_bytes / self._row_bytes())))
+            self._capacity = max(1, min(self._most_rows, int(self._batch_bytes / self._row_bytes())))
             slots = [ceil(n * self._capacity) + 8 for n in self._slots_per_row.tolist()]
             text = [ceil(n * self._capacity) + 64 for n in self._text_per_row.tolist()]
             self._arena = Arena(tree, self._capacity, slots, text)
@@ -213,6 +217,7 @@ class ColumnDecoder:
                 self._slots_per_row[column.index] = max(slots, used[COUNT] / self._rows * 1.2, _LEAST)
             text = self._text_per_row[column.index] * 0.7
             self._text_per_row[column.index] = max(text, used[VAR_SIZE] / self._rows * 1.2, _LEAST)
+        self._most_rows = min(self._batch_rows, _MORE_ROWS * self._most_rows)
         self._arena = None
         self._rows = 0
         return batch
