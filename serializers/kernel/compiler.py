@@ -153,8 +153,9 @@ class EntryPoint(DeclaredKernel):
 class OnDemand(DeclaredKernel):
     """A kernel that others call by its address."""
 
+    @cached_property
     def address(self) -> int:
-        """Return the address of the function, compiled."""
+        """The address of the function, compiled."""
         self.compile()
         address: int = self._function.dispatcher.address(self._types())
         return address

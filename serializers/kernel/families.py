@@ -79,7 +79,7 @@ def caller(results: int) -> Any:
 def addresses(families: Mapping[int, OnDemand], instructions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the addresses of the families that a program has instructions of, and 0 for others."""
     found = np.zeros(FAMILIES, dtype=np.int64)
-    for family in np.unique(instructions[:, CODE] & FAMILY).tolist():
+    for family in set((instructions[:, CODE] & FAMILY).tolist()):
         if family in families:
-            found[family >> FAMILY_SHIFT] = families[family].address()
+            found[family >> FAMILY_SHIFT] = families[family].address
     return found

@@ -50,12 +50,16 @@ def in_python(serializer: TypeSerializer, text: str) -> bytes | None:
 def in_kernel(serializer: TypeSerializer, texts: Sequence[str]) -> list[bytes | None]:
     """The bytes of each text; where one is refused, so that the rest of the column is not reached, one after the other."""
     written: list[bytes | None] = []
-    while len(written) < len(texts):
-        rest = pa.array(texts[len(written) :], pa.string())
+    rest = pa.array(texts, pa.string())
+    while len(rest):
         try:
             written += list(encode_column(serializer, rest))
+            break
         except InvalidRowError as problem:
-            written += [*encode_column(serializer, rest.slice(0, problem.row)), None]
+            if problem.row:
+                written += encode_column(serializer, rest.slice(0, problem.row))
+            written.append(None)
+            rest = rest.slice(problem.row + 1)
     return written
 
 
