@@ -1,4 +1,4 @@
-"""Executes the notebooks: ``python tests/notebooks/notebook_runs.py [NAME ...]`` stores their outputs anew.
+"""Executes the notebooks: ``python -m tests.notebooks.notebook_runs [NAME ...]`` stores their outputs anew.
 
 Every notebook has a kernel of its own; they share one JVM for Spark, whose start takes longer than they do.
 """
@@ -18,6 +18,8 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from py4j.clientserver import ClientServer
 from pyspark.java_gateway import launch_gateway
+
+from tests.spark_python import interpreter
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -69,7 +71,9 @@ class Kernels:
             nbclient.exceptions.CellExecutionError: a cell failed; the message shows it.
         """
         notebook = load(name)
-        # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell.
+        # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell. And
+        # notebooks let Spark's workers run their own Python.
+        python = f"import sys; sys.executable = {self._environment['PYSPARK_PYTHON']!r}"
         client = NotebookClient(
             notebook,
             timeout=_CELL_SECONDS,
@@ -77,7 +81,7 @@ class Kernels:
             record_timing=False,
             coalesce_streams=True,
             resources={"metadata": {"path": str(NOTEBOOKS)}},
-            extra_arguments=["--IPKernelApp.capture_fd_output=False"],
+            extra_arguments=["--IPKernelApp.capture_fd_output=False", f"--IPKernelApp.exec_lines={python}"],
         )
         with (self._logs / "kernels.log").open("ab") as log:
             try:
@@ -101,23 +105,24 @@ class Kernels:
 @contextmanager
 def kernels(logs: Path) -> Iterator[Kernels]:
     """Give what runs notebooks, with a JVM for them; ``logs`` is a directory."""
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    before = dict(os.environ)
-    os.environ.update(environment)  # there is no other way to tell the JVM
-    try:
-        with (logs / "spark.log").open("wb") as log:
-            gateway = launch_gateway(popen_kwargs={"cwd": NOTEBOOKS, "stderr": log})
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    parameters = gateway.java_parameters
-    shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
-    try:
-        yield Kernels(environment | shared, logs, gateway)
-    finally:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait()
+    with interpreter() as python:
+        environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
+        before = dict(os.environ)
+        os.environ.update(environment)  # there is no other way to tell the JVM
+        try:
+            with (logs / "spark.log").open("wb") as log:
+                gateway = launch_gateway(popen_kwargs={"cwd": NOTEBOOKS, "stderr": log})
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        parameters = gateway.java_parameters
+        shared = {"PYSPARK_GATEWAY_PORT": str(parameters.port), "PYSPARK_GATEWAY_SECRET": parameters.auth_token}
+        try:
+            yield Kernels(environment | shared, logs, gateway)
+        finally:
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait()
 
 
 def stored_form(notebook: NotebookNode) -> NotebookNode:
