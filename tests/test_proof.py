@@ -120,16 +120,19 @@ def test_every_backend_is_told_apart() -> None:
     assert {"canonical", "heap", "rocksdb", "forst", "changelog", "operator"} <= found
 
 
-def marks() -> Iterator[tuple[str, str]]:
-    """Tests that need the external corpus, and those that stand for them without it."""
-    for file in sorted(Path(__file__).parent.rglob("test_*.py")):
-        for function in ast.walk(ast.parse(file.read_text("utf-8"))):
-            for decorator in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
-                if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.corpus":
-                    yield function.name, str(ast.literal_eval(decorator.keywords[0].value))
+def marks(file: Path) -> Iterator[tuple[str, str]]:
+    """Tests of a module that need the external corpus, and those that stand for them without it."""
+    text = file.read_text("utf-8")
+    for function in ast.walk(ast.parse(text)) if "pytest.mark.corpus" in text else ():
+        for decorator in function.decorator_list if isinstance(function, ast.FunctionDef) else ():
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.corpus":
+                yield function.name, str(ast.literal_eval(decorator.keywords[0].value))
 
 
-@pytest.mark.parametrize(("test", "instead"), list(marks()), ids=str)
+MARKS = [mark for file in sorted(Path(__file__).parent.rglob("test_*.py")) for mark in marks(file)]
+
+
+@pytest.mark.parametrize(("test", "instead"), MARKS, ids=str)
 def test_what_stands_for_tests_of_the_corpus_is_there(test: str, instead: str) -> None:
     file, _, name = instead.partition("::")
     source = ast.parse((corpus.ROOT / file).read_text("utf-8"))

@@ -20,15 +20,15 @@ _BACKENDS = ("canonical", "heap", "rocksdb", "forst", "changelog", "raw")
 
 def families() -> dict[str, list[corpus.Case]]:
     """Cases with the same content, by the name of the first."""
-    found: dict[str, list[corpus.Case]] = defaultdict(list)
+    found: dict[tuple[str, ...], list[corpus.Case]] = defaultdict(list)
     for case in CASES:
         states = [
-            [o["uid"] or o.get("uid_hash"), s["name"], s["kind"], s["entries"]]
+            corpus.sort_key([o["uid"] or o.get("uid_hash"), s["name"], s["kind"], s["entries"]])
             for o, s in corpus.states_of(case)
             if s["kind"] not in _OPERATOR_KINDS
         ]
         if states:
-            found[case.directory.parent.name + corpus.sort_key(sorted(states, key=corpus.sort_key))].append(case)
+            found[case.directory.parent.name, *sorted(states)].append(case)
     return {cases[0].id: cases for cases in found.values()}
 
 
