@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from state_processor import arrow
 from state_processor.display import render_records
 from state_processor.errors import StateProcessorError
 
@@ -45,14 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="./dev demo", description=description)
     parser.add_argument("savepoint", nargs="?", default=SAVEPOINT, help="another savepoint of the same job")
     path = parser.parse_args(arguments).savepoint
+    try:
+        arrow.operators(path)  # before Spark starts, which takes seconds
+    except StateProcessorError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return 2
     with quiet_session() as spark:
         from state_processor.reader import SavepointReader
 
-        try:
-            reader = SavepointReader.read(spark, path)
-        except StateProcessorError as error:
-            print(f"demo: {error}", file=sys.stderr)
-            return 2
+        reader = SavepointReader.read(spark, path)
         show_contents(reader)
         show_states(reader)
         show_analysis(spark, reader)

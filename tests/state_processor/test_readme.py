@@ -66,10 +66,10 @@ def test_demo() -> None:
     assert max(map(len, (line for line in lines if not line.startswith((">>>", "what is in"))))) <= 120
 
 
-@pytest.mark.spark
 def test_demo_without_a_savepoint(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "state_processor.demo", str(tmp_path)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert "has no file _metadata" in done.stderr
+    assert "Spark" not in done.stderr
