@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import entry_layouts as layouts
-from state_processor.backends.formats.entry_runs import EntryLocator, Section, UnframedRun, view
+from state_processor.backends.formats.entry_runs import Buffer, EntryLocator, Section, UnframedRun, view
 from state_processor.backends.formats.key_group_file import KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
 from state_processor.backends.formats.row_layout import RowDecoder, RowLayout, size_of
@@ -22,6 +22,19 @@ from state_processor.serializers.errors import CorruptSnapshotError, UnknownSeri
 from state_processor.serializers.io import DataInput
 
 
+@dataclass(slots=True)
+class _Block:
+    """A key group, and what is known of it: its states up to ``position``. Those that are ``left`` come behind."""
+
+    where: str
+    buffer: Buffer
+    base: int
+    key_group: int
+    left: set[int]
+    position: int = 0
+    sections: dict[int, Section] = field(default_factory=dict)
+
+
 class HeapSource(KeyGroupFile):
     """The format of the heap backend's checkpoints and native savepoints (Flink: ``HeapSnapshotStrategy``).
 
@@ -30,8 +43,8 @@ class HeapSource(KeyGroupFile):
 
     def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
         super().__init__(stream, handle, header, context)
-        self._sections_of: h.KeyGroupRange | None = None
-        self._sections: dict[int, list[Section]] = {}
+        self._blocks_of: h.KeyGroupRange | None = None
+        self._blocks: list[_Block] = []
         self._steppers: dict[int, tuple[RowLayout, RowDecoder, int]] = {}
 
     @property
@@ -43,43 +56,49 @@ class HeapSource(KeyGroupFile):
         yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
-        """Yield where the entries of a state are in each key group."""
-        yield from self._index(key_groups).get(self.header.state_id(name), [])
+        """Yield where the entries of a state are in each key group; the states behind it are not looked at."""
+        state_id = self.header.state_id(name)
+        for block in self._opened(key_groups):
+            while state_id in block.left:
+                self._index_next(block)
+            if state_id in block.sections:
+                yield block.sections[state_id]
 
-    def _index(self, key_groups: h.KeyGroupRange) -> dict[int, list[Section]]:
-        """Find the entries of each state in each key group; kept for the next state of the same key groups."""
-        if self._sections_of != key_groups:
-            self._sections, self._sections_of = {}, None
+    def _opened(self, key_groups: h.KeyGroupRange) -> list[_Block]:
+        """Read the blocks of key groups; kept for the next state of the same key groups."""
+        if self._blocks_of != key_groups:
+            self._blocks, self._blocks_of = [], None
             for stretch in stretches(self.key_group_blocks(key_groups)):
                 begin = stretch[0][0]
                 data = self.stream.read(begin, stretch[-1][1] - begin)
-                for offset, end, key_group in stretch:
-                    self._index_block(data[offset - begin : end - begin], offset, key_group)
-            self._sections_of = key_groups
-        return self._sections
+                self._blocks += [self._open(data[offset - begin : end - begin], offset, k) for offset, end, k in stretch]
+            self._blocks_of = key_groups
+        return self._blocks
 
-    def _index_block(self, block: memoryview, offset: int, key_group: int) -> None:
+    def _open(self, block: memoryview, offset: int, key_group: int) -> _Block:
         written = DataInput(block, self.at(offset)).read_int()
         if written != key_group:
             raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} expected, found {written}")
         where, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
         buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
-        source = DataInput(buffer.data, where)
-        count = 0
-        left = set(range(len(self.header.states)))
-        while left:
-            begin = source.position
-            state_id, count = source.read_unsigned_short(), source.read_int()
-            if state_id not in left or count < 0:
-                raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", begin)
-            left.remove(state_id)
-            section = Section(buffer, offset + 4, source.position, len(buffer), count, key_group)
-            if count and left:
-                source.position = self._step_over(state_id, section)
-                section = replace(section, end=source.position)
-            self._sections.setdefault(state_id, []).append(section)
-        if not count and not source.at_end():
-            raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
+        return _Block(where, buffer, offset + 4, key_group, set(range(len(self.header.states))))
+
+    def _index_next(self, block: _Block) -> None:
+        """Find the entries of the next state of a block."""
+        source = DataInput(block.buffer.data, block.where, block.position)
+        state_id, count = source.read_unsigned_short(), source.read_int()
+        if state_id not in block.left or count < 0:
+            raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", block.position)
+        last = len(block.left) == 1
+        section = Section(block.buffer, block.base, source.position, len(block.buffer), count, block.key_group)
+        if not count:
+            if last and not source.at_end():
+                raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
+        elif not last:
+            section = replace(section, end=self._step_over(state_id, section))
+        block.position = section.end if count else section.position
+        block.left.remove(state_id)
+        block.sections[state_id] = section
 
     def _step_over(self, state_id: int, section: Section) -> int:
         if state_id not in self._steppers:

@@ -213,6 +213,17 @@ def test_bytes_behind_the_last_entry_of_a_heap_block() -> None:
         scan(broken_heap(block), "s1", ("key",))
 
 
+def test_states_of_a_heap_block_are_read_in_any_order_and_what_lies_behind_them_is_not() -> None:
+    block = struct.pack(">i", 0) + b"".join(struct.pack(">Hi", i, 1) + b"\0\2k" + string(f"v{i}") for i in range(2))
+    source = broken_heap(block + struct.pack(">Hi", 2, -1), states=3)
+    for name in ("s1", "s2", "s0", "s2", "s1"):
+        if name == "s2":
+            with pytest.raises(CorruptSnapshotError, match="-1 entries of state number 2 are impossible here"):
+                scan(source, name, ("key",))
+        else:
+            assert scan(source, name, ("key", "value")) == [{"key": "k", "value": f"v{name[1:]}"}]
+
+
 @pytest.mark.parametrize("kind", [CanonicalSource, HeapSource])
 def test_offsets_behind_the_end(kind: type) -> None:
     file = StateFile(HEADER + bytes(10), h.KeyGroupRange(0, 1), (len(HEADER), 2**62))
