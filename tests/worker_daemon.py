@@ -16,7 +16,6 @@ import sys
 import pandas  # noqa: F401  pyarrow imports it when it makes arrays
 import pyspark.sql.worker.plan_data_source_read
 import pyspark.worker  # noqa: F401
-from pyspark.daemon import manager
 
 import state_processor.arrow
 import state_processor.reader
@@ -40,6 +39,8 @@ def become_daemon(client: socket.socket) -> None:
     sys.path[:] = list(dict.fromkeys([*filter(None, paths), *sys.path]))
     sys.argv[1:] = request["arguments"]
     client.sendall(str(os.getpid()).encode())
+    from pyspark.daemon import manager  # in Spark 4.0 it reads the arguments when it is imported
+
     manager()
 
 
