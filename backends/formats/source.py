@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final
 
 import pyarrow as pa
 
@@ -18,13 +16,9 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import AS_WRITTEN, ColumnTypes, evolved
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
-from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.backends.state.headers import read_header
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput
-from state_processor.serializers.user_registrations import Registrations, current_registrations
-
-_KEPT_HEADERS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,26 +105,10 @@ def read_keyed_header(snapshot: Snapshot, data: bytes | memoryview, where: str) 
     CorruptSnapshotError
         If bytes are left over.
     """
-    header = _header_of(bytes(data), snapshot.flink_major, current_registrations())
-    return header or _read_header(DataInput(data, where, flink_major=snapshot.flink_major))
+    return read_header(_read_whole, data, where, snapshot.flink_major)
 
 
-@lru_cache(maxsize=_KEPT_HEADERS)
-def _header_of(data: bytes, flink_major: int, known: Registrations) -> mi.KeyedHeader | None:
-    """Return a header that nothing has to be said about; ``None`` where a message will say which file it is in.
-
-    Most subtasks of an operator have the same header, and each of its states is read by tasks of its own. What is ``known`` of
-    users' classes determines what can be read.
-    """
-    try:
-        header = _read_header(DataInput(data, "", flink_major=flink_major))
-    except StateProcessorError:
-        return None
-    snapshots = [header.key, *(s for state in header.states for s in state.serializers.values())]
-    return None if any(isinstance(s, UnreadSnapshot) for s in snapshots) else header
-
-
-def _read_header(source: DataInput) -> mi.KeyedHeader:
+def _read_whole(source: DataInput) -> mi.KeyedHeader:
     header = mi.KeyedHeader.read(source)
     if not source.at_end():
         raise source.corrupt(f"the header of {len(header.states)} states ends here, {source.remaining} bytes early")

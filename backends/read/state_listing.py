@@ -22,6 +22,7 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
     keyed_kind,
 )
+from state_processor.backends.state.headers import read_header
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     MissingFileError,
@@ -30,7 +31,6 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.foreign_errors import foreign_errors
-from state_processor.serializers.io import DataInput
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
@@ -72,7 +72,7 @@ def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: 
     stream = snapshot.open(handle.stream, context)
     first = min((o for s in handle.states for o in s.offsets), default=stream.size)
     where = f"{context}, {stream.describe()}"
-    return mi.OperatorHeader.read(DataInput(stream.read(0, first), where, flink_major=snapshot.flink_major))
+    return read_header(mi.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
 
 
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:

@@ -5,7 +5,7 @@ Flink: ``KeyedBackendSerializationProxy``, ``OperatorBackendSerializationProxy``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
@@ -168,6 +168,12 @@ class KeyedHeader:
         write_snapshot_proxy(self.key, target)
         _write_states(self.states, target)
 
+    @property
+    def snapshots(self) -> Iterator[TypeSerializerSnapshot]:
+        """The serializer snapshots in it."""
+        yield self.key
+        yield from _snapshots(self.states)
+
     def state_id(self, name: str) -> int:
         """Return the position of a state; -1 where this file does not hold it."""
         return next((i for i, s in enumerate(self.states) if s.name == name), -1)
@@ -214,9 +220,18 @@ class OperatorHeader:
         _write_states(self.lists, target)
         _write_states(self.broadcasts, target)
 
+    @property
+    def snapshots(self) -> Iterator[TypeSerializerSnapshot]:
+        """The serializer snapshots in it."""
+        yield from _snapshots((*self.lists, *self.broadcasts))
+
     def state(self, name: str) -> StateMetaInfo | None:
         """Return a state by name; ``None`` where this file does not hold it."""
         return next((s for s in (*self.lists, *self.broadcasts) if s.name == name), None)
+
+
+def _snapshots(states: Iterable[StateMetaInfo]) -> Iterator[TypeSerializerSnapshot]:
+    return (snapshot for state in states for snapshot in state.serializers.values())
 
 
 def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSerializerSnapshot:

@@ -1,0 +1,48 @@
+"""Headers of state files: most subtasks of an operator have the same, and a process reads it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final, TypeVar
+
+from state_processor.backends.state.meta_info import KeyedHeader, OperatorHeader
+from state_processor.serializers.core.unread import UnreadSnapshot
+from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.io import DataInput
+from state_processor.serializers.user_registrations import Registrations, current_registrations
+
+_KEPT: Final = 32
+
+Header = TypeVar("Header", KeyedHeader, OperatorHeader)
+
+
+def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, where: str, flink_major: int) -> Header:
+    """Read a header, or return the one that the same bytes were before.
+
+    Parameters
+    ----------
+    read
+        Reads it, and raises errors of this library.
+    data
+        The file as far as the header may reach.
+    where
+        The file, for messages.
+    flink_major
+        The major version of the Flink that wrote it.
+    """
+    header = _header_of(read, bytes(data), flink_major, current_registrations())
+    return header or read(DataInput(data, where, flink_major=flink_major))
+
+
+@lru_cache(maxsize=_KEPT)
+def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: int, known: Registrations) -> Header | None:
+    """Return a header that nothing has to be said about; ``None`` where a message will say which file it is in.
+
+    What is ``known`` of users' classes determines what can be read.
+    """
+    try:
+        header = read(DataInput(data, "", flink_major=flink_major))
+    except StateProcessorError:
+        return None
+    return None if any(isinstance(snapshot, UnreadSnapshot) for snapshot in header.snapshots) else header
