@@ -6,6 +6,7 @@ registered for it. Spark pickles a class as it does with functions of Python, al
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
@@ -72,6 +73,11 @@ def register(spark: SparkSession, *, allow_serializers: str | Iterable[str] | No
     ------
     OptionError
         If a name is none, or Spark 4.0 has found the formats by itself, which it can't replace by others that import modules.
+
+    Warns
+    -----
+    UserWarning
+        If Spark 4.0 has found the formats by itself, and its configuration has settings of storage: they do not get these.
     """
     _register_formats(spark, allow_serializers, settings_of_spark(spark))
 
@@ -153,6 +159,13 @@ def _register(spark: SparkSession, source: type[DataSource]) -> None:
                 f"Start Spark without {ALLOWED_CONF}, do not pass allow_serializers, and pass serializers to SavepointReader or "
                 "SavepointWriter"
             ) from error
+        if getattr(source, "spark_settings", {}):
+            warnings.warn(
+                f"Spark has found the format {source.name()} by itself; Spark 4.0 can't replace it by one with the settings of "
+                "storage in Spark's configuration (spark.hadoop.fs.s3a.…). Use SavepointReader and SavepointWriter, which have "
+                "them, or pass them as options of the format: storage.endpoint_override and the like",
+                stacklevel=4,
+            )
 
 
 def _variant(source: type[DataSource], name_: str, **attributes: Any) -> type[DataSource]:

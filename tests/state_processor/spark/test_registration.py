@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.datasource import DataSource
 
 import state_processor as sp
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers import register_kryo_class, registrations
+from state_processor.spark import registration
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.registration import format_with_code
 from tests.state_processor.samples import ORDERS_PATH
@@ -114,6 +118,25 @@ def test_what_spark_started_with_is_allowed(
     refused(session, "evil_serializers")
     sp.register(session, allow_serializers=["own_serializers"])
     view(session, "uid 'orders', state 'total', serializers 'configured_serializers'")
+
+
+def test_formats_that_spark_4_0_has_found() -> None:
+    """It refuses others of the same names."""
+
+    def refuse(source: type[DataSource]) -> None:
+        raise PySparkException(f"Data source '{source.name()}' already exists.", errorClass="DATA_SOURCE_ALREADY_EXISTS")
+
+    def register(**attributes: Any) -> None:
+        old = SimpleNamespace(dataSource=SimpleNamespace(register=refuse))
+        registration._register(old, registration._variant(FlinkSavepointDataSource, "flink-savepoint", **attributes))  # type: ignore[arg-type]
+
+    with warnings.catch_warnings(action="error"):
+        register()
+    with pytest.raises(sp.OptionError, match=r"found the format flink-savepoint by itself; .* one that imports modules"):
+        register(allowed=("own_serializers",))
+    with pytest.warns(UserWarning, match="the settings of storage in Spark's configuration") as told:
+        register(spark_settings={"access_key": "AKIAREADER"})
+    assert "AKIAREADER" not in str(told[0].message)
 
 
 def test_code_needs_no_permission(
