@@ -25,9 +25,9 @@ Locate = Callable[[int, int, int], str]
 
 _BATCH_BYTES: Final = 16 << 20
 _BATCH_ROWS: Final = 1 << 19
-_FIRST_ROWS: Final = 1 << 12
-_MORE_ROWS: Final = 8
-"""Factor of the rows that a batch has room for to those of the one before: a few entries do not take the memory of many."""
+_LEAST_ROOM: Final = 1 << 12
+_ROOM_PER_ROW: Final = 64
+"""Rows that a batch has room for, for each that was met so far: a few entries do not take the memory of half a million."""
 _LARGEST: Final = 2**31 - 1024
 _FIRST_ELEMENTS: Final = 4.0
 _MOST_FIRST_ELEMENTS: Final = 64.0
@@ -68,7 +68,6 @@ class ColumnDecoder:
     ) -> None:
         self._program = program
         self._batch_rows = batch_rows
-        self._most_rows = min(batch_rows, _FIRST_ROWS)
         self._batch_bytes = min(batch_bytes, memory_limit)
         self._memory_limit = memory_limit
         self.position = 0
@@ -77,6 +76,7 @@ class ColumnDecoder:
         self._result = np.zeros(k.RESULT_FIELDS, dtype=np.int64)
         self._arena: Arena | None = None
         self._rows = 0
+        self._rows_before = 0
         self._capacity = 0
         size = len(program.columns.all)
         self._slots_per_row = np.ones(size)
@@ -96,7 +96,7 @@ class ColumnDecoder:
         entries = np.ascontiguousarray(entries)
         at = 0
         while at < len(entries):
-            arena = self._open()
+            arena = self._open(len(entries) - at)
             wanted = min(self._capacity - self._rows, len(entries) - at)
             self._run(buffer, entries, at, wanted, 0, 0, arena)
             at += int(self._result[k.ROWS])
@@ -112,7 +112,7 @@ class ColumnDecoder:
         self.position = position
         self._registers[CONTEXT] = context
         while count:
-            arena = self._open()
+            arena = self._open(count)
             self._run(buffer, _NO_ENTRIES, 0, min(self._capacity - self._rows, count), self.position, len(buffer), arena)
             count -= int(self._result[k.ROWS])
             self.position = int(self._result[k.POSITION])
@@ -123,10 +123,11 @@ class ColumnDecoder:
         if self._rows and self._arena is not None:
             yield self._close(self._arena)
 
-    def _open(self) -> Arena:
+    def _open(self, at_hand: int) -> Arena:
         if self._arena is None:
             tree = self._program.columns
-            self._capacity = max(1, min(self._most_rows, int(self._batch_bytes / self._row_bytes())))
+            room = max(_LEAST_ROOM, _ROOM_PER_ROW * (self._rows_before + at_hand))
+            self._capacity = max(1, min(room, self._batch_rows, int(self._batch_bytes / self._row_bytes())))
             slots = [ceil(n * self._capacity) + 8 for n in self._slots_per_row.tolist()]
             text = [ceil(n * self._capacity) + 64 for n in self._text_per_row.tolist()]
             self._arena = Arena(tree, self._capacity, slots, text)
@@ -217,7 +218,7 @@ class ColumnDecoder:
                 self._slots_per_row[column.index] = max(slots, used[COUNT] / self._rows * 1.2, _LEAST)
             text = self._text_per_row[column.index] * 0.7
             self._text_per_row[column.index] = max(text, used[VAR_SIZE] / self._rows * 1.2, _LEAST)
-        self._most_rows = min(self._batch_rows, _MORE_ROWS * self._most_rows)
+        self._rows_before += self._rows
         self._arena = None
         self._rows = 0
         return batch
