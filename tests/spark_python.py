@@ -23,7 +23,7 @@ exec "{python}" "$@"
 """
 """Only a part of Spark's Python workers come from what ``spark.python.daemon.module`` names."""
 _AS_SPARK_SETS: Final = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-"""What Python and NumPy read when they start."""
+"""Variables that Python and NumPy read only when they start."""
 _SILENT: Final = ("-W", "ignore::DeprecationWarning:__main__")
 """Newer Pythons warn of a fork where there are other threads, here one of pyarrow's, which waits."""
 

@@ -24,13 +24,12 @@ from state_processor.serializers.io import DataInput
 
 @dataclass(slots=True)
 class _Block:
-    """A key group, and what is known of it: its states up to ``position``. Those that are ``left`` come behind."""
+    """A key group, and where the entries of its states are, as far as ``position``."""
 
     where: str
     buffer: Buffer
     base: int
     key_group: int
-    left: set[int]
     position: int = 0
     sections: dict[int, Section] = field(default_factory=dict)
 
@@ -58,11 +57,10 @@ class HeapSource(KeyGroupFile):
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
         """Yield where the entries of a state are in each key group; the states behind it are not looked at."""
         state_id = self.header.state_id(name)
-        for block in self._opened(key_groups):
-            while state_id in block.left:
+        for block in self._opened(key_groups) if state_id >= 0 else ():
+            while state_id not in block.sections:
                 self._index_next(block)
-            if state_id in block.sections:
-                yield block.sections[state_id]
+            yield block.sections[state_id]
 
     def _opened(self, key_groups: h.KeyGroupRange) -> list[_Block]:
         """Read the blocks of key groups; kept for the next state of the same key groups."""
@@ -81,23 +79,22 @@ class HeapSource(KeyGroupFile):
             raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} expected, found {written}")
         where, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
         buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
-        return _Block(where, buffer, offset + 4, key_group, set(range(len(self.header.states))))
+        return _Block(where, buffer, offset + 4, key_group)
 
     def _index_next(self, block: _Block) -> None:
         """Find the entries of the next state of a block."""
         source = DataInput(block.buffer.data, block.where, block.position)
         state_id, count = source.read_unsigned_short(), source.read_int()
-        if state_id not in block.left or count < 0:
+        if state_id in block.sections or state_id >= len(self.header.states) or count < 0:
             raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", block.position)
-        last = len(block.left) == 1
+        is_last = len(block.sections) == len(self.header.states) - 1
         section = Section(block.buffer, block.base, source.position, len(block.buffer), count, block.key_group)
         if not count:
-            if last and not source.at_end():
+            if is_last and not source.at_end():
                 raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
-        elif not last:
+        elif not is_last:
             section = replace(section, end=self._step_over(state_id, section))
         block.position = section.end if count else section.position
-        block.left.remove(state_id)
         block.sections[state_id] = section
 
     def _step_over(self, state_id: int, section: Section) -> int:

@@ -71,8 +71,8 @@ class Kernels:
             nbclient.exceptions.CellExecutionError: a cell failed; the message shows it.
         """
         notebook = load(name)
-        # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell. And
-        # notebooks let Spark's workers run their own Python.
+        # By default a kernel takes what other processes, such as the JVM, write to its terminal for output of a cell.
+        # A notebook starts Spark's workers with its own interpreter: it is told that this is the one of the tests.
         python = f"import sys; sys.executable = {self._environment['PYSPARK_PYTHON']!r}"
         client = NotebookClient(
             notebook,
@@ -108,7 +108,7 @@ def kernels(logs: Path) -> Iterator[Kernels]:
     with interpreter() as python:
         environment = os.environ | {"PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"}
         before = dict(os.environ)
-        os.environ.update(environment)  # there is no other way to tell the JVM
+        os.environ.update(environment)  # the JVM inherits it
         try:
             with (logs / "spark.log").open("wb") as log:
                 gateway = launch_gateway(popen_kwargs={"cwd": NOTEBOOKS, "stderr": log})
