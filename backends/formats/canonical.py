@@ -6,16 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import framing
-from state_processor.backends.formats.entry_runs import Block, Buffer, Entries, FramedRun, view
+from state_processor.backends.formats.entry_layouts import framed_layout
+from state_processor.backends.formats.entry_runs import Block, Buffer, FramedRun, view
 from state_processor.backends.formats.key_group_file import KeyGroupBlock, KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
+from state_processor.backends.formats.list_pieces import LargeEntry, ListPieces
+from state_processor.backends.formats.source import ScanRequest
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import RecentReads, StateStream
 from state_processor.backends.state import meta_info as mi
-from state_processor.backends.state.descriptions import KeyedDescription
+from state_processor.backends.state.column_types import evolved
+from state_processor.backends.state.descriptions import KeyedDescription, ListDescription
 from state_processor.backends.state.key_groups import prefix_size
 from state_processor.serializers.errors import CorruptSnapshotError
 
@@ -23,6 +28,8 @@ _WINDOW: Final = 1 << 19
 """Bytes that are read, indexed and decoded at a time: they stay in the processor's cache meanwhile."""
 _REMOTE_WINDOW: Final = 4 << 20
 """The same in remote storage, where each read is a request."""
+_LARGE: Final = 4 << 20
+"""Bytes of a value from which on it is read apart from others."""
 _TABLE_ROWS: Final = 1 << 14
 _NO_STATE: Final = -2
 _FRAMING_PROBLEMS: Final = {
@@ -43,6 +50,7 @@ class CanonicalSource(KeyGroupFile):
         super().__init__(stream, handle, header, context)
         self._prefix = prefix_size(max_parallelism)
         self._recent = RecentReads(stream)
+        self._window = _REMOTE_WINDOW if stream.is_remote else _WINDOW
 
     @property
     def backend(self) -> str:
@@ -51,10 +59,23 @@ class CanonicalSource(KeyGroupFile):
 
     def blocks(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Block]:
         """Yield the framed entries of a state."""
-        yield from self._entries(self.header.state_id(name), key_groups)
+        for part in self._entries(self.header.state_id(name), key_groups):
+            yield part.whole() if isinstance(part, LargeEntry) else part
 
     def _runs(self, state: KeyedDescription, key_groups: h.KeyGroupRange, keys: SerializedKeys | None) -> Iterator[FramedRun]:
         yield FramedRun(state, self.where(state.name), self.blocks(state.name, key_groups)).of_keys(keys)
+
+    def scan(self, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+        """Yield the entries of a state as columns; see :class:`ListPieces` for large lists."""
+        written = self.describe(request.name)
+        if written is None or not request.in_pieces or request.keys is not None:
+            return super().scan(request)
+        state = evolved(written, request.types)
+        if not isinstance(state, ListDescription):
+            return super().scan(request)
+        layout = framed_layout(state, request.columns)
+        pieces = ListPieces(written.value, layout, request.options, self.where(state.name), self._window)
+        return pieces.decode(self._entries(self.header.state_id(request.name), request.key_groups))
 
     def is_well_formed(self, key_groups: h.KeyGroupRange) -> bool:
         """Check if the framing leads from the start of each block exactly to its end."""
@@ -66,44 +87,49 @@ class CanonicalSource(KeyGroupFile):
             return False
         return True
 
-    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[Block]:
+    def _entries(self, state_id: int, key_groups: h.KeyGroupRange) -> Iterator[Block | LargeEntry]:
         blocks = self.key_group_blocks(key_groups)
         if self.header.compressed:
             for offset, end, key_group in blocks:
                 plain = snappy.decompress(self._recent.read(offset, end - offset), self.at(offset))
-                for buffer, base, entries in self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset):
-                    yield buffer, offset + base, entries
+                yield from self._walk(state_id, [(0, len(plain), key_group)], _Plain(plain), offset)
         else:
             for stretch in stretches(blocks):
                 yield from self._walk(state_id, stretch, self._recent)
 
     def _walk(
         self, state_id: int, blocks: Sequence[KeyGroupBlock], source: StateStream | RecentReads | _Plain, origin: int = 0
-    ) -> Iterator[tuple[Buffer, int, Entries]]:
+    ) -> Iterator[Block | LargeEntry]:
         """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
         bounds = np.array(blocks, dtype=np.int64)
         end, states = blocks[-1][1], len(self.header.states)
         walk = framing.new_walk()
         walk[framing.POSITION] = blocks[0][0]
-        window = _REMOTE_WINDOW if self.stream.is_remote else _WINDOW
-        size = window
+        size = self._window
         while True:
             base = int(walk[framing.POSITION])
             buffer = view(source.read(base, min(size, end - base)))
             status = framing.TABLE_FULL
             while status == framing.TABLE_FULL:
                 table = np.empty((_TABLE_ROWS, framing.ENTRY_FIELDS), dtype=np.int64)
-                framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, walk, table)
+                framing.index_canonical(buffer, base, end, bounds, states, state_id, self._prefix, _LARGE, walk, table)
                 status = int(walk[framing.STATUS])
-                if walk[framing.FOUND]:
-                    yield buffer, base, table[: walk[framing.FOUND]]
+                found = table[: walk[framing.FOUND]]
+                entries = found[:-1] if status == framing.LARGE else found
+                if len(entries):
+                    yield buffer, origin + base, entries
             if status == framing.DONE:
                 return
+            if status == framing.LARGE:
+                key, _, value, behind, key_group = found[-1].tolist()
+                yield LargeEntry(source.read, origin, base + key, base + value, base + behind, key_group)
+                size = self._window
+                continue
             if status != framing.MORE_INPUT or base + len(buffer) >= end:
                 key_group = int(bounds[walk[framing.BLOCK], 2])
                 where = self.at(origin + int(walk[framing.POSITION]))
                 raise CorruptSnapshotError(f"{where}, key group {key_group}: {_FRAMING_PROBLEMS[status]}")
-            size = max(window, int(walk[framing.NEEDED]))
+            size = max(self._window, int(walk[framing.NEEDED]))
 
 
 class _Plain:

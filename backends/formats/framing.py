@@ -43,10 +43,11 @@ BAD_LENGTH: Final = 3
 BAD_STATE: Final = 4
 BAD_KEY_GROUP: Final = 5
 BAD_END: Final = 6
+LARGE: Final = 7
 
 
-@entry_point(read(uint8), int64, int64, read(int64, 2), int64, int64, int64, written(int64), written(int64, 2))
-def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, table):  # type: ignore[no-untyped-def]
+@entry_point(read(uint8), int64, int64, read(int64, 2), int64, int64, int64, int64, written(int64), written(int64, 2))
+def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, walk, table):  # type: ignore[no-untyped-def]
     """Index the entries of one state in a window of a canonical file.
 
     Parameters
@@ -61,6 +62,9 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, tab
         The state id to index.
     prefix
         Bytes of the key group in front of each key.
+    most
+        The largest value that has to be in the window. A larger one ends the table, with the status ``LARGE``, and may lie
+        behind the window. Values of other states are stepped over without being read.
     walk
         Where the walk stands (file offsets); updated.
     table
@@ -119,22 +123,25 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, walk, tab
         if value_size < 0 or value + value_size > length - 2:
             status = BAD_LENGTH
             break
-        last = buf[key - base] & LAST_OF_STATE
-        entry_end = value + value_size + (2 if last else 0)
-        if entry_end > end:
-            needed = entry_end - pos
-            status = MORE_INPUT
-            break
+        is_large = value_size > most
         if state == wanted:
+            if value + value_size > end and not is_large:
+                needed = value + value_size - pos
+                status = MORE_INPUT
+                break
             table[found, 0] = key + prefix - base
             table[found, 1] = key + key_size - base
             table[found, 2] = value - base
             table[found, 3] = value + value_size - base
             table[found, 4] = key_group
             found += 1
-        pos = entry_end
-        if last:
-            state = load_be_u16(buf, pos - 2 - base)
+            if is_large:
+                status = LARGE
+        pos = value + value_size
+        if buf[key - base] & LAST_OF_STATE:
+            state = np.int64(BETWEEN_STATES)
+        if status == LARGE:
+            break
     walk[POSITION] = pos
     walk[BLOCK] = block
     walk[STATE] = state

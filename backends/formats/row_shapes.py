@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from state_processor.backends.formats.list_pieces import FIRST_INDEX
 from state_processor.backends.formats.row_layout import KEY_GROUP_COLUMN
 from state_processor.serializers.errors import UndecodableValueError
 
@@ -46,12 +47,14 @@ def take(batch: pa.RecordBatch, indices: pa.Array, *, without: tuple[str, ...] =
 def explode_list(batch: pa.RecordBatch, column: str) -> Iterator[pa.RecordBatch]:
     """Flatten a list column: one row per element, with its index and value in place of the list.
 
-    A list may have any number of elements, so rows come in batches of at most :data:`MOST_ELEMENTS`.
+    A list may have any number of elements, so rows come in batches of at most :data:`MOST_ELEMENTS`. The batch of a piece of a
+    list says which element is its first.
     """
+    first = int((batch.schema.metadata or {}).get(FIRST_INDEX, 0))
     lists = batch.column(column)
     offsets = lists.offsets.to_numpy()
     for begin, end, rows in _pieces(offsets):
-        index = np.arange(begin, end, dtype=np.int64) - offsets[rows]
+        index = np.arange(begin, end, dtype=np.int64) - offsets[rows] + first
         elements = {LIST_INDEX: pa.array(index.astype(np.int32)), LIST_VALUE: lists.values.slice(begin, end - begin)}
         columns = take(batch, pa.array(rows), without=(column,)) | elements
         yield pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

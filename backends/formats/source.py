@@ -39,6 +39,9 @@ class ScanRequest:
         The keys to read; ``None`` reads all.
     types
         The types to restore columns in, where not in those that were written.
+    in_pieces
+        Whether a large list may come as several rows with a part of its elements each; see
+        :data:`~state_processor.backends.formats.list_pieces.FIRST_INDEX`.
     """
 
     name: str
@@ -47,6 +50,7 @@ class ScanRequest:
     key_groups: h.KeyGroupRange
     keys: SerializedKeys | None = None
     types: ColumnTypes = AS_WRITTEN
+    in_pieces: bool = False
 
 
 class KeyedStateSource(ABC):

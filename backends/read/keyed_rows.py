@@ -43,7 +43,7 @@ def read_state(
         columns[KEY_BYTES_COLUMN] = EVERYTHING
     wanted = None if keys is None else keys.serialized(state)
     decode = replace(options.decode, ttl=True) if state.kind == MAP and state.has_ttl else options.decode
-    request = ScanRequest(state.name, columns, decode, key_groups, wanted, options.column_types)
+    request = ScanRequest(state.name, columns, decode, key_groups, wanted, options.column_types, in_pieces=options.flatten)
     batches = source.scan(request)
     if state.kind == LIST:
         batches = _shape_list(batches, state, options)

@@ -101,6 +101,7 @@ class ColumnDecoder:
             self._run(buffer, entries, at, wanted, 0, 0, arena)
             at += int(self._result[k.ROWS])
             yield from self._after(arena, locate, at, buffer)
+            del arena  # before a larger one is made
 
     def rows(
         self, buffer: npt.NDArray[np.uint8], position: int, count: int, locate: Locate, context: int = 0
@@ -117,6 +118,12 @@ class ColumnDecoder:
             count -= int(self._result[k.ROWS])
             self.position = int(self._result[k.POSITION])
             yield from self._after(arena, locate, -1, buffer)
+            del arena
+
+    def end_of_whole_rows(self, buffer: npt.NDArray[np.uint8]) -> int:
+        """Step over rows of a program without columns, and return where the first begins that is cut off or damaged."""
+        self._run(buffer, _NO_ENTRIES, 0, _LARGEST, 0, len(buffer), self._open(1))
+        return int(self._result[k.ROW_START])
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """Yield the last batch, of the rows that no batch has yet."""

@@ -31,7 +31,7 @@ def walk_over(data: bytes, blocks: list[tuple[int, int, int]], wanted: int, pref
         buffer = np.frombuffer(data[base : base + size], dtype=np.uint8)
         table = np.empty((rows, framing.ENTRY_FIELDS), dtype=np.int64)
         framing.index_canonical(
-            buffer, base, len(data), np.array(blocks, dtype=np.int64), 2, wanted, prefix, walk, table
+            buffer, base, len(data), np.array(blocks, dtype=np.int64), 2, wanted, prefix, len(data), walk, table
         )
         raw = bytes(buffer)
         found += [(raw[a:b], raw[c:d], kg) for a, b, c, d, kg in table[: walk[framing.FOUND]].tolist()]
