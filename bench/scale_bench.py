@@ -1,9 +1,10 @@
 """Writing and reading of 1, 10 and 50 million keys: CPU time per million rows and memory stay the same.
 
-Each figure comes from a session of its own, which has first written or read a million keys six times, so that Java has compiled
-what it runs. A query costs something however few rows it has, and that is measured in the same session with 1,000 keys: CPU time
-per million rows is what a savepoint takes beyond it. Targets: CPU time per million rows within 15 % of that of the smallest
-savepoint, neither more nor less, the peak of a worker at most 15 % above, 500 MB in the driver's Python process.
+The slope is the CPU time per million keys from one size to the next. It is measured in one session that takes the sizes in turn,
+since the speed of a machine drifts from minute to minute, after Java has compiled what it runs. (What a query costs beside its
+keys, and what a task costs until its first batch is full, is some tenths of a second: much for a million keys, little for ten.)
+Memory is measured in a session for each size. Targets: each slope within 15 % of the first, neither more nor less, the peak of a
+worker at most 15 % above that of the smallest savepoint, 500 MB in the driver's Python process.
 One key with a list of 5,000,000 elements and one with a map of 1,000,000 entries are written and read as well, and two workers of
 a standalone cluster are compared with one. Each has one core of the machine: its JVM and its Python process would take two.
 """
@@ -16,7 +17,8 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,10 @@ from read_bench import session
 import state_processor as sp
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "scale"
-MILLIONS = effort((1, 10, 50), (1, 10))
-WARM_UPS, REPEATS = effort((6, 7), (4, 3))
-REPEATED_MILLIONS = 30
-FEW_KEYS = 1_000
+MILLIONS = effort((1, 10, 50), (1, 4, 10))
+WARM_UPS, LARGER_WARM_UPS, TURNS = effort((6, 2, 3), (4, 1, 2))
+IN_A_TURN = (6, 4, 1)
+"""Times that each size is measured in a turn."""
 FORMATS: dict[str, dict[str, Any]] = {"canonical": {}, "rocksdb": {"format": "native", "backend": "rocksdb"}}
 MILLION = 1_000_000
 CORES = 2
@@ -42,6 +44,7 @@ LOCAL = f"local[{CORES}]"
 WORKERS = "local-cluster[{},1,2048]"
 EXECUTOR = "CoarseGrainedExecutorBackend"
 T = sp.Types
+SLOPES = "slopes"
 SIZES = {"list": 5_000_000, "map": 1_000_000}
 ELEMENTS = {
     "list": (sp.ListState(T.LONG()), "array(0L)"),
@@ -105,63 +108,60 @@ def measure(action: Callable[[], None]) -> dict[str, float]:
     }
 
 
-def run(name: str, form: str, size: str, master: str) -> dict[str, float]:
+def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
     """Measure one action in this process."""
     spark = session(CORES, master)
-    if size.isdigit():
-        return run_keys(spark, name, form, int(size), master)
-    act = write_large_key if name == "write" else read_large_key
-    return measure(lambda: act(spark, CACHE / f"{form}-{size}", size))
+    if size in SIZES:
+        act = write_large_key if name == "write" else read_large_key
+        return measure(lambda: act(spark, CACHE / f"{form}-{size}", size))
 
-
-def run_keys(spark: SparkSession, name: str, form: str, millions: int, master: str) -> dict[str, float]:
-    """Measure writing of many keys, or reading of what has been written, and the same of few, as medians where it is quick."""
-
-    def act(keys: int) -> dict[str, float]:
-        target = savepoint(form, keys)
-        return measure(lambda: write(spark, target, keys, form) if name == "write" else read(spark, target, keys))
-
-    def repeated(times: int, keys: int) -> dict[str, float]:
-        runs = [act(keys) for _ in range(times)]
-        return {part: statistics.median(found[part] for found in runs) for part in runs[0]}
+    def keys(millions: int) -> dict[str, float]:
+        """Write so many keys, or read what has been written."""
+        count = millions * MILLION
+        target = CACHE / f"{form}-{count}"
+        return measure(lambda: write(spark, target, count, form) if name == "write" else read(spark, target, count))
 
     for _ in range(WARM_UPS):
-        act(FEW_KEYS)
-        act(MILLION)
+        keys(MILLIONS[0])
     if master != LOCAL:
         hold_on_cores(EXECUTOR)
-    share = repeated(REPEATS, FEW_KEYS)["cpu"]
-    found = repeated(min(REPEATS, 1 + REPEATED_MILLIONS // millions), millions * MILLION)
-    return found | {"beyond": (found["cpu"] - share) / millions}
+    return slopes(keys) if size == SLOPES else keys(int(size))
 
 
-def savepoint(form: str, keys: int) -> Path:
-    """Return the path of a savepoint with so many keys."""
-    return CACHE / f"{form}-{keys}"
+def slopes(act: Callable[[int], dict[str, float]]) -> dict[str, Any]:
+    """Measure all sizes in turn, and return the CPU time of each and the slopes between them."""
+    for _ in range(LARGER_WARM_UPS):
+        act(MILLIONS[1])
+    turn = [size for size, times in zip(MILLIONS, IN_A_TURN, strict=True) for _ in range(times)]
+    runs: dict[int, list[float]] = {size: [] for size in MILLIONS}
+    for size in turn * TURNS:
+        runs[size].append(act(size)["cpu"])
+    cpu = [statistics.fmean(runs[size]) for size in MILLIONS]
+    return {"cpu": cpu, "slopes": [(c - a) / (n - m) for (a, m), (c, n) in pairwise(zip(cpu, MILLIONS, strict=True))]}
 
 
 def main() -> list[Figure]:
     """Measure each format and size, and print a table."""
     figures: list[Figure] = []
     peaks: dict[str, float] = {}
-    print(f"{'savepoint':28} {'CPU s':>8} {'s/M rows':>9} {'wall s':>8} {'worker MB':>10} {'driver MB':>10}")
+    print(f"{'savepoint':28} {'CPU s':>8} {'wall s':>8} {'worker MB':>10} {'driver MB':>10}")
     for form in FORMATS:
         for name in ("write", "read"):
             runs = {size: result_of(__file__, name, form, size, LOCAL) for size in MILLIONS}
-            first = runs[MILLIONS[0]]
             peaks[name] = max(peaks.get(name, 0), *(found["worker"] for found in runs.values()))
             for size, found in runs.items():
-                _print(f"{name} {form} {size} M keys", found, found["beyond"])
-                figures += _figures(f"{name} {form} {size} M keys", found, None if found is first else first)
+                _print(f"{name} {form} {size} M keys", found)
+            figures += _memory(f"{name} {form}", runs)
+            figures += _slopes(f"{name} {form}", result_of(__file__, name, form, SLOPES, LOCAL))
     for what in SIZES:
         for name in ("write", "read"):
             found = result_of(__file__, name, "canonical", what, LOCAL)
             label = f"{name} {what} of {SIZES[what] / 1e6:g} M"
-            _print(label, found, found["cpu"] / SIZES[what] * MILLION)
+            _print(label, found)
             figures.append(Figure(f"{label}, worker", found["worker"], "MB", (peaks[name], "many keys"), 1.15))
     figures.append(_speed_up(MILLIONS[-1]))
     for form in FORMATS:
-        shutil.rmtree(savepoint(form, MILLIONS[-1] * MILLION), ignore_errors=True)
+        shutil.rmtree(CACHE / f"{form}-{MILLIONS[-1] * MILLION}", ignore_errors=True)
     return figures
 
 
@@ -172,23 +172,32 @@ def _speed_up(size: int) -> Figure:
     return Figure(f"read of {size} M keys by two workers", one / two, "times as fast as by one", None, 1.8, at_least=True)
 
 
-def _print(label: str, found: dict[str, float], per_million: float) -> None:
-    cells = f"{found['cpu']:8.2f} {per_million:9.3f} {found['wall']:8.1f} {found['worker']:10.0f} {found['driver']:10.0f}"
+def _print(label: str, found: dict[str, float]) -> None:
+    cells = f"{found['cpu']:8.2f} {found['wall']:8.1f} {found['worker']:10.0f} {found['driver']:10.0f}"
     print(f"{label:28} {cells}", flush=True)
 
 
-def _figures(label: str, found: dict[str, float], first: dict[str, float] | None) -> list[Figure]:
-    def against(part: str) -> tuple[float, str] | None:
-        return None if first is None else (first[part], f"{MILLIONS[0]} M keys")
+def _target(against: tuple[float, str] | None) -> float | None:
+    return None if against is None else 1.15
 
-    target = None if first is None else 1.15
-    beyond = f"{label}, per million beyond {FEW_KEYS:,} keys"
-    return [
-        Figure(label, found["cpu"], "CPU s"),
-        Figure(beyond, found["beyond"], "CPU s", against("beyond"), target, both_ways=True),
-        Figure(f"{label}, worker", found["worker"], "MB", against("worker"), target),
-        Figure(f"{label}, driver", found["driver"], "MB", None, 500),
-    ]
+
+def _memory(label: str, runs: dict[int, dict[str, float]]) -> Iterator[Figure]:
+    smallest = MILLIONS[0]
+    for size, found in runs.items():
+        against = None if size == smallest else (runs[smallest]["worker"], f"{smallest} M keys")
+        yield Figure(f"{label} {size} M keys, worker", found["worker"], "MB", against, _target(against))
+        yield Figure(f"{label} {size} M keys, driver", found["driver"], "MB", None, 500)
+
+
+def _slopes(label: str, found: dict[str, Any]) -> Iterator[Figure]:
+    for size, cpu in zip(MILLIONS, found["cpu"], strict=True):
+        yield Figure(f"{label} {size} M keys", cpu, "CPU s")
+    first = found["slopes"][0]
+    for number, ((less, more), slope) in enumerate(zip(pairwise(MILLIONS), found["slopes"], strict=True)):
+        against = (first, f"{MILLIONS[0]} to {MILLIONS[1]} M keys") if number else None
+        what = f"{label}, per million from {less} to {more} M keys"
+        print(f"{what}: {slope:.3f} CPU s", flush=True)
+        yield Figure(what, slope, "CPU s", against, _target(against), both_ways=True)
 
 
 if __name__ == "__main__":

@@ -190,6 +190,12 @@ def table_classes(version: str) -> Path:
     return _compiled(version, [SOURCES / "table"], [classes(version), *libraries(version)])
 
 
+def prepare() -> None:
+    """Fetch and compile what most tests need, for all :data:`VERSIONS`."""
+    for version in VERSIONS:
+        table_classes(version)
+
+
 def classes(version: str) -> Path:
     """Return the directory of our compiled Java sources for a Flink version.
 
@@ -484,3 +490,7 @@ def _call(command: Sequence[str], what: str, timeout: float | None = None) -> st
     if done.returncode:
         raise FlinkError(f"{what}: exit code {done.returncode}\n{tail(done.stdout)}\n{tail(done.stderr)}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    prepare()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -40,6 +41,15 @@ ASCII = [chr(point) for point in range(128)]
 OTHERS = [chr(point) for point in range(128, sys.maxunicode + 1) if not 0xD800 <= point <= 0xDFFF]
 
 
+def can_pass_for_ascii(character: str) -> bool:
+    """Whether a class of a pattern, a comparison without case or a conversion may take it for a digit, sign, letter or space."""
+    forms = (unicodedata.normalize("NFKC", character), character.lower(), character.upper(), character.casefold())
+    return character.isnumeric() or character.isspace() or unicodedata.category(character) == "Pd" or any(map(str.isascii, forms))
+
+
+DOUBTFUL = [c for c in OTHERS if can_pass_for_ascii(c)] + OTHERS[::499]
+
+
 def in_python(serializer: TypeSerializer, text: str) -> bytes | None:
     try:
         return serializer.serialize(serializer.accept(text))
@@ -71,13 +81,13 @@ def places(text: str) -> list[int]:
 
 @pytest.mark.parametrize("name", ["LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "INSTANT", "BIG_DEC"])
 def test_no_character_beyond_ascii_means_anything(name: str) -> None:
-    """Every character of Unicode in place of one of each class, before the text and behind it: Python refuses all of them."""
+    """Characters of Unicode in place of one of each class, before the text and behind it: Python refuses all of them."""
     pattern = PATTERNS[name]
     for text in VALID[name]:
         assert pattern.fullmatch(text)
         forms = [(text[:at], text[at + 1 :]) for at in places(text)] + [("", text), (text, "")]
         for before, after in forms:
-            assert not any(pattern.fullmatch(f"{before}{c}{after}") for c in OTHERS), (before, after)
+            assert not any(pattern.fullmatch(f"{before}{c}{after}") for c in DOUBTFUL), (before, after)
 
 
 @pytest.mark.parametrize("name", VALID)

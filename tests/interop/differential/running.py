@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -106,18 +106,17 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
     jobs = []
     groups: dict[int, list[int]] = defaultdict(list)
     for number, case in cases.items():
-        refusal = _refusal(write, case, scratch, versions) if write else None
-        if refusal is None:
-            groups[case["max_parallelism"]].append(number)
-        else:
-            problems |= {(number, setting): [refusal] for setting in where}
+        groups[case["max_parallelism"]].append(number)
     for group in groups.values():
         for part in slices(group, size):
             job = Job({number: cases[number] for number in part}, scratch / f"{size}-{len(jobs)}")
             job.directory.mkdir(parents=True)
-            for version in versions if write else ():
-                write(list(job.cases.values()), job.savepoint(version), version)
-            jobs.append(job)
+            if write:
+                refusals = _written(write, job, versions)
+                problems |= {(number, setting): [words] for number, words in refusals.items() for setting in where}
+                job = replace(job, cases={number: case for number, case in job.cases.items() if number not in refusals})
+            if job.cases:
+                jobs.append(job)
     expected = {number: canonical(case) for number, case in cases.items()}
     alone: dict[Setting, dict[int, Case]] = defaultdict(dict)
     for version in versions:
@@ -136,17 +135,25 @@ def _run(cases: Mapping[int, Case], where: Sequence[Setting], size: int, scratch
     return problems
 
 
-def _refusal(write: Writer, case: Case, scratch: Path, versions: Sequence[str]) -> str | None:
-    """By what words our writer refuses a case, which it may not."""
-    target = scratch / "trial"
-    for version in versions:
-        try:
-            write([case], target, version)
-        except Exception as problem:  # whatever it is, it is to be reported with the seed
-            return f"we refuse: {type(problem).__name__}: {problem}"
-        finally:
-            shutil.rmtree(target, ignore_errors=True)
-    return None
+def _written(write: Writer, job: Job, versions: Sequence[str]) -> dict[int, str]:
+    """Write the savepoints of a job; by what words our writer refuses some of its cases, which it may not."""
+    refusals = {}
+    try:
+        _write(write, job, versions)
+    except Exception:
+        for number, case in job.cases.items():
+            try:
+                _write(write, replace(job, cases={number: case}), versions)
+            except Exception as problem:  # whatever it is, it is to be reported with the seed
+                refusals[number] = f"we refuse: {type(problem).__name__}: {problem}"
+        _write(write, replace(job, cases={n: case for n, case in job.cases.items() if n not in refusals}), versions)
+    return refusals
+
+
+def _write(write: Writer, job: Job, versions: Sequence[str]) -> None:
+    for version in versions if job.cases else ():
+        shutil.rmtree(job.savepoint(version), ignore_errors=True)
+        write(list(job.cases.values()), job.savepoint(version), version)
 
 
 def _ask(version: str, asked: Sequence[tuple[Job, Setting]]) -> list[dict[str, Any]]:

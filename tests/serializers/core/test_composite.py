@@ -17,7 +17,7 @@ from harness import (
     skip_with_kernel,
     specimens,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from state_processor.serializers import (
@@ -245,6 +245,7 @@ def test_random_values(serializer: TypeSerializer, values: st.SearchStrategy[Any
     check()
 
 
+@settings(max_examples=20)
 @given(deep)
 def test_truncated_at_every_byte(value: RowValue) -> None:
     payload = DEEP.serialize(value)

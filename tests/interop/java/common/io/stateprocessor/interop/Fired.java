@@ -32,7 +32,7 @@ final class Fired {
     }
 
     static List<JsonNode> sorted() {
-        return ALL.stream().sorted(Json.BY_TEXT).toList();
+        return Json.sorted(ALL.stream());
     }
 
     private Fired() {}

@@ -6,7 +6,6 @@ import java.lang.reflect.Modifier;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.Collection;
-import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -33,7 +32,6 @@ import org.apache.flink.types.Row;
 final class Json {
 
     static final ObjectMapper MAPPER = new ObjectMapper();
-    static final Comparator<JsonNode> BY_TEXT = Comparator.comparing(JsonNode::toString);
     private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
 
     static ObjectNode object() {
@@ -42,6 +40,12 @@ final class Json {
 
     static ArrayNode array(Collection<? extends JsonNode> nodes) {
         return NODES.arrayNode().addAll(nodes);
+    }
+
+    /** Nodes in the order of their text, which is made once of each. */
+    static List<JsonNode> sorted(Stream<? extends JsonNode> nodes) {
+        Stream<Map.Entry<String, JsonNode>> texts = nodes.map(node -> Map.entry(node.toString(), node));
+        return texts.sorted(Map.Entry.comparingByKey()).map(Map.Entry::getValue).toList();
     }
 
     static JsonNode of(Object value) {
@@ -63,12 +67,12 @@ final class Json {
             }
             return array(elements);
         } else if (value instanceof Set<?> v) {
-            return array(v.stream().map(Json::of).sorted(BY_TEXT).toList());
+            return array(sorted(v.stream().map(Json::of)));
         } else if (value instanceof Collection<?> v) {
             return array(v.stream().map(Json::of).toList());
         } else if (value instanceof Map<?, ?> v) {
             Stream<ArrayNode> entries = v.entrySet().stream().map(e -> array(List.of(of(e.getKey()), of(e.getValue()))));
-            return array(entries.sorted(BY_TEXT).toList());
+            return array(sorted(entries));
         } else if (value instanceof Tuple v) {
             List<JsonNode> fields = new ArrayList<>();
             for (int i = 0; i < v.getArity(); i++) {

@@ -154,6 +154,6 @@ final class Model {
     }
 
     private static JsonNode sorted(List<JsonNode> entries) {
-        return Json.array(entries.stream().sorted(Json.BY_TEXT).toList());
+        return Json.array(Json.sorted(entries.stream()));
     }
 }

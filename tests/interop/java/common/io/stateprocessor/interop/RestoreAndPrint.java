@@ -169,15 +169,14 @@ public final class RestoreAndPrint {
                 bySubtask.computeIfAbsent(entry.subtask(), subtask -> new ArrayList<>()).add(entry.json());
             }
         }
-        bySubtask.values().forEach(entries -> entries.sort(Json.BY_TEXT));
         if (kind == StateSpec.Kind.UNION_LIST || kind == StateSpec.Kind.BROADCAST) {
-            List<List<JsonNode>> copies = bySubtask.values().stream().distinct().toList();
+            List<List<JsonNode>> copies = bySubtask.values().stream().map(copy -> Json.sorted(copy.stream())).distinct().toList();
             if (copies.size() > 1) {
                 throw new IllegalStateException("the subtasks' copies of state " + position + " of " + operator.id() + " differ: " + copies);
             }
             return copies.isEmpty() ? List.of() : copies.get(0);
         }
-        return bySubtask.values().stream().flatMap(List::stream).sorted(Json.BY_TEXT).toList();
+        return Json.sorted(bySubtask.values().stream().flatMap(List::stream));
     }
 
     private static Path goOn(Cluster cluster, JsonNode request, List<OperatorSpec> operators) throws Exception {

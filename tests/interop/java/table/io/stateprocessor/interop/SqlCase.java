@@ -243,7 +243,7 @@ public final class SqlCase extends FixtureCase {
         streams.set("orders", Json.array(inputs));
         expected.set("inputs", streams);
         ObjectNode state = Json.object().put("name", "logical content");
-        state.set("entries", Json.array(entries().stream().sorted(Json.BY_TEXT).toList()));
+        state.set("entries", Json.array(Json.sorted(entries().stream())));
         ObjectNode operator = Json.object().put("uid", (String) null);
         operator.set("states", Json.array(List.<JsonNode>of(state)));
         expected.set("operators", Json.array(List.<JsonNode>of(operator)));
