@@ -1,10 +1,14 @@
-"""Which tests of a module were selected: one JVM answers them all, and it is asked for no more than they want."""
+"""Which tests there are, and which of a module were selected: one JVM answers them, and is asked for no more than they want."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, Final
 
 import pytest
+
+EVERY_CASE: Final = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
+"""Whether all cases are tried where a sample is usually."""
 
 
 def asking(request: pytest.FixtureRequest, fixture: str) -> list[Any]:

@@ -7,7 +7,6 @@ otherwise it is a sample.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from typing import Any, Final
 import flink
 import pytest
 from rewriting import rewrite
-from selection import asking
+from selection import EVERY_CASE, asking
 from test_corpus_rewritten import (
     FIRST_PROFILE,
     PARALLELISM,
@@ -55,7 +54,6 @@ SAMPLE: Final = {
     "2.3.0/keyed-all-rocksdb-heap-timers-incremental": ("rocksdb", "forst"),
     "2.3.0/big-list-rocksdb-canonical": ("forst",),
 }
-EVERY_CASE: Final = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
 SETTINGS: Final = {"execution.checkpointing.incremental": "true", "state.backend.incremental": "true"}
 
 
