@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from state_processor.serializers import registrations
 from tests import spark_jvms
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 # Spark's JVMs, those of processes that tests start as well; their pages would want the same port.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{spark_jvms.options()} -Dspark.ui.enabled=false")
+
+# Without limits of time: the first call of a kernel loads or compiles it, and machines are busy.
+settings.register_profile(
+    "suite",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=200 if os.environ.get("STATE_PROCESSOR_EVERY_CASE") else 50,
+)
+settings.load_profile("suite")
 
 TESTS = Path(__file__).parent
 QUICK = (TESTS / "serializers", TESTS / "backends")

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-AT_MOST = 5
+AT_MOST = 4
 """JVMs that are kept: tests run in three processes at the same time, with a JVM of Spark in each."""
 
 _kept: OrderedDict[tuple[str, ...], Jvm] = OrderedDict()

@@ -19,7 +19,7 @@ from differential.running import DIRECTIONS, READ, SPARK, WRITTEN, Problems, run
 from differential.scalars import SCALARS
 from selection import asking
 
-SEEDS = {WRITTEN: range(10), READ: range(10, 20), SPARK: range(20, 22)}
+SEEDS = {WRITTEN: range(8), READ: range(10, 18), SPARK: range(20, 22)}
 REGRESSIONS: list[dict[str, Any]] = json.loads((Path(reading.__file__).parent / "regressions.json").read_text("utf-8"))
 CASES = {
     **{(direction, f"seed {seed}"): case_of(seed, direction) for direction in DIRECTIONS for seed in SEEDS[direction]},
