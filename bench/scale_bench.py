@@ -37,6 +37,7 @@ MILLIONS = effort((1, 10, 50), (1, 4, 10))
 WARM_UPS, LARGER_WARM_UPS, TURNS = effort((6, 2, 3), (4, 1, 2))
 IN_A_TURN = (6, 4, 1)
 """Times that each size is measured in a turn."""
+CLUSTER_RUNS = 3
 FORMATS: dict[str, dict[str, Any]] = {"canonical": {}, "rocksdb": {"format": "native", "backend": "rocksdb"}}
 MILLION = 1_000_000
 CORES = 2
@@ -125,7 +126,10 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
         keys(MILLIONS[0])
     if master != LOCAL:
         hold_on_cores(EXECUTOR)
-    return slopes(keys) if size == SLOPES else keys(int(size))
+    if size == SLOPES:
+        return slopes(keys)
+    runs = [keys(int(size)) for _ in range(1 if master == LOCAL else CLUSTER_RUNS)]
+    return {part: statistics.median(found[part] for found in runs) for part in runs[0]}
 
 
 def slopes(act: Callable[[int], dict[str, float]]) -> dict[str, Any]:
