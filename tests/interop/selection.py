@@ -1,4 +1,4 @@
-"""Which tests there are, and which of a module were selected: one JVM answers them, and is asked for no more than they want."""
+"""Selection of tests: samples, and the selected tests of a module, which one JVM answers together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 EVERY_CASE: Final = bool(os.environ.get("STATE_PROCESSOR_EVERY_CASE"))
-"""Whether all cases are tried where a sample is usually."""
+"""True to try all cases in place of a sample."""
 
 
 def asking(request: pytest.FixtureRequest, fixture: str) -> list[Any]:
