@@ -34,7 +34,8 @@ import state_processor as sp
 
 CACHE = Path(__file__).parent.parent / ".cache" / "bench" / "scale"
 MILLIONS = effort((1, 10, 50), (1, 4, 10))
-WARM_UPS, LARGER_WARM_UPS, TURNS = effort((6, 2, 3), (4, 1, 2))
+WARM_UPS, TURNS = effort(((6, 2, 1), 3), ((4, 1, 1), 2))
+"""Times that each size is tried before it is measured, and turns."""
 IN_A_TURN = (6, 4, 1)
 """Times that each size is measured in a turn."""
 CLUSTER_RUNS = 3
@@ -122,7 +123,7 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
         target = CACHE / f"{form}-{count}"
         return measure(lambda: write(spark, target, count, form) if name == "write" else read(spark, target, count))
 
-    for _ in range(WARM_UPS):
+    for _ in range(WARM_UPS[0]):
         keys(MILLIONS[0])
     if master != LOCAL:
         hold_on_cores(EXECUTOR)
@@ -134,8 +135,9 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
 
 def slopes(act: Callable[[int], dict[str, float]]) -> dict[str, Any]:
     """Measure all sizes in turn, and return the CPU time of each and the slopes between them."""
-    for _ in range(LARGER_WARM_UPS):
-        act(MILLIONS[1])
+    for size, times in zip(MILLIONS[1:], WARM_UPS[1:], strict=True):
+        for _ in range(times):
+            act(size)
     turn = [size for size, times in zip(MILLIONS, IN_A_TURN, strict=True) for _ in range(times)]
     runs: dict[int, list[float]] = {size: [] for size in MILLIONS}
     for size in turn * TURNS:

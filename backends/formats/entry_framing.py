@@ -10,7 +10,15 @@ import numpy.typing as npt
 from state_processor.backends.formats.framing import ENTRY_FIELDS, KEY_GROUP
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.encode.loop import BEGIN, END, ROW
-from state_processor.serializers.kernel.memory import load_be_i32, load_be_u16, load_i64, store_be_i16, store_be_i32, store_i64
+from state_processor.serializers.kernel.memory import (
+    load_be_i32,
+    load_be_u16,
+    load_i64,
+    prefetch,
+    store_be_i16,
+    store_be_i32,
+    store_i64,
+)
 from state_processor.serializers.kernel.signatures import int32, int64, read, uint8, uint64, written
 
 # Fields of the result of a check
@@ -31,6 +39,10 @@ CROWDED: Final = 4
 _FIRST_SLOTS: Final = 1 << 10
 _MANY_SLOTS: Final = 1 << 18
 """Tables of more, which take 4 MB, grow more slowly and become fuller."""
+_SPARSE: Final = 16
+"""A table with more slots per key is made anew for the next keys."""
+_AHEAD: Final = 32
+"""Entries whose slots of the table are fetched before the first is looked at: large tables are not in a core's cache."""
 
 
 @kernel
@@ -83,7 +95,7 @@ def rehash(old, new):  # type: ignore[no-untyped-def]
             insert(new, old[i, 0], old[i, 1])
 
 
-@entry_point(read(uint8), int64, int64, written(uint64, 2), written(int64))
+@entry_point(read(uint8), int64, int64, written(uint64, 2), written(int64), allocates=True)
 def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-untyped-def]
     """Step through framed entries from ``result[POSITION]`` on, up to the end or to the first that is wrong.
 
@@ -95,35 +107,47 @@ def check_entries(data, key_group, prefix, seen, result):  # type: ignore[no-unt
     used = result[SEEN]
     status = OK
     end = len(data)
-    while pos < end:
-        if pos + 4 > end:
-            status = BAD_FRAME
-            break
-        size = load_be_i32(data, pos)
-        key = pos + 4
-        if size < prefix or size > end - key - 4:
-            status = BAD_FRAME
-            break
-        value_size = load_be_i32(data, key + size)
-        after = key + size + 4 + value_size
-        if value_size < 0 or after > end:
-            status = BAD_FRAME
-            break
-        group = load_be_u16(data, key) if prefix == 2 else np.int64(data[key])
-        if group != key_group:
-            status = FOREIGN
-            break
-        if 4 * (used + 1) > 3 * len(seen):
-            status = CROWDED
-            break
-        one, two = fingerprint(data, key, key + size)
-        if not insert(seen, one, two):
-            status = DUPLICATE
-            break
-        used += 1
-        count += 1
-        last = pos
-        pos = after
+    mask = np.uint64(len(seen) - 1)
+    prints = np.empty((_AHEAD, 2), np.uint64)
+    starts = np.empty(_AHEAD, np.int64)
+    while pos < end and status == OK:
+        ahead = 0
+        while pos < end and ahead < _AHEAD:
+            if pos + 4 > end:
+                status = BAD_FRAME
+                break
+            size = load_be_i32(data, pos)
+            key = pos + 4
+            if size < prefix or size > end - key - 4:
+                status = BAD_FRAME
+                break
+            value_size = load_be_i32(data, key + size)
+            after = key + size + 4 + value_size
+            if value_size < 0 or after > end:
+                status = BAD_FRAME
+                break
+            group = load_be_u16(data, key) if prefix == 2 else np.int64(data[key])
+            if group != key_group:
+                status = FOREIGN
+                break
+            if 4 * (used + ahead + 1) > 3 * len(seen):
+                status = CROWDED
+                break
+            one, two = fingerprint(data, key, key + size)
+            prefetch(seen, 2 * np.int64(two & mask))
+            prints[ahead, 0] = one
+            prints[ahead, 1] = two
+            starts[ahead] = pos
+            ahead += 1
+            pos = after
+        for i in range(ahead):
+            if not insert(seen, prints[i, 0], prints[i, 1]):
+                status = DUPLICATE
+                pos = starts[i]
+                break
+            last = starts[i]
+            used += 1
+            count += 1
     result[STATUS] = status
     result[POSITION] = pos
     result[COUNT] = count
@@ -251,9 +275,11 @@ class KeyFilter:
 
     def clear(self) -> None:
         """Forget all keys."""
-        if self._used:
+        if _SPARSE * self._used < len(self._seen):
             self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
-            self._used = 0
+        else:  # most key groups of a state have about as many keys
+            self._seen.fill(0)
+        self._used = 0
 
     def check(self, data: npt.NDArray[np.uint8], key_group: int, prefix: int) -> npt.NDArray[np.int64]:
         """See :func:`check_entries`; the result is never ``CROWDED``."""

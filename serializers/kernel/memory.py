@@ -1,15 +1,20 @@
 """Unaligned loads and stores that the kernels are made of.
 
 Numba can index arrays of one element type only; the kernels read big-endian numbers of any width at any offset and
-write little-endian ones into regions of one arena. Each function here becomes a single machine load or store.
+write little-endian ones into regions of one arena. Each function here becomes a single machine load, store or prefetch.
 None of them checks bounds: the kernels do that once per field, before the access.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from state_processor.serializers.kernel.compiler import Intrinsic
+
+# Arguments of LLVM's prefetch
+_TO_WRITE: Final = 1
+_TO_KEEP: Final = 3
+_DATA: Final = 1
 
 
 def _pointer(context: Any, builder: Any, signature: Any, args: Any, bits: int) -> Any:
@@ -57,6 +62,21 @@ def _storer(bits: int, *, big_endian: bool) -> Any:
     return Intrinsic(store)
 
 
+def _prefetch(typingctx: Any, array: Any, element: Any) -> Any:
+    from llvmlite import ir
+    from numba.core import types
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _pointer(context, builder, signature, args, 8)
+        number = ir.IntType(32)
+        of_data = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], of_data)
+        builder.call(function, [address, number(_TO_WRITE), number(_TO_KEEP), number(_DATA)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
+
+
 load_be_i16 = _loader(16, signed=True, big_endian=True)
 load_be_u16 = _loader(16, signed=False, big_endian=True)
 load_be_i32 = _loader(32, signed=True, big_endian=True)
@@ -70,3 +90,5 @@ store_i64 = _storer(64, big_endian=False)
 store_be_i16 = _storer(16, big_endian=True)
 store_be_i32 = _storer(32, big_endian=True)
 store_be_i64 = _storer(64, big_endian=True)
+prefetch = Intrinsic(_prefetch)
+"""Asks for the memory of an element of an array, counted over its dimensions, so that a later access need not wait for it."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from state_processor import Types
 from state_processor.backends.formats import entry_framing as framing
+from state_processor.backends.formats.entry_framing import KeyFilter
 from state_processor.backends.state.descriptions import LIST, ListDescription
 from state_processor.backends.write import entry_encoder
 from state_processor.backends.write.entry_encoder import KeyedStateEncoder
@@ -51,16 +55,19 @@ def test_one_row_is_one_blob(places: list[list[int] | None]) -> None:
     assert _encode(_rows(places)) == bool(places[0])
 
 
-def _blob(keys: range) -> npt.NDArray[np.uint8]:
+ENTRY = 13
+
+
+def _blob(keys: Sequence[int]) -> npt.NDArray[np.uint8]:
     """Framed entries with a key group of one byte, a key of four bytes, no value."""
-    entries = np.zeros((len(keys), 13), dtype=np.uint8)
+    entries = np.zeros((len(keys), ENTRY), dtype=np.uint8)
     entries[:, 3] = 5
     entries[:, 5:9] = np.array(keys, dtype=">u4").view(np.uint8).reshape(-1, 4)
     return entries.reshape(-1)
 
 
 def _statuses(blobs: list[range]) -> Iterator[tuple[int, int]]:
-    seen = framing.KeyFilter()
+    seen = KeyFilter()
     for keys in blobs:
         result = seen.check(_blob(keys), 0, 1)
         yield int(result[framing.STATUS]), int(result[framing.COUNT])
@@ -73,3 +80,43 @@ def test_many_keys_of_one_key_group_are_told_apart() -> None:
         framing.OK,
         framing.DUPLICATE,
     ]
+
+
+Found = tuple[int, int, int]
+"""Status, position of the first entry that is wrong or the end, and number of entries before it."""
+
+
+def _expected(blob: npt.NDArray[np.uint8], seen: set[bytes]) -> Found:
+    """Check entries of :func:`_blob` in the plainest way."""
+    for number, begin in enumerate(range(0, len(blob), ENTRY)):
+        entry = blob[begin : begin + ENTRY].tobytes()
+        if len(entry) < ENTRY:
+            return framing.BAD_FRAME, begin, number
+        if entry[4] != 0:
+            return framing.FOREIGN, begin, number
+        if entry[:9] in seen:
+            return framing.DUPLICATE, begin, number
+        seen.add(entry[:9])
+    return framing.OK, len(blob), len(blob) // ENTRY
+
+
+@given(st.integers(0, 1 << 32), st.lists(st.integers(0, 3_000), min_size=1, max_size=8))
+def test_the_first_wrong_entry_is_told(seed: int, sizes: list[int]) -> None:
+    rng = random.Random(seed)
+    keys = KeyFilter()
+    for key_group in range(2):
+        seen: set[bytes] = set()
+        fresh = count(key_group)
+        for size in sizes:
+            blob = _blob(list(islice(fresh, size)))
+            if size and not rng.randrange(4):
+                one, other, foreign = (rng.randrange(size) * ENTRY for _ in range(3))
+                blob[one + 5 : one + 9] = blob[other + 5 : other + 9]
+                blob[foreign + 4] = rng.randrange(2)
+            blob = blob[: len(blob) - rng.choice((0, 0, 0, 5))] if size else blob
+            result = keys.check(blob, 0, 1)
+            found = tuple(int(result[part]) for part in (framing.STATUS, framing.POSITION, framing.COUNT))
+            assert found == _expected(blob, seen)
+            if found[0] != framing.OK:
+                break
+        keys.clear()
