@@ -253,6 +253,15 @@ class Staging:
         if self._is_complete() or self._is_in_doubt():
             return
         self.remove_all_but(())
+        self._remove_empty_directory()
+
+    def discard(self, name: str) -> None:
+        """Remove the file of a task that fails, and a directory that is empty then: an abort may have run before it was made."""
+        self.remove(name)
+        if not self.is_open():
+            self._remove_empty_directory()
+
+    def _remove_empty_directory(self) -> None:
         if self.is_local:
             with suppress(OSError):  # there is something in it, or it is gone
                 os.rmdir(self.directory)

@@ -25,7 +25,7 @@ from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
 from state_processor.write.shuffle import fetch_blobs
-from state_processor.write.subtask_files import staged_file
+from state_processor.write.staged_file import staged_file
 from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches
 
 _LENGTH: Final = np.dtype("<i8")

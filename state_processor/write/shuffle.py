@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.storage import StoredFile
 from state_processor.backends.write.arrays import numbers, repeated
 from state_processor.backends.write.staging import Staging
+from state_processor.write.staged_file import staged_file
 from state_processor.write.task_data import Batches
 
 SHUFFLED_BLOBS: Final = pa.schema(
@@ -67,22 +68,16 @@ class ShuffleBlobs:
                 yield _shuffled(blobs, blobs.column("blob"), None, np.zeros(blobs.num_rows, dtype=np.int64))
             return
         sink: FileSink | None = None
-        try:
+        with ExitStack() as stack:
             for blobs in self.encode(batches):
                 if sink is None:
-                    self.staging.check_open()
-                    sink = self.staging.open(self.staging.file_name(OF_ALL, "shuffle", 0, uuid4().hex[:16]))
+                    sink = stack.enter_context(staged_file(self.staging, OF_ALL, "shuffle", 0))
                 column = blobs.column("blob")
                 bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
                 offsets = bounds[:-1].astype(np.int64) - bounds[0] + sink.size
                 if bounds[-1] > bounds[0]:
                     sink.write(memoryview(column.buffers()[2])[bounds[0] : bounds[-1]])
                 yield _shuffled(blobs, pa.nulls(len(column), pa.binary()), sink.name, offsets)
-        finally:
-            if sink is not None:
-                sink.close()
-                if not self.staging.is_open():
-                    self.staging.remove(sink.name)
 
 
 def _shuffled(blobs: pa.RecordBatch, data: pa.Array, file: str | None, offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:

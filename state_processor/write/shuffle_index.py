@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +20,7 @@ from state_processor.backends.files.streams import FileStream
 from state_processor.backends.write.arrays import one_list, repeated
 from state_processor.backends.write.staging import Staging
 from state_processor.write.shuffle import OF_ALL, SHUFFLED_BLOBS, ShuffleBlobs
+from state_processor.write.staged_file import staged_file
 from state_processor.write.subtask_files import SubtaskWriter
 from state_processor.write.task_data import Batches, part_numbers, task_result
 
@@ -49,8 +49,7 @@ class WriteShuffleIndex:
         if not table.num_rows:
             return
         table = table.sort_by(_ORDER).combine_chunks()
-        staging = self.shuffle.staging
-        with staging.open(staging.file_name(OF_ALL, "index", 0, uuid4().hex[:16])) as sink:
+        with staged_file(self.shuffle.staging, OF_ALL, "index", 0) as sink:
             buffer = pa.BufferOutputStream()
             subtasks, sizes = [], []
             with pa.ipc.new_file(buffer, SHUFFLED_BLOBS, options=_OPTIONS) as file:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from state_processor.write.first_pass import EncodeRowsTogether
 from state_processor.write.keyed_tasks import EncodeRows, KeyedTarget, StateColumns, WriteKeyedState, header_bytes
 from state_processor.write.shuffle import SHUFFLED_BLOBS, ShuffleBlobs
 from state_processor.write.shuffle_index import WriteShuffleIndex, shuffle_indexes, split_by_subtask
-from state_processor.write.subtask_files import staged_file
+from state_processor.write.staged_file import staged_file
 from state_processor.write.task_data import merge_batches
 
 COLUMNS = {"key": "key", "value": "value"}
@@ -77,6 +78,38 @@ def test_tasks_that_were_left_behind_leave_nothing(staging: Staging) -> None:
     with pytest.raises(sp.WriteError, match="is over"):
         staged_file(staging, "0" * 32, "keyed", 0)
     assert names(staging) == []
+
+
+def test_tasks_leave_nothing_that_an_abort_has_not_seen(staging: Staging) -> None:
+    """The file appears when the abort has listed the directory, which is therefore not empty when it would be removed."""
+    in_between = Path(staging.directory, "in-between")
+    in_between.touch()
+
+    def come_late() -> None:
+        with staged_file(staging, "0" * 32, "keyed", 0) as sink:
+            staging.abort()
+            sink.write(b"late")
+            in_between.unlink()
+
+    with pytest.raises(sp.WriteError, match="is over"):
+        come_late()
+    assert not Path(staging.directory).exists()
+
+
+@pytest.mark.parametrize("in_files", [True, False])
+def test_blobs_and_their_index_are_not_left_after_an_abort(staging: Staging, in_files: bool) -> None:
+    foreign = Path(staging.directory, "foreign")
+    foreign.touch()
+    encode = encode_rows(target(), StateColumns(0, COLUMNS))
+
+    def overtaken(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from encode(batches)
+        staging.abort()
+
+    task = WriteShuffleIndex(ShuffleBlobs(overtaken, staging, in_files))
+    with pytest.raises(sp.WriteError, match="is over"):
+        list(task([batch([1, 2], ["a", None])]))
+    assert names(staging) == ["foreign"]
 
 
 def test_attempts_of_a_subtask_do_not_meet(staging: Staging) -> None:

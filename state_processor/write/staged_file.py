@@ -1,0 +1,39 @@
+"""New file of a task, which stays only if the task succeeds while its write goes on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from uuid import uuid4
+
+from state_processor.backends.files.changes import FileSink
+from state_processor.backends.write.staging import Staging
+from state_processor.serializers.errors import StateProcessorError
+
+
+class staged_file:  # noqa: N801 - used like a function
+    """Context manager of a new file, which is removed on failure, and if the write was aborted or completed without this task."""
+
+    def __init__(self, staging: Staging, operator_id: str, what: str, subtask: int) -> None:
+        staging.check_open()
+        self._staging = staging
+        self.sink = staging.open(staging.file_name(operator_id, what, subtask, uuid4().hex[:16]))
+
+    def __enter__(self) -> FileSink:
+        return self.sink
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.sink.close()
+                self._staging.check_open()
+                return
+        except StateProcessorError:
+            self._discard()
+            raise
+        self._discard()
+
+    def _discard(self) -> None:
+        with suppress(StateProcessorError):  # the first error is the one to tell; the end of the write removes the file
+            self.sink.close()
+        with suppress(StateProcessorError):
+            self._staging.discard(self.sink.name)
