@@ -39,6 +39,9 @@ _TITLES: Final = {
     "ask": "Questions",
 }
 _NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar, which is not in the package index."}
+_REMARKS: Final = {
+    "scale": " CPU time is measured while a virtual machine's host takes no free pages back, if that can be turned off (as root)."
+}
 _HEAD: Final = """\
 # Performance
 
@@ -101,7 +104,7 @@ def _table(name: str, run: Run) -> list[str]:
     how = f"`./dev bench {name}{' --quick' * run.quick}`"
     load = f"load average {run.load[0]:.1f} before and {run.load[1]:.1f} after"
     head = ["| | figure | compared with | ratio | target |", "|---|---:|---:|---:|---:|"]
-    return [f"{how}, {run.date}, {run.seconds / 60:.1f} minutes, {load}.", "", *head, *map(_row, run.figures)]
+    return [f"{how}, {run.date}, {run.seconds / 60:.1f} minutes, {load}.{_REMARKS.get(name, '')}", "", *head, *map(_row, run.figures)]
 
 
 def _row(figure: Figure) -> str:

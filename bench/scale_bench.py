@@ -3,10 +3,11 @@
 The slope is the CPU time per million keys from one size to the next. It is measured in one session that takes the sizes in turn,
 since the speed of a machine drifts from minute to minute, after Java has compiled what it runs. (What a query costs beside its
 keys, and what a task costs until its first batch is full, is some tenths of a second: much for a million keys, little for ten.)
-Memory is measured in a session for each size. Targets: each slope within 15 % of the first, neither more nor less, the peak of a
+The machine's free pages stay its own meanwhile (see :mod:`free_pages`). Memory is measured in a session for each size. Targets: each slope within 15 % of the first, neither more nor less, the peak of a
 worker at most 15 % above that of the smallest savepoint, 500 MB in the driver's Python process.
 One key with a list of 5,000,000 elements and one with a map of 1,000,000 entries are written and read as well, and two workers of
-a standalone cluster are compared with one. Each has one core of the machine: its JVM and its Python process would take two.
+a standalone cluster are compared with one. Each has one core of the machine: its JVM and its Python process would take two. They
+read the savepoint several times before they are measured: each of two JVMs has half of what one has by which to compile.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 from apart import result_of
 from effort import effort
 from figures import Figure
+from free_pages import held_free_pages
 from processes import hold_on_cores, peak_bytes, usage
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
@@ -38,7 +40,7 @@ WARM_UPS, TURNS = effort(((6, 2, 1), 3), ((4, 1, 1), 2))
 """Times that each size is tried before it is measured, and turns."""
 IN_A_TURN = (6, 4, 1)
 """Times that each size is measured in a turn."""
-CLUSTER_RUNS = 3
+CLUSTER_WARM_UPS, CLUSTER_RUNS = 8, 5
 FORMATS: dict[str, dict[str, Any]] = {"canonical": {}, "rocksdb": {"format": "native", "backend": "rocksdb"}}
 MILLION = 1_000_000
 CORES = 2
@@ -125,11 +127,12 @@ def run(name: str, form: str, size: str, master: str) -> dict[str, Any]:
 
     for _ in range(WARM_UPS[0]):
         keys(MILLIONS[0])
-    if master != LOCAL:
-        hold_on_cores(EXECUTOR)
     if size == SLOPES:
         return slopes(keys)
-    runs = [keys(int(size)) for _ in range(1 if master == LOCAL else CLUSTER_RUNS)]
+    if master == LOCAL:
+        return keys(int(size))
+    hold_on_cores(EXECUTOR)
+    runs = [keys(int(size)) for _ in range(CLUSTER_WARM_UPS + CLUSTER_RUNS)][CLUSTER_WARM_UPS:]
     return {part: statistics.median(found[part] for found in runs) for part in runs[0]}
 
 
@@ -158,7 +161,8 @@ def main() -> list[Figure]:
             for size, found in runs.items():
                 _print(f"{name} {form} {size} M keys", found)
             figures += _memory(f"{name} {form}", runs)
-            figures += _slopes(f"{name} {form}", result_of(__file__, name, form, SLOPES, LOCAL))
+            with held_free_pages():
+                figures += _slopes(f"{name} {form}", result_of(__file__, name, form, SLOPES, LOCAL))
     for what in SIZES:
         for name in ("write", "read"):
             found = result_of(__file__, name, "canonical", what, LOCAL)
