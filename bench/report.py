@@ -104,7 +104,8 @@ def _table(name: str, run: Run) -> list[str]:
     how = f"`./dev bench {name}{' --quick' * run.quick}`"
     load = f"load average {run.load[0]:.1f} before and {run.load[1]:.1f} after"
     head = ["| | figure | compared with | ratio | target |", "|---|---:|---:|---:|---:|"]
-    return [f"{how}, {run.date}, {run.seconds / 60:.1f} minutes, {load}.{_REMARKS.get(name, '')}", "", *head, *map(_row, run.figures)]
+    when = f"{how}, {run.date}, {run.seconds / 60:.1f} minutes, {load}.{_REMARKS.get(name, '')}"
+    return [when, "", *head, *map(_row, run.figures)]
 
 
 def _row(figure: Figure) -> str:

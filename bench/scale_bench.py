@@ -1,10 +1,11 @@
 """Writing and reading of 1, 10 and 50 million keys: CPU time per million rows and memory stay the same.
 
-The slope is the CPU time per million keys from one size to the next. It is measured in one session that takes the sizes in turn,
-since the speed of a machine drifts from minute to minute, after Java has compiled what it runs. (What a query costs beside its
-keys, and what a task costs until its first batch is full, is some tenths of a second: much for a million keys, little for ten.)
-The machine's free pages stay its own meanwhile (see :mod:`free_pages`). Memory is measured in a session for each size. Targets: each slope within 15 % of the first, neither more nor less, the peak of a
-worker at most 15 % above that of the smallest savepoint, 500 MB in the driver's Python process.
+The slope is the CPU time per million keys from one size to the next. It is measured in one session that takes the sizes in
+turn, since the speed of a machine drifts from minute to minute, after Java has compiled what it runs. (What a query costs
+beside its keys, and what a task costs until its first batch is full, is some tenths of a second: much for a million keys,
+little for ten.) The machine's free pages stay its own meanwhile (see :mod:`free_pages`). Memory is measured in a session for
+each size. Targets: each slope within 15 % of the first, neither more nor less, the peak of a worker at most 15 % above that of
+the smallest savepoint, 500 MB in the driver's Python process.
 One key with a list of 5,000,000 elements and one with a map of 1,000,000 entries are written and read as well, and two workers of
 a standalone cluster are compared with one. Each has one core of the machine: its JVM and its Python process would take two. They
 read the savepoint several times before they are measured: each of two JVMs has half of what one has by which to compile.
