@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from state_processor.serializers.kernel import outcomes
-from state_processor.serializers.kernel.compiler import kernel, on_demand
+from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
 from state_processor.serializers.kernel.decode.slots import (
     CAPACITY,
     COUNT,
@@ -29,7 +29,7 @@ from state_processor.serializers.kernel.opcodes import CODE, COL, Op
 _ASCII: Final = -0x7F7F7F7F7F7F7F80  # 0x8080808080808080 as a signed long
 
 
-@kernel
+@inlined_kernel
 def put_short_ascii(buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     """Append a string of Flink if its size is one byte and all others are ASCII; False for another, and without room.
 
