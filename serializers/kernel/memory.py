@@ -90,5 +90,5 @@ store_i64 = _storer(64, big_endian=False)
 store_be_i16 = _storer(16, big_endian=True)
 store_be_i32 = _storer(32, big_endian=True)
 store_be_i64 = _storer(64, big_endian=True)
-prefetch = Intrinsic(_prefetch)
+prefetch: Any = Intrinsic(_prefetch)
 """Asks for the memory of an element of an array, counted over its dimensions, so that a later access need not wait for it."""
