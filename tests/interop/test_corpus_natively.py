@@ -54,6 +54,8 @@ SAMPLE: Final = {
     "2.3.0/keyed-all-rocksdb-heap-timers-incremental": ("rocksdb", "forst"),
     "2.3.0/big-list-rocksdb-canonical": ("forst",),
 }
+TOGETHER: Final = 64
+"""Cases that Flink is asked for at a time: it keeps what it found, as text, until all are answered."""
 SETTINGS: Final = {"execution.checkpointing.incremental": "true", "state.backend.incremental": "true"}
 
 
@@ -128,10 +130,11 @@ def answers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     for item in asking(request, "answers"):
         native = item.callspec.params["native"]
         groups[native.jvm].append(native)
+    portions = [(jvm, group[i : i + TOGETHER]) for jvm, group in groups.items() for i in range(0, len(group), TOGETHER)]
     found: dict[str, list[dict[str, Any]]] = {}
     with ThreadPoolExecutor(1) as jvm:
         running = []
-        for (version, instead), group in groups.items():
+        for (version, instead), group in portions:
             requests: dict[str, list[dict[str, Any]]] = {}
             for native in group:
                 directory = tmp_path_factory.mktemp("natively")
