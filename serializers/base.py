@@ -8,7 +8,7 @@ A snapshot describes how a serializer was configured when a state was written; i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -21,10 +21,14 @@ from state_processor.serializers.errors import (
     CorruptSnapshotError,
     NotCompilableError,
     StateProcessorError,
+    UnknownSerializerError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
-from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
+from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
+from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
+from state_processor.serializers.user_registrations import SnapshotReader
 
 if TYPE_CHECKING:
     from state_processor.serializers.java.column_hashes import EncodedValues, Hashes
@@ -231,6 +235,8 @@ class TypeSerializerSnapshot(ABC):
     """
 
     current_version: ClassVar[int] = 3
+    versions: ClassVar[Collection[int]] = ()
+    """The versions that a class of a user reads; others are refused. Empty: :meth:`read` gets every version."""
     class_name: str
     version: int
 
@@ -294,6 +300,7 @@ class SimpleTypeSerializerSnapshot(TypeSerializerSnapshot):
     Subclasses set :attr:`serializer`. Version 2 (Flink 1.7) repeats the serializer's class name, version 3 has no payload.
     """
 
+    versions = (2, 3)
     serializer: ClassVar[TypeSerializer | None] = None
 
     def __init__(
@@ -327,6 +334,7 @@ def register_simple(serializer: SimpleSerializer, *other_names: str) -> None:
 
 COMPOSITE_MAGIC: Final = 911108
 NESTED_MAGIC: Final = 1333245
+NESTED_SNAPSHOTS: Final = FormatVersions("the block of nested serializer snapshots", {1: "1.7"})
 
 
 class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
@@ -336,7 +344,10 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
     override the three ``*_outer`` methods where there is more to configure than the nested serializers.
     """
 
+    versions = (1, 2, 3)
     current_outer_version: ClassVar[int] = 1
+    outer_versions: ClassVar[Collection[int]] = ()
+    """The outer versions that a class of a user reads; others are refused. Empty: :meth:`read_outer` gets every version."""
 
     def __init__(
         self,
@@ -370,6 +381,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
+        start = source.position
         snapshot = cls.__new__(cls)
         TypeSerializerSnapshot.__init__(snapshot, class_name, version)
         # Predecessors of this class (1.7) had no magic number, and their own version was the outer one.
@@ -380,6 +392,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
             snapshot.outer_version = source.read_int()
         else:
             snapshot.outer_version = version
+        check_outer_version(class_name, cls, snapshot.outer_version, source, start)
         snapshot.read_outer(source)
         snapshot.nested = read_nested_snapshots(source)
         return snapshot
@@ -417,9 +430,11 @@ class CompositeTypeSerializerSnapshot(TypeSerializerSnapshot):
 
 def read_nested_snapshots(source: DataInput) -> tuple[TypeSerializerSnapshot, ...]:
     """Read the block of nested snapshots (Flink: ``NestedSerializersSnapshotDelegate``)."""
+    start = source.position
     magic, version = source.read_int(), source.read_int()
-    if magic != NESTED_MAGIC or version != 1:
-        raise source.corrupt(f"nested snapshots (magic {NESTED_MAGIC}, version 1) expected, found {magic}, {version}")
+    if magic != NESTED_MAGIC:
+        raise source.corrupt(f"nested snapshots (magic {NESTED_MAGIC}) expected, found {magic}", start)
+    NESTED_SNAPSHOTS.check(version, source.source, start, source.flink_major, UnknownSerializerError)
     return tuple(read_versioned_snapshot(source) for _ in range(source.read_count("nested snapshots", 6)))
 
 
@@ -438,7 +453,26 @@ def read_versioned_snapshot(source: DataInput) -> TypeSerializerSnapshot:
     class_name, version = source.read_utf(), source.read_int()
     with source.nested("serializer snapshots"):
         reader = find_snapshot_class(class_name, version, source, start)
-        snapshot: TypeSerializerSnapshot = reader.read(class_name, version, source)
+        if not is_foreign(reader if isinstance(reader, type) else type(reader)):
+            snapshot: TypeSerializerSnapshot = reader.read(class_name, version, source)
+            return snapshot
+        return _read_foreign(reader, class_name, version, source)
+
+
+def _read_foreign(reader: SnapshotReader, class_name: str, version: int, source: DataInput) -> TypeSerializerSnapshot:
+    """Read a snapshot by a class of a user; an error of that class makes the snapshot an unknown one."""
+    start = source.position
+    where = f"{source.source}, offset {start}: serializer snapshot {class_name}"
+    culprit = qualified_name(reader if isinstance(reader, type) else type(reader)) + ".read"
+    try:
+        snapshot = reader.read(class_name, version, source)
+    except StateProcessorError:
+        raise
+    except Exception as error:
+        raise UnknownSerializerError(message_of(where, culprit, error)) from error
+    if not isinstance(snapshot, TypeSerializerSnapshot):
+        found = TypeError(f"{type(snapshot).__name__} was returned, TypeSerializerSnapshot is expected")
+        raise UnknownSerializerError(message_of(where, culprit, found)) from found
     return snapshot
 
 

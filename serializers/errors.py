@@ -49,7 +49,11 @@ class UnsupportedFormatError(StateProcessorError):
 
 
 class UnknownSerializerError(UnsupportedFormatError):
-    """A serializer snapshot class is not known, and the format gives no length to step over it."""
+    """A serializer snapshot's class or version is not known, or can't be read; the format gives no length to step over it."""
+
+
+class ForeignCodeError(UnsupportedFormatError):
+    """A serializer or connector that a user registered raised an error, or returned something of another type."""
 
 
 class UndecodableValueError(StateProcessorError):
@@ -104,6 +108,18 @@ UNWRITABLE: Final = (
     struct.error,
 )
 """What ``write`` and ``accept`` of serializers raise for a value that is none of theirs."""
+
+
+def why_unwritable(problem: Exception, expected: object, value: object) -> str:
+    """Return the words of a message about a value of which a serializer raised one of :data:`UNWRITABLE`.
+
+    Errors that Python raises for an object of another type are about the code that met the object: the message names both types
+    instead.
+    """
+    if isinstance(problem, StateProcessorError):
+        return str(problem)
+    found = f"expected a value of {expected}, found {'null' if value is None else f'one of type {type(value).__name__}'}"
+    return f"{found} ({problem})" if isinstance(problem, (ValueError, ArithmeticError)) else found
 
 
 class NotCompilableError(Exception):

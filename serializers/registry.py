@@ -6,10 +6,14 @@ from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from logging import getLogger
 from typing import Final
 
 from state_processor.serializers.errors import UnknownSerializerError
+from state_processor.serializers.foreign_errors import describe
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.snapshot_versions import ADAPTER_VERSION, SNAPSHOT_VERSIONS
 from state_processor.serializers.user_registrations import SnapshotReader, current_registrations, install, register
 
 ENTRY_POINT_GROUP: Final = "state_processor.serializers"
@@ -46,7 +50,9 @@ _FAMILIES: Final = (
 )
 """Modules of this package that register Flink's own snapshot classes."""
 
-_ADAPTER_VERSION: Final = 0x7A53C4F0  # a TypeSerializerConfigSnapshot
+_LOG: Final = getLogger("state_processor")
+_FAILED: Final[list[str]] = []
+"""Entry points that failed to register serializers, and why."""
 
 _FLINK: Final[dict[str, SnapshotReader]] = {}
 """Readers of Flink's own snapshot classes: constant once all modules are imported."""
@@ -61,14 +67,23 @@ def register_snapshot(class_name: str, snapshot: SnapshotReader) -> None:
         The Java class as the savepoint names it, with ``$`` before nested classes: ``com.acme.MoneySerializerSnapshot``.
     snapshot
         A subclass of ``TypeSerializerSnapshot``, usually of ``SimpleTypeSerializerSnapshot`` or
-        ``CompositeTypeSerializerSnapshot``.
+        ``CompositeTypeSerializerSnapshot``. Bytes of a version that its ``versions`` and ``outer_versions`` lack are refused.
     """
     register(lambda registered: registered.with_snapshot(class_name, snapshot))
 
 
 def provide_snapshots(names: Iterable[str], snapshot: SnapshotReader) -> None:
-    """Add the reader of one of Flink's own snapshot classes, under each name that Flink has given it."""
-    _FLINK.update(dict.fromkeys(names, snapshot))
+    """Add the reader of one of Flink's own snapshot classes, under each name that Flink has given it.
+
+    Raises
+    ------
+    LookupError
+        If a class is not in the table of versions.
+    """
+    for name in names:
+        if name not in SNAPSHOT_VERSIONS:
+            raise LookupError(f"{name}: its versions are not declared; add them to serializers/snapshot_versions.py")
+        _FLINK[name] = snapshot
 
 
 def find_snapshot_class(class_name: str, version: int, source: DataInput, offset: int) -> SnapshotReader:
@@ -77,11 +92,12 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     Raises
     ------
     UnknownSerializerError
-        If there is none. Snapshots have no length, so the bytes after it can't be read.
+        If the class or the version is not known. Snapshots do not store their length, so the bytes after it can't be read.
     """
     _load_families()
-    found = current_registrations().snapshots.get(class_name) or _FLINK.get(class_name)
-    if found is None and version == _ADAPTER_VERSION:
+    users = current_registrations().snapshots.get(class_name)
+    found = users or _FLINK.get(class_name)
+    if found is None and version == ADAPTER_VERSION:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} is of a class from before Flink 1.7, whose "
             "format is unknown. Restore the savepoint with Flink 1.7 to 1.16 and take another one."
@@ -91,8 +107,36 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is unknown, and "
             "Flink gives it no length to step over. Register a reader for it with register_snapshot(); a serializer without "
             "configuration needs a subclass of SimpleTypeSerializerSnapshot only."
+            + "".join(f"\nThe entry point {problem}." for problem in _FAILED[:1])
         )
+    known = SNAPSHOT_VERSIONS[class_name].own if users is None else _declared(class_name, users, "versions")
+    _check(known, version, source, offset)
     return found
+
+
+def check_outer_version(class_name: str, snapshot: SnapshotReader, version: int, source: DataInput, offset: int) -> None:
+    """Refuse the outer part of a composite snapshot, if its version is not known.
+
+    Raises
+    ------
+    UnknownSerializerError
+        If it is not.
+    """
+    if class_name in current_registrations().snapshots or class_name not in SNAPSHOT_VERSIONS:
+        _check(_declared(f"{class_name}, outer part", snapshot, "outer_versions"), version, source, offset)
+    else:
+        _check(SNAPSHOT_VERSIONS[class_name].outer, version, source, offset)
+
+
+def _declared(what: str, snapshot: SnapshotReader, attribute: str) -> FormatVersions | None:
+    """Return the versions that a user's snapshot class declares; ``None`` if it leaves the check to its ``read``."""
+    versions = getattr(snapshot, attribute, ())
+    return FormatVersions(what, dict.fromkeys(versions, "")) if versions else None
+
+
+def _check(known: FormatVersions | None, version: int, source: DataInput, offset: int) -> None:
+    if known is not None:
+        known.check(version, source.source, offset, source.flink_major, UnknownSerializerError)
 
 
 @cache
@@ -100,4 +144,9 @@ def _load_families() -> None:
     for family in _FAMILIES:
         import_module(f"state_processor.serializers.{family}")
     for entry_point in entry_points(group=ENTRY_POINT_GROUP):
-        install(entry_point.load)
+        try:
+            install(entry_point.load)
+        except Exception as error:  # of another package: most snapshots can be read without it
+            problem = f"{entry_point.name} ({entry_point.value}) failed with {describe(error)}"
+            _FAILED.append(problem)
+            _LOG.warning("serializers of the installed entry point %s: they are not known", problem)

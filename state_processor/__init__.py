@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from state_processor.errors import (
         CorruptSnapshotError,
         ForbiddenPathError,
+        ForeignCodeError,
         InvalidRowError,
         MissingFileError,
         NotASnapshotError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from state_processor.spark.registration import register
     from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, ValueState
     from state_processor.types import Types
-    from state_processor.write_summary import OperatorSummary, WriteSummary
+    from state_processor.write_summary import OperatorSummary, StateChanges, WriteSummary
     from state_processor.writer import SavepointWriter
 
 __version__ = "0.1.0"
@@ -49,6 +50,7 @@ __all__ = [
     "AggregatingState",
     "CorruptSnapshotError",
     "ForbiddenPathError",
+    "ForeignCodeError",
     "InvalidRowError",
     "KeyContents",
     "ListState",
@@ -67,6 +69,7 @@ __all__ = [
     "SchemaCompatibility",
     "ScratchSpaceError",
     "SnapshotInfo",
+    "StateChanges",
     "StateMigrationError",
     "StateProcessorError",
     "StateReport",
@@ -99,6 +102,7 @@ _HOMES = {
     "SavepointWriter": "state_processor.writer",
     "SchemaCompatibility": "state_processor.serializers.compatibility",
     "SnapshotInfo": "state_processor.backends.metadata.discovery",
+    "StateChanges": "state_processor.write_summary",
     "StateReport": "state_processor.migration_report",
     "Types": "state_processor.types",
     "WriteSummary": "state_processor.write_summary",

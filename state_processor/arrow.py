@@ -10,7 +10,6 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from os import PathLike, fspath
 from typing import Any, Final, TypeAlias, Unpack
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 from state_processor.backends.connectors.sink_state import read_sink_state as table_of_sink
 from state_processor.backends.connectors.sink_state import sink_state
 from state_processor.backends.connectors.source_splits import read_source_splits as splits_of_source
+from state_processor.backends.metadata.discovery import DEPTH
 from state_processor.backends.read import catalog
 from state_processor.backends.read.channel_state import channel_table
 from state_processor.backends.read.raw_state import RAW_KEYED
@@ -42,24 +42,13 @@ from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
 from state_processor.read.projection import Projection
 from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
-from state_processor.read.snapshots import list_snapshots
+from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.read.sources import ProjectedReader, find_reader
+from state_processor.serializers.doors import Door, entered
 
 Path: TypeAlias = str | PathLike[str]
 
-SNAPSHOTS_SCHEMA: Final = pa.schema(
-    [
-        ("path", pa.string()),
-        ("kind", pa.string()),
-        ("job_id", pa.string()),
-        ("checkpoint_id", pa.int64()),
-        ("time", pa.timestamp("us", tz="UTC")),
-        ("size_in_bytes", pa.int64()),
-        ("is_complete", pa.bool_()),
-    ]
-)
 _LOOKUP: Final = frozenset(LookupOptions.__annotations__)
-_RENAMED: Final = {"size": "size_in_bytes"}
 
 
 @takes_options
@@ -111,8 +100,9 @@ def read_state(
     """
     snapshot = SnapshotAccess.among(options).open(path)
     evolving, schema = evolving_types(schema)
-    values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
-    reader = find_reader(SourceOptions.of(fspath(path), values), snapshot)
+    with entered(Door.FUNCTIONS):
+        values = state_values(snapshot, OperatorIdentifier.of(uid), state, kind, evolving, options)
+        reader = find_reader(SourceOptions.of(fspath(path), values), snapshot)
     delivered = reader.schema if schema is None else arrow_schema(schema, reader.schema)
     return _batches(ProjectedReader.of(reader, delivered))
 
@@ -461,8 +451,8 @@ def handles(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
 
 
 @takes_options
-def snapshots(directory: Path, *, check: bool = True, **options: Unpack[SnapshotOptions]) -> pa.Table:
-    """Return the savepoints and checkpoints in a directory and up to four levels below it.
+def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **options: Unpack[SnapshotOptions]) -> pa.Table:
+    """Return the savepoints and checkpoints in a directory and below it, newest first.
 
     ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (if it is in the path), ``checkpoint_id``, ``time`` (when
     ``_metadata`` was written), ``size_in_bytes`` (of all state referred to, shared files included), and ``is_complete``.
@@ -474,6 +464,8 @@ def snapshots(directory: Path, *, check: bool = True, **options: Unpack[Snapshot
     check
         Whether to look for every file of every snapshot; without it ``is_complete`` is null unless ``_metadata``, which Flink
         writes last, is missing or damaged.
+    depth
+        Number of levels below the directory to search. The logger ``state_processor`` warns of directories that are deeper.
     **options
         See :class:`~state_processor.options.table.SnapshotOptions`.
 
@@ -482,5 +474,4 @@ def snapshots(directory: Path, *, check: bool = True, **options: Unpack[Snapshot
     NotASnapshotError
         There is no such directory.
     """
-    found = list_snapshots(directory, check=check, **options)
-    return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in found], SNAPSHOTS_SCHEMA)
+    return snapshots_table(list_snapshots(directory, check=check, depth=depth, **options))

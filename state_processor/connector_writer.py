@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
-from state_processor.spark.rows import SparkRows
+from state_processor.spark.rows import GivenRows, rows_of
 from state_processor.write.operator_state_changes import set_source_splits
 from state_processor.write.plan import SavepointPlan, Uid
 from state_processor.write.sink_changes import set_sink_state
@@ -16,8 +16,9 @@ class ConnectorStateWriter:
     """Methods of :class:`~state_processor.SavepointWriter` for sources and sinks."""
 
     _plan: SavepointPlan
+    _spark: SparkSession
 
-    def with_source_splits(self, uid: Uid, df: DataFrame, connector: str | None = None) -> Self:
+    def with_source_splits(self, uid: Uid, df: GivenRows, connector: str | None = None) -> Self:
         """Write the splits of a source: the positions of its readers, and the splits that its enumerator has left.
 
         The table replaces all splits. Flink distributes the splits of readers anew, which are in list state; the enumerator's
@@ -37,10 +38,10 @@ class ConnectorStateWriter:
             savepoint, so that rows of splits without a reader may be left out, but not changed.
         """
         with self._plan.change(uid) as draft:
-            set_source_splits(draft, SparkRows(df), connector)
+            set_source_splits(draft, rows_of(self._spark, df), connector)
         return self
 
-    def with_sink_state(self, uid: Uid, df: DataFrame, connector: str | None = None, committer: Uid | None = None) -> Self:
+    def with_sink_state(self, uid: Uid, df: GivenRows, connector: str | None = None, committer: Uid | None = None) -> Self:
         """Write the state of a sink: what its writers keep, and what its committers have left to commit.
 
         The table replaces the state that the source savepoint has of the sink. A committable without a row is not committed:
@@ -59,5 +60,5 @@ class ConnectorStateWriter:
         committer
             The operator of the committers, where its uid is not ``Sink Committer:`` and the uid of the sink.
         """
-        set_sink_state(self._plan, uid, SparkRows(df), connector, committer)
+        set_sink_state(self._plan, uid, rows_of(self._spark, df), connector, committer)
         return self

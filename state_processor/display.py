@@ -42,15 +42,16 @@ def render_table(
         Columns that are not shortened.
     """
     values = [list(row) for row in rows]
+    headers = [printable(name) for name in columns]
     cells = [[text_of(value) for value in row] for row in values]
     numeric = {i for i in range(len(columns)) if values and all(_is_number(row[i]) for row in values)}
     numeric |= {i for i, name in enumerate(columns) if name in right}
-    wanted = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(columns)]
+    wanted = [max([display_width(name), *(display_width(r[i]) for r in cells)]) for i, name in enumerate(headers)]
     available = (width or terminal_width()) - _GAP * (len(columns) - 1)
     widths = fitted(wanted, available, [name in whole for name in columns])
     if sum(widths) > available and values:
         return render_vertical(columns, values, width=width or terminal_width(), whole=whole)
-    lines = [list(columns), ["─" * w for w in widths], *cells]
+    lines = [headers, ["─" * w for w in widths], *cells]
     return "\n".join(_line(line, widths, numeric) for line in lines)
 
 
@@ -74,14 +75,15 @@ def render_vertical(
     whole
         Columns that are not shortened.
     """
-    names = max(map(display_width, columns), default=0)
+    headers = [printable(name) for name in columns]
+    names = max(map(display_width, headers), default=0)
     lines = []
     for number, row in enumerate(rows, 1):
         lines.append(f"─ {number} ".ljust(names + _GAP + _NARROWEST, "─"))
-        for name, value in zip(columns, row, strict=True):
+        for name, header, value in zip(columns, headers, row, strict=True):
             text = text_of(value)
             room = display_width(text) if width is None or name in whole else max(_NARROWEST, width - names - _GAP)
-            lines.append(f"{name}{' ' * (names - display_width(name) + _GAP)}{shortened(text, room)}".rstrip())
+            lines.append(f"{header}{' ' * (names - display_width(header) + _GAP)}{shortened(text, room)}".rstrip())
     return "\n".join(lines)
 
 
@@ -145,7 +147,7 @@ def text_of(value: Any) -> str:
     """Return a value in one line: structs as ``{a: 1}``, arrays as ``[1, 2]``, bytes in hexadecimal, null as nothing."""
     if value is None:
         return ""
-    return _inner(value) if not isinstance(value, str) else _printable(value)
+    return printable(value if isinstance(value, str) else _inner(value))
 
 
 def _inner(value: Any) -> str:
@@ -161,11 +163,14 @@ def _inner(value: Any) -> str:
         return "[" + ", ".join(map(_inner, value)) + "]"
     if value is None:
         return "null"
-    return _printable(value.isoformat() if isinstance(value, (date, time)) else str(value))
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)
 
 
-def _printable(text: str) -> str:
-    """Return text with control characters, which would move the cursor or change colours, as escapes."""
+def printable(text: str) -> str:
+    """Return text in which control characters are escapes: they would move the cursor or change colours.
+
+    Names, values and messages may come from anybody's snapshot: whatever is printed has gone through this function.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -186,15 +191,22 @@ def size_text(size: int | None) -> str:
 
 
 def json_text(row: Mapping[str, Any]) -> str:
-    """Return a row as one line of JSON: bytes in hexadecimal, maps as lists of pairs, decimals and times as text."""
-    return json.dumps(_json_value(row), ensure_ascii=False)
+    """Return a row as one line of JSON and escape control characters; see :func:`json_value`."""
+    text = json.dumps(json_value(row), ensure_ascii=False)
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """Return a value in JSON's types.
+
+    Bytes are hexadecimal digits. Dates and times are ISO text: points in time end in ``Z``, and local ones lack a zone. Decimals
+    are text with all digits. NaN and infinities, which JSON lacks, are the texts ``NaN``, ``Infinity`` and ``-Infinity``. Maps
+    are lists of pairs, since their keys may have any type.
+    """
     if isinstance(value, Mapping):
-        return {k: _json_value(v) for k, v in value.items()}
+        return {k: json_value(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json_value(v) for v in value]
+        return [json_value(v) for v in value]
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
     if isinstance(value, datetime):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     ForbiddenPathError,
+    ForeignCodeError,
     InvalidRowError,
     MissingFileError,
     NotASnapshotError,
@@ -23,6 +24,7 @@ from state_processor.serializers.errors import (
 __all__ = [
     "CorruptSnapshotError",
     "ForbiddenPathError",
+    "ForeignCodeError",
     "InvalidRowError",
     "MissingFileError",
     "NotASnapshotError",

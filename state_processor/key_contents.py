@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
@@ -10,14 +10,17 @@ from typing import Any
 import pyarrow as pa
 
 from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.key_rows import rows_of_key
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_listing import find_operator
-from state_processor.display import render_records
+from state_processor.backends.read.state_listing import find_operator, operator_label, survey
+from state_processor.backends.state.python_states import stored_name
+from state_processor.display import render_records, text_of
 from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
+from state_processor.options.effects import Kind, check_effects, check_time_to_live
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import READ_OPTIONS, UNPICKLE, fields_of
+from state_processor.options.table import EFFECTIVE_OPTIONS, READ_OPTIONS, UNPICKLE, fields_of
 
 _TIMERS = "timers"
 _LONGEST = 4000
@@ -53,8 +56,12 @@ class KeyContents:
         cls, snapshot: Snapshot, operator: OperatorIdentifier, key: Any, state: str | None, options: Mapping[str, Any]
     ) -> KeyContents:
         """Read the contents of a key; see :func:`state_processor.arrow.lookup`."""
-        read = ReadOptions(**fields_of((*READ_OPTIONS, UNPICKLE), check_arguments(options)))
+        given = check_arguments(options)
         found = find_operator(snapshot, operator.uid, operator.uid_hash)
+        check_effects(given, Kind.LOOKUP, EFFECTIVE_OPTIONS, operator_label(found))
+        if "ttl" in given:
+            _check_time_to_live(snapshot, found, state, given)
+        read = ReadOptions(**fields_of((*READ_OPTIONS, UNPICKLE), given))
         states, timers = rows_of_key(snapshot, found, key, state, replace(read, flatten=False))
         return cls(operator, key, states, timers)
 
@@ -68,17 +75,27 @@ class KeyContents:
         return bool(self.tables())
 
     def __str__(self) -> str:
-        head = f"operator {self.operator}, key {self.key!r}"
+        head = f"operator {text_of(str(self.operator))}, key {self.key!r}"
         tables = self.tables()
         if not tables:
             return f"{head}: nothing"
-        parts = [f"{name}\n{_rendered(table.drop_columns(['key']))}" for name, table in tables.items()]
+        parts = [f"{text_of(name)}\n{_rendered(table.drop_columns(['key']))}" for name, table in tables.items()]
         return "\n\n".join([head, *parts])
 
     def _repr_html_(self) -> str:
         tables = {name: table.drop_columns(["key"]) for name, table in self.tables().items()}
         parts = [html_table(t.column_names, t.to_pylist(), caption=name, longest=_LONGEST) for name, t in tables.items()]
         return f"<p>{escape(str(self).partition(chr(10))[0])}</p>{''.join(parts)}"
+
+
+def _check_time_to_live(snapshot: Snapshot, operator: OperatorState, state: str | None, given: Collection[str]) -> None:
+    """Refuse options about time-to-live where no state that is read has one; a state that is not there is refused later."""
+    states = survey(snapshot, operator)[0]
+    wanted = None if state is None else stored_name(state, states)
+    read = [s for name, found in states.items() if wanted in (None, name) for s in found]
+    where = operator_label(operator) if state is None else f"state {state!r} of {operator_label(operator)}"
+    if read:
+        check_time_to_live(given, where, has_ttl=any(s.has_ttl for s in read))
 
 
 def _rendered(table: pa.Table) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from state_processor.display import text_of
 from state_processor.html_display import html_table
 
 UNCHANGED: Final = "unchanged"
@@ -57,7 +58,7 @@ class StateReport:
     def __str__(self) -> str:
         name = f"{self.uid or self.uid_hash}/{self.state}" if self.state else f"{self.uid or self.uid_hash}"
         notes = self.notes
-        return f"{name} ({self.kind}): {self.outcome}" + (f": {notes}" if notes else "")
+        return text_of(f"{name} ({self.kind}): {self.outcome}" + (f": {notes}" if notes else ""))
 
 
 class _Reports:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Self
 
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from state_processor.backends.state.descriptions import OPERATOR_LIST, UNION_LIST
 from state_processor.serializers.base import TypeSerializer
-from state_processor.spark.rows import SparkRows
+from state_processor.spark.rows import GivenRows, rows_of
 from state_processor.write.operator_state_changes import add_broadcast_state, add_list_state
 from state_processor.write.plan import SavepointPlan, Uid
 
@@ -17,9 +17,10 @@ class OperatorStateWriter:
     """Methods of :class:`~state_processor.SavepointWriter` for operator state."""
 
     _plan: SavepointPlan
+    _spark: SparkSession
 
     def with_list_state(
-        self, uid: Uid, name: str, df: DataFrame, type: TypeSerializer | None = None, parallelism: int | None = None
+        self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
     ) -> Self:
         """Write a list of operator state, which is distributed over the subtasks (Flink: ``getListState``).
 
@@ -35,19 +36,19 @@ class OperatorStateWriter:
             As for :meth:`SavepointWriter.with_keyed_state`.
         """
         with self._plan.change(uid) as draft:
-            add_list_state(draft, name, SparkRows(df), type, OPERATOR_LIST)
+            add_list_state(draft, name, rows_of(self._spark, df), type, OPERATOR_LIST)
             draft.set_parallelism(parallelism)
         return self
 
     def with_union_state(
-        self, uid: Uid, name: str, df: DataFrame, type: TypeSerializer | None = None, parallelism: int | None = None
+        self, uid: Uid, name: str, df: GivenRows, type: TypeSerializer | None = None, parallelism: int | None = None
     ) -> Self:
         """Write a list of operator state that every subtask gets as a whole (Flink: ``getUnionListState``).
 
         Parameters are those of :meth:`with_list_state`.
         """
         with self._plan.change(uid) as draft:
-            add_list_state(draft, name, SparkRows(df), type, UNION_LIST)
+            add_list_state(draft, name, rows_of(self._spark, df), type, UNION_LIST)
             draft.set_parallelism(parallelism)
         return self
 
@@ -55,7 +56,7 @@ class OperatorStateWriter:
         self,
         uid: Uid,
         name: str,
-        df: DataFrame,
+        df: GivenRows,
         key_type: TypeSerializer | None = None,
         value_type: TypeSerializer | None = None,
         parallelism: int | None = None,
@@ -76,6 +77,6 @@ class OperatorStateWriter:
             Whether the job that restores the state is one of PyFlink; by default as the state in the source savepoint.
         """
         with self._plan.change(uid) as draft:
-            add_broadcast_state(draft, name, SparkRows(df), key_type, value_type, python=python)
+            add_broadcast_state(draft, name, rows_of(self._spark, df), key_type, value_type, python=python)
             draft.set_parallelism(parallelism)
         return self

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.user_registrations import Registrations, begin_task, for_process, user_registrations
 
 
@@ -78,3 +79,5 @@ def import_serializers(modules: Sequence[str]) -> None:
                 f"serializers={module!r} can't be imported ({error}); it has to be importable on every worker, "
                 "for instance by spark.sparkContext.addPyFile()"
             ) from error
+        except Exception as error:
+            raise OptionError(f"serializers={module!r}: importing the module failed with {describe(error)}") from error

@@ -16,7 +16,7 @@ from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.spark.migrated_rows import OPTIONS, migrated_entries
 from state_processor.spark.query_plans import GivenPlan, compiled_plan
 from state_processor.spark.query_rows import NewState, accumulated, joined, kept
-from state_processor.spark.rows import SparkRows
+from state_processor.spark.rows import GivenRows, SparkRows, rows_of
 from state_processor.write import keyed_changes
 from state_processor.write.plan import SavepointPlan
 from state_processor.write.query_migration import QueryMigration
@@ -33,10 +33,10 @@ class QueryWriter:
         self,
         plan: GivenPlan,
         operator: str,
-        df: DataFrame | None = None,
+        df: GivenRows | None = None,
         *,
-        left: DataFrame | None = None,
-        right: DataFrame | None = None,
+        left: GivenRows | None = None,
+        right: GivenRows | None = None,
         parallelism: int | None = None,
     ) -> Self:
         """Write the state that an operator of a query has after the rows of a table: the query goes on where the table ends.
@@ -77,7 +77,8 @@ class QueryWriter:
         history = history_of(planned)
         key = RowDataSerializer((history.left if isinstance(history, JoinedRows) else history).rows.key_type)
         with self._plan.change(planned.uid) as draft:
-            for state in _states(history, planned.label, df, left, right):
+            given = [None if rows is None else rows_of(self._spark, rows).frame for rows in (df, left, right)]
+            for state in _states(history, planned.label, *given):
                 keyed_changes.add_entries(draft, state.name, state.spec, SparkRows(state.rows), key)
             draft.set_parallelism(parallelism)
         return self

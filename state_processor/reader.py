@@ -16,13 +16,21 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND
-from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
-from state_processor.backends.state.descriptions import BROADCAST, OPERATOR_LIST, UNION_LIST, MapDescription, StateDescription
+from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants, survey
+from state_processor.backends.state.descriptions import (
+    BROADCAST,
+    OPERATOR_LIST,
+    UNION_LIST,
+    KeyedDescription,
+    MapDescription,
+    StateDescription,
+)
 from state_processor.backends.state.python_states import shown_name, stored_name
 from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.effects import Kind
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import (
@@ -38,13 +46,15 @@ from state_processor.plots import SnapshotPlots
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.requests import arrow_schema, evolving_types, state_values
 from state_processor.read.sizes import SizeReport, SizesBy
-from state_processor.read.sources import TABLES, ProjectedReader, find_reader, splits_of
+from state_processor.read.sources import TABLES, ProjectedReader, find_reader, kind_of, splits_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.doors import read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.redaction import redacted
 from state_processor.serializers.runtime.ttl import TtlAwareSerializerSnapshot, TtlSerializer
+from state_processor.serializers.table.row_evolution import resolve_by_name
 from state_processor.spark.datasource import FlinkSavepointDataSource
 from state_processor.spark.planned_read import can_plan, planned_read
 from state_processor.spark.registration import format_with_code, register_for_reader
@@ -192,6 +202,7 @@ class SavepointReader(SnapshotPlots):
         ``window`` is ``struct<start timestamp, end timestamp>``, null for the global window. Parameters and errors are those of
         :meth:`read_keyed_state`; the contents of windows are in the state ``window-contents``.
         """
+        self._check_windows(uid, state)
         return self._read(uid, state, KEYED_KIND, schema, options)
 
     @takes_options
@@ -326,7 +337,9 @@ class SavepointReader(SnapshotPlots):
         operator = None if uid is None else OperatorIdentifier.of(uid)
         return size_report(self._spark, SizeReport.plan(self._snapshot, operator, by, top), self._access.serializers)
 
-    def check_compatibility(self, uid: Uid, state: str, new_type: TypeSerializer) -> SchemaCompatibility:
+    def check_compatibility(
+        self, uid: Uid, state: str, new_type: TypeSerializer, *, schema_evolution: bool = False
+    ) -> SchemaCompatibility:
         """Check if Flink would restore a state into a job that declares it with another type: a dry run of the restore.
 
         Parameters
@@ -336,6 +349,10 @@ class SavepointReader(SnapshotPlots):
         new_type
             The type that the new job declares: of the value, or for list and map state the ``Types.LIST`` or ``Types.MAP`` of it
             (for a list the type of its elements is accepted, too).
+        schema_evolution
+            The new job sets ``table.exec.state.schema-evolution.enabled`` and keeps its state in RocksDB: Flink matches the
+            fields of rows by name (FLIP-527, after Flink 2.3). Rows that were written without names may only get more fields at
+            their end. Keys, namespaces, keys of maps and operator state are compared as without it.
 
         Returns
         -------
@@ -353,7 +370,16 @@ class SavepointReader(SnapshotPlots):
         state = stored_name(state, variants)
         if state not in variants:
             raise NotFoundError.naming_nearest("state", state, map(shown_name, variants), operator_label(operator))
-        return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type)))
+        return SchemaCompatibility.worst(*(v for s in variants[state] for v in _verdicts(s, new_type, schema_evolution)))
+
+    def _check_windows(self, uid: Uid, state: str) -> None:
+        """Refuse a keyed state without windows; other mistakes are found when the state is opened."""
+        operator = self._operator(uid)
+        found = survey(self._snapshot, operator)[0]
+        for described in found.get(stored_name(state, found), ())[:1]:
+            if isinstance(described, KeyedDescription) and kind_of(described) is Kind.KEYED:
+                label = operator_label(operator)
+                raise NotFoundError(f"state {state!r} of {label} is not in windows; read it with {read_with('KEYED')}")
 
     def _operator(self, uid: Uid) -> OperatorState:
         identifier = OperatorIdentifier.of(uid)
@@ -413,7 +439,9 @@ def _arrow_type(data_type: DataType) -> pa.DataType:
     return arrow_schema_of(StructType().add("value", data_type)).field(0).type
 
 
-def _verdicts(state: StateDescription, new_type: TypeSerializer) -> Iterator[SchemaCompatibility]:
+def _verdicts(
+    state: StateDescription, new_type: TypeSerializer, schema_evolution: bool = False
+) -> Iterator[SchemaCompatibility]:
     """Yield the verdicts for the parts of a state: a map's key and value, a list's element, any other state's value."""
     wanted = new_type
     if isinstance(state, MapDescription) and state.map_key is not None:
@@ -425,7 +453,10 @@ def _verdicts(state: StateDescription, new_type: TypeSerializer) -> Iterator[Sch
     elif state.kind == "LIST" and isinstance(new_type, ListSerializer):
         wanted = new_type.element
     written = state.value
-    if isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
+    by_name = resolve_by_name(written, wanted) if schema_evolution and state.is_keyed else None
+    if by_name is not None:
+        yield by_name
+    elif isinstance(written, TtlSerializer) == isinstance(wanted, TtlSerializer):
         yield written.snapshot().resolve_schema_compatibility(wanted)
     elif isinstance(written, TtlSerializer):  # a type without time-to-live leaves that of the state
         yield written.value.snapshot().resolve_schema_compatibility(wanted)

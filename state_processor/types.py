@@ -104,12 +104,12 @@ class Types:
 
     @staticmethod
     def SQL_DATE() -> TypeSerializer:
-        """Return the type of ``java.sql.Date``."""
+        """Return the type of ``java.sql.Date``: the day in the zone of the job's JVM, which ``time_zone`` names."""
         return SCALARS["SQL_DATE"].serializer
 
     @staticmethod
     def SQL_TIME() -> TypeSerializer:
-        """Return the type of ``java.sql.Time``."""
+        """Return the type of ``java.sql.Time``: the time of day in the zone of the job's JVM, which ``time_zone`` names."""
         return SCALARS["SQL_TIME"].serializer
 
     @staticmethod

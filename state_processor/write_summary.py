@@ -6,21 +6,60 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from state_processor.backends.metadata.snapshot_metadata import OperatorState
-from state_processor.display import render_records
+from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.display import render_records, text_of
 from state_processor.html_display import html_table
 from state_processor.migration_report import MigrationReport
 from state_processor.serializers.redaction import redacted, redacted_repr
 
+ADDED: Final = "added"
+REPLACED: Final = "replaced"
+UPDATED: Final = "updated"
+REMOVED: Final = "removed"
+
+_COUNTS: Final = ("written", "inserted", "updated", "deleted", "absent")
+_CHANGES: Final = ("operator", "state", "change", *_COUNTS)
+_UNKNOWN: Final = "?"
 _SHOWN: Final = ("parallelism", "entries", "size_in_bytes", "carried")
 _COLUMNS: Final = ("operator", *_SHOWN, "states")
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanges:
+    """Changes to one state.
+
+    An entry belongs to a key and namespace, in map state also to a map key; the list of a key is one entry, an element of
+    operator state is one, too.
+
+    Attributes
+    ----------
+    state
+        The state.
+    change
+        ``added`` (it is new), ``replaced`` (as a whole, by rows), ``updated`` (some keys or entries), or ``removed``.
+    counts
+        Numbers of entries. ``None`` means that a number is unknown. Savepoints do not record how many entries a keyed or
+        broadcast state has, and a write does not read a state that is removed or replaced. Nor does it read states of RocksDB
+        and ForSt whose files it keeps, with changes in files above them. :func:`state_processor.diff` compares them.
+    """
+
+    state: str
+    change: str
+    counts: ChangeCounts
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the write has changed no entry of the state: all rows and keys to delete were without effect."""
+        c = self.counts
+        return self.change == UPDATED and (c.inserted, c.updated, c.deleted) == (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorSummary:
     """Summary of one operator: ``entries`` counts those that were written one by one, ``carried`` operators are copies.
 
-    ``rewritten`` has the reasons why all entries were, in place of copying the files of a native savepoint.
+    ``rewritten`` has the reasons why all entries were, in place of copying the files of a native savepoint. ``changes`` has the
+    states that were changed. ``renamed_from`` is the uid, or hash, in the source savepoint if the operator has another one now.
     """
 
     uid: str | None
@@ -32,14 +71,13 @@ class OperatorSummary:
     size_in_bytes: int
     carried: bool
     rewritten: tuple[str, ...] = ()
+    changes: tuple[StateChanges, ...] = ()
+    renamed_from: str | None = None
 
-    @classmethod
-    def of(
-        cls, operator: OperatorState, states: tuple[str, ...], entries: int, carried: bool, rewritten: tuple[str, ...]
-    ) -> OperatorSummary:
-        """Summarize an operator of the new savepoint."""
-        o = operator
-        return cls(o.uid, o.operator_id, o.parallelism, o.max_parallelism, states, entries, o.state_size, carried, rewritten)
+    @property
+    def label(self) -> str:
+        """The uid, or else its hash."""
+        return self.uid or self.uid_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +86,8 @@ class WriteSummary:
 
     ``migration`` is the outcome for each state if :meth:`~state_processor.SavepointWriter.migrate` was called.
     ``shares_files_of`` is the source savepoint if the new one refers to files of it, without which it can't be restored.
+    ``removed_operators`` are those of the source savepoint that are left out. ``is_copy`` is true if the state of all operators
+    is that of the source savepoint, because nothing was to be changed, or because keys to delete are not there.
     """
 
     path: str
@@ -55,6 +95,8 @@ class WriteSummary:
     operators: tuple[OperatorSummary, ...]
     migration: MigrationReport | None = None
     shares_files_of: str | None = None
+    removed_operators: tuple[str, ...] = ()
+    is_copy: bool = False
 
     __repr__ = redacted_repr
 
@@ -69,23 +111,52 @@ class WriteSummary:
         return sum(o.size_in_bytes for o in self.operators)
 
     def __str__(self) -> str:
-        return "\n".join((render_records(_COLUMNS, self._rows()), *self._notes()))
+        changes = self._change_rows()
+        tables = [render_records(_COLUMNS, self._rows())]
+        if changes:
+            tables.append(f"\n{render_records(_CHANGES, changes, right=frozenset(_COUNTS))}\n")
+        return "\n".join((*tables, *map(text_of, self._notes())))
 
     def _repr_html_(self) -> str:
         caption = "; ".join((redacted(self.path), *self._notes()))
-        return html_table(_COLUMNS, self._rows(), caption=caption, sizes=frozenset({"size_in_bytes"}))
+        changes = self._change_rows()
+        table = html_table(_COLUMNS, self._rows(), caption=caption, sizes=frozenset({"size_in_bytes"}))
+        return f"{table}{html_table(_CHANGES, changes)}" if changes else table
 
     def _notes(self) -> Iterator[str]:
-        """Yield what is not as one might expect it."""
+        """Yield what the tables do not show."""
+        if self.is_copy:
+            yield "Nothing was changed: all state is that of the source savepoint"
+        if self.removed_operators:
+            yield f"Left out with all their state: {', '.join(self.removed_operators)}"
         for o in self.operators:
+            if o.renamed_from is not None:
+                yield f"{o.label} was {o.renamed_from}"
+            absent = [f"{c.counts.absent} in {c.state}" for c in o.changes if c.counts.absent]
+            if absent:
+                yield f"Keys to delete that {o.label} does not have: {', '.join(absent)}"
             if o.rewritten:
-                yield f"All keyed state of {o.uid or o.uid_hash} was written anew: {', '.join(o.rewritten)}"
+                yield f"All keyed state of {o.label} was written anew: {', '.join(o.rewritten)}"
+        if any(None in _counts(c) for o in self.operators for c in o.changes):
+            yield f"{_UNKNOWN}: unknown, because the write does not read these entries of the source savepoint"
         if self.shares_files_of is not None:
             yield f"It refers to files of {redacted(self.shares_files_of)}, which has to stay as long as this savepoint is needed"
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
-            {"operator": o.uid or o.uid_hash, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
+            {"operator": o.label, **{c: getattr(o, c) for c in _SHOWN}, "states": ", ".join(o.states)}
             for o in self.operators
             if o.states
         ]
+
+    def _change_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"operator": o.label, "state": c.state, "change": c.change}
+            | dict(zip(_COUNTS, (_UNKNOWN if n is None else n for n in _counts(c)), strict=True))
+            for o in self.operators
+            for c in o.changes
+        ]
+
+
+def _counts(change: StateChanges) -> tuple[int | None, ...]:
+    return tuple(getattr(change.counts, name) for name in _COUNTS)

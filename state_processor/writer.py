@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Unpack
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from state_processor.backends.state.hash_inference import HashRule
 from state_processor.backends.write.entry_encoder import KEY, KeyHash
@@ -23,7 +23,7 @@ from state_processor.reader import SavepointReader
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.spark.engine import SparkEngine
-from state_processor.spark.rows import SparkRows
+from state_processor.spark.rows import GivenRows, SparkRows, rows_of
 from state_processor.spark.storage_settings import with_settings_of_spark
 from state_processor.spark.task_errors import lost_sessions
 from state_processor.state_specs import StateSpec, whole_type
@@ -36,6 +36,9 @@ from state_processor.write_summary import WriteSummary
 
 class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
     """Writer of a savepoint (Flink: ``SavepointWriter``); made by :meth:`new` or :meth:`from_existing`.
+
+    Rows are DataFrames of Spark. DataFrames of pandas and Polars, and tables and readers of Arrow, are accepted too; the driver
+    holds them in memory.
 
     Methods can be chained; nothing is written until :meth:`write`, which writes Flink's canonical format by default: every
     Flink version since 1.13 restores it with any state backend but ForSt.
@@ -127,7 +130,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
     def with_keyed_state(
         self,
         uid: Uid,
-        df: DataFrame,
+        df: GivenRows,
         key: str = KEY,
         key_type: TypeSerializer | None = None,
         states: Mapping[str, StateSpec | TypeSerializer] | None = None,
@@ -168,7 +171,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             coders; ``states`` are those of its state descriptors. By default as the operator in the source savepoint.
         """
         with self._plan.change(uid) as draft:
-            rows = SparkRows(df)
+            rows = rows_of(self._spark, df)
             keyed_changes.add_keyed_states(
                 draft, rows, key, key_type, states, key_hash=key_hash, columns=columns, python=python
             )
@@ -179,7 +182,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         self,
         uid: Uid,
         state: str,
-        df: DataFrame,
+        df: GivenRows,
         key: str = KEY,
         *,
         types: DeclaredTypes | None = None,
@@ -218,14 +221,14 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
         """
         with self._plan.change(uid, existing=True) as draft:
             keyed_changes.update_keyed_state(
-                draft, state, SparkRows(df), key, types=types, infer_kryo=infer_kryo, python_type=python_type
+                draft, state, rows_of(self._spark, df), key, types=types, infer_kryo=infer_kryo, python_type=python_type
             )
         return self
 
     def delete_keys(
         self,
         uid: Uid,
-        keys_df: DataFrame,
+        keys_df: GivenRows,
         state: str | None = None,
         key: str | None = None,
         *,
@@ -247,14 +250,14 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             The type of keys as the job declares it; it names the fields of rows, see ``types`` of :meth:`update_keyed_state`.
         """
         with self._plan.change(uid, existing=True) as draft:
-            keyed_changes.delete_keys(draft, SparkRows(keys_df), state, key, key_type=key_type)
+            keyed_changes.delete_keys(draft, rows_of(self._spark, keys_df), state, key, key_type=key_type)
         return self
 
     def delete_map_entries(
         self,
         uid: Uid,
         state: str,
-        df: DataFrame,
+        df: GivenRows,
         key: str = KEY,
         *,
         types: Mapping[str, TypeSerializer] | None = None,
@@ -275,13 +278,13 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             As for :meth:`update_keyed_state`.
         """
         with self._plan.change(uid, existing=True) as draft:
-            keyed_changes.delete_map_entries(draft, state, SparkRows(df), key, types=types, python_type=python_type)
+            keyed_changes.delete_map_entries(draft, state, rows_of(self._spark, df), key, types=types, python_type=python_type)
         return self
 
     def with_timers(
         self,
         uid: Uid,
-        df: DataFrame,
+        df: GivenRows,
         key: str = KEY,
         key_type: TypeSerializer | None = None,
         namespace: TypeSerializer | None = None,
@@ -305,7 +308,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             The namespace's type: ``Types.TIME_WINDOW()`` for a column ``window``; by default there is none.
         """
         with self._plan.change(uid) as draft:
-            keyed_changes.add_timers(draft, SparkRows(df), key, key_type, namespace)
+            keyed_changes.add_timers(draft, rows_of(self._spark, df), key, key_type, namespace)
             draft.set_parallelism(parallelism)
         return self
 

@@ -7,14 +7,16 @@ bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from state_processor.serializers.errors import InvalidRowError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
 
 ASSIGNED: Final = "ASSIGNED"
 UNASSIGNED: Final = "UNASSIGNED"
@@ -122,18 +124,34 @@ class Formats(Generic[T]):
         *others, last = self._of(written.version, where)
         for known in others:
             try:
-                return _read_whole(known, written.data, where)
+                return self._read_whole(known, written.data, where)
             except StateProcessorError:  # an older format of the same version
                 continue
-        return _read_whole(last, written.data, where)
+        return self._read_whole(last, written.data, where)
 
     def write(self, value: T, version: int | None = None) -> Versioned:
         """Write the bytes, in the usual version unless one is named."""
         usual = max(self.by_version) if self.usual is None else self.usual
         chosen = usual if version is None else version
         target = DataOutput()
-        self._of(chosen, "writing")[0].write(value, target)
+        write = self._of(chosen, "writing")[0].write
+        with naming_foreign_code("writing", self, first=write):
+            write(value, target)
         return Versioned(chosen, target.to_bytes())
+
+    def _read_whole(self, known: Format[T], data: bytes, where: str) -> T:
+        source = DataInput(data, where)
+        with naming_foreign_code(where, self, first=known.read):
+            value = known.read(source)
+        if not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over")
+        return value
+
+    @property
+    def foreign(self) -> Iterator[str]:
+        """The functions that are not part of this package."""
+        code = (c for formats in self.by_version.values() for known in formats for c in (known.read, known.write))
+        return (qualified_name(function) for function in code if is_foreign(function))
 
     def _of(self, version: int, where: str) -> Sequence[Format[T]]:
         if version not in self.by_version:
@@ -142,12 +160,27 @@ class Formats(Generic[T]):
         return self.by_version[version]
 
 
-def _read_whole(known: Format[T], data: bytes, where: str) -> T:
-    source = DataInput(data, where)
-    value = known.read(source)
-    if not source.at_end():
-        raise source.corrupt(f"{source.remaining} bytes are left over")
-    return value
+@contextmanager
+def naming_foreign_code(where: str, *formats: Formats[Any], first: Callable[..., Any] | None = None) -> Iterator[None]:
+    """Name the function of a connector that is not part of this package for errors in the block; others pass.
+
+    ``first`` is the function that the block calls, where there is one.
+
+    Raises
+    ------
+    ForeignCodeError
+        Such a function raised something, or returned what can't be used.
+    """
+    try:
+        yield
+    except StateProcessorError:
+        raise
+    except Exception as error:
+        for one in formats:
+            called = [qualified_name(first)] if first is not None and is_foreign(first) else []
+            for culprit in (*called, *one.foreign):
+                raise ForeignCodeError(message_of(f"{where}, {one.what}", culprit, error)) from error
+        raise
 
 
 @dataclass(frozen=True, slots=True)

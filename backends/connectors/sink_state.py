@@ -5,14 +5,15 @@ Flink: ``SinkWriterOperator`` (``StatefulSinkWriterStateHandler``), ``CommitterO
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from logging import getLogger
 from typing import Final
 
 import pyarrow as pa
 
 from state_processor.backends.connectors.committables import COLLECTORS, Collector
-from state_processor.backends.connectors.connector import Values, Versioned
+from state_processor.backends.connectors.connector import Values, Versioned, naming_foreign_code
 from state_processor.backends.connectors.file_sink import FILE_SINK
 from state_processor.backends.connectors.kafka_sink import KAFKA_SINK
 from state_processor.backends.connectors.list_elements import versioned_elements
@@ -22,7 +23,7 @@ from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
-from state_processor.serializers.errors import NotFoundError, OptionError, StateProcessorError
+from state_processor.serializers.errors import ForeignCodeError, NotFoundError, OptionError, StateProcessorError
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
 """The list state of a sink's writers: that of Sink V1 and V2, and that of ``StreamingFileSink``."""
@@ -31,6 +32,8 @@ COMMITTER_STATE: Final = "streaming_committer_raw_states"
 """The list state of a sink's committers. Before Flink 1.15, writers and committers can be one operator."""
 
 SINKS: Final = {connector.name: connector for connector in (KAFKA_SINK, FILE_SINK)}
+
+_LOG: Final = getLogger("state_processor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,9 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
 def _fits(state: SinkState, connector: SinkConnector) -> bool:
     try:
         decoded_sink(state, connector)
+    except ForeignCodeError as error:
+        _LOG.warning("connector %r is not tried: %s", connector.name, error)
+        return False
     except StateProcessorError:
         return False
     return True
@@ -174,10 +180,15 @@ def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Valu
     StateProcessorError
         The bytes are not those of the connector.
     """
-    rows = []
+    formats = () if connector is None else (connector.writer, connector.committables)
+    with naming_foreign_code(state.label, *formats):
+        return list(_rows(state, connector))
+
+
+def _rows(state: SinkState, connector: SinkConnector | None) -> Iterator[Values]:
     for subtask, element in state.writers:
         common = {ROLE: WRITER, SUBTASK: subtask, VERSION: element.version, RAW_BYTES: element.data}
-        rows += [common | values for values in writer_values(connector, element, f"{state.label}, subtask {subtask}, writer")]
+        yield from [common | values for values in writer_values(connector, element, f"{state.label}, subtask {subtask}, writer")]
     for subtask, collector in state.collectors():
         for checkpoint in collector.checkpoints:
             for request in (request for found in checkpoint.subtasks for request in found.requests):
@@ -185,8 +196,7 @@ def decoded_sink(state: SinkState, connector: SinkConnector | None) -> list[Valu
                 values = committable_values(connector, written, f"{state.label}, subtask {subtask}, committable")
                 common = {ROLE: COMMITTABLE, SUBTASK: subtask, VERSION: written.version, RAW_BYTES: written.data}
                 attempts = {CHECKPOINT: checkpoint.checkpoint_id, STATUS: request.status, RETRIES: request.retries}
-                rows.append(dict(values) | common | attempts)
-    return rows
+                yield dict(values) | common | attempts
 
 
 def writer_values(connector: SinkConnector | None, element: Versioned, where: str) -> list[Values]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from logging import getLogger
 from typing import Final
 
 import pyarrow as pa
@@ -22,7 +23,14 @@ from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import operator_label, state_variants
-from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError, StateProcessorError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    ForeignCodeError,
+    NotFoundError,
+    OptionError,
+    StateProcessorError,
+)
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 
 READER_STATE: Final = "SourceReaderState"
@@ -37,8 +45,10 @@ ASSIGNMENT: Final = "assignment"
 VERSION: Final = "version"
 RAW_BYTES: Final = "raw"
 
+_LOG: Final = getLogger("state_processor")
 _FIRST_SERDE: Final = 0
 _SERDE: Final = 1
+COORDINATOR_STATE: Final = FormatVersions("the state of a source's coordinator", {_FIRST_SERDE: "1.11", _SERDE: "1.12"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +68,14 @@ class CoordinatorState:
 
         Raises
         ------
+        UnsupportedFormatError
+            Its version is not known. Other coordinators have state, too.
         CorruptSnapshotError
             It is not that of a source.
         """
         source = DataInput(data, where)
         serde = source.read_int()
-        if serde not in (_FIRST_SERDE, _SERDE):
-            raise source.corrupt(f"version {serde} of a source coordinator's state", 0)
+        COORDINATOR_STATE.check(serde, where, 0)
         enumerator = Versioned.read(source)
         if serde != _FIRST_SERDE and not source.at_end():
             raise source.corrupt(f"{source.remaining} bytes are left over behind the enumerator's state")
@@ -103,7 +114,7 @@ def source_state(snapshot: Snapshot, operator: OperatorState) -> SourceState:
     coordinator = None
     if operator.coordinator_state is not None:
         where = f"{label}, state of the coordinator"
-        coordinator = CoordinatorState.read(operator.coordinator_state.data, where)
+        coordinator = CoordinatorState.read(bytes(operator.coordinator_state.data), where)
     splits = tuple(versioned_elements(snapshot, operator, READER_STATE)) if has_readers else ()
     return SourceState(label, splits, coordinator)
 
@@ -187,6 +198,9 @@ def fitting(state: SourceState) -> list[Connector]:
 def _fits(state: SourceState, connector: Connector) -> bool:
     try:
         decoded(state, connector)
+    except ForeignCodeError as error:
+        _LOG.warning("connector %r is not tried: %s", connector.name, error)
+        return False
     except StateProcessorError:
         return False
     return True
@@ -200,14 +214,15 @@ def decoded(state: SourceState, connector: Connector) -> list[Values]:
     StateProcessorError
         The bytes are not those of the connector.
     """
-    rows = []
-    for subtask, split in state.splits:
-        values = connector.splits.read(split, f"{state.label}, subtask {subtask}, split")
-        rows.append(_row(values, subtask, c.ASSIGNED, split))
-    if state.coordinator is None:
-        return rows
-    enumerator = connector.enumerator.read(state.coordinator.enumerator, f"{state.label}, state of the enumerator")
-    return rows + _without_reader(rows, enumerator.splits)
+    with c.naming_foreign_code(state.label, connector.splits, connector.enumerator):
+        rows = []
+        for subtask, split in state.splits:
+            values = connector.splits.read(split, f"{state.label}, subtask {subtask}, split")
+            rows.append(_row(values, subtask, c.ASSIGNED, split))
+        if state.coordinator is None:
+            return rows
+        enumerator = connector.enumerator.read(state.coordinator.enumerator, f"{state.label}, state of the enumerator")
+        return rows + _without_reader(rows, enumerator.splits)
 
 
 def _without_reader(rows: Sequence[Values], splits: Iterable[EnumeratedSplit]) -> list[Values]:

@@ -5,6 +5,7 @@ One directory per user and host holds everything::
     state-processor-UID/
         lock                 held while files are fetched, removed or counted
         files/               copies of remote files and slices, shared by all processes, each made once
+        making-NAME          held while one process makes a copy
         run-XXXXXXXX/        what one process uses; ``alive`` in it is locked as long as the process runs
 
 A copy is hard-linked into the runs that use it, so its link count shows whether it may be removed.
@@ -45,6 +46,7 @@ _COPY_CHUNK: Final = 8 << 20
 _LOCK: Final = "lock"
 """It marks the directory as one of this library, too."""
 _ALIVE: Final = "alive"
+_MAKING: Final = "making-{}"
 _RUN: Final = re.compile(r"run-[a-z0-9_]+")
 _COPY: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -202,6 +204,11 @@ class Scratch:
             if lock is not None:
                 shutil.rmtree(run, ignore_errors=True)
                 lock.close()
+        for path in self.root.glob(_MAKING.format("*")):
+            lock = None if path.is_symlink() else _take_lock(path, wait=False)
+            if lock is not None:  # of a process that was killed while it made a copy
+                path.unlink(missing_ok=True)
+                lock.close()
         oldest = time.time() - _STALE_SECONDS
         for copy in self._copies():
             found = copy.stat()
@@ -251,7 +258,7 @@ class Scratch:
         with self._mutex:
             mutex = self._locks.setdefault(name, threading.Lock())
         with mutex:
-            path = self.root / f"making-{name}"
+            path = self.root / _MAKING.format(name)
             lock = _take_lock(path)
             try:
                 yield

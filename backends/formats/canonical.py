@@ -37,6 +37,7 @@ _FRAMING_PROBLEMS: Final = {
     framing.BAD_LENGTH: "the length of a key or value leads out of the file",
     framing.BAD_STATE: "the number of a state that the header does not register",
     framing.BAD_KEY_GROUP: "an entry of another key group",
+    framing.REPEATED_STATE: "the number of a state that the key group has already had",
     framing.BAD_END: "the key group does not end where the next one begins",
 }
 
@@ -103,7 +104,7 @@ class CanonicalSource(KeyGroupFile):
         """Index adjacent blocks window by window; ``origin`` is added to offsets in messages."""
         bounds = np.array(blocks, dtype=np.int64)
         end, states = blocks[-1][1], len(self.header.states)
-        walk = framing.new_walk()
+        walk = framing.new_walk(states)
         walk[framing.POSITION] = blocks[0][0]
         size = self._window
         while True:

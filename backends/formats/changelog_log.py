@@ -18,6 +18,7 @@ from state_processor.serializers.base import TypeSerializer, TypeSerializerSnaps
 from state_processor.serializers.compatibility import Verdict
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import MissingFileError, UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
@@ -34,7 +35,7 @@ OPERATIONS: Final = ("CLEAR", "SET", "SET_INTERNAL", "ADD", "MERGE_NS", "ADD_ELE
 """Flink's ``StateChangeOperation`` by code; metadata has a separate key group."""
 
 _METADATA_GROUP: Final = -1
-_META_VERSIONS: Final = (6, 7)
+STATE_METADATA: Final = FormatVersions("metadata of a state in a changelog", {6: "1.14", 7: "1.18"})
 _ID_AND_TYPE: Final = 3
 _COMPRESSED: Final = {0: False, 1: True}
 
@@ -150,8 +151,7 @@ def _announce(source: DataInput, log: ChangeLog, names: dict[int, str]) -> None:
     """Read the metadata of a state; of what follows it (time-to-live, default value) only the id at the end matters."""
     start = source.position
     version = source.read_int()
-    if version not in _META_VERSIONS:
-        raise source.corrupt(f"metadata of a state in version {version}, which no Flink writes", start)
+    STATE_METADATA.check(version, source.source, start, source.flink_major)
     begin = source.position
     try:
         meta = mi.StateMetaInfo.read(source)

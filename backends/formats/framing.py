@@ -27,6 +27,7 @@ FOUND: Final = 3
 STATUS: Final = 4
 NEEDED: Final = 5
 WALK_FIELDS: Final = 6
+"""Behind them is, for each state, the number of the last block that had the state, from 1 on."""
 
 BETWEEN_STATES: Final = -1
 
@@ -44,6 +45,7 @@ BAD_STATE: Final = 4
 BAD_KEY_GROUP: Final = 5
 BAD_END: Final = 6
 LARGE: Final = 7
+REPEATED_STATE: Final = 8
 
 
 @entry_point(read(uint8), int64, int64, read(int64, 2), int64, int64, int64, int64, written(int64), written(int64, 2))
@@ -85,6 +87,11 @@ def index_canonical(buf, base, length, blocks, states, wanted, prefix, most, wal
                 status = MORE_INPUT
                 break
             state = load_be_u16(buf, pos - base)
+            if state < states:
+                if walk[WALK_FIELDS + state] == block + 1:
+                    status = REPEATED_STATE
+                    break
+                walk[WALK_FIELDS + state] = block + 1
             pos += 2
         if state == END_OF_KEY_GROUP:
             if pos != blocks[block, 1]:
@@ -198,8 +205,8 @@ def index_pairs(buf, prefix, table):  # type: ignore[no-untyped-def]
     return DONE if pos == len(buf) and left == 0 else BAD_LENGTH
 
 
-def new_walk() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return a walk that has not started."""
-    walk = np.zeros(WALK_FIELDS, dtype=np.int64)
+def new_walk(states: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return a walk that has not started, through a file of so many states."""
+    walk = np.zeros(WALK_FIELDS + states, dtype=np.int64)
     walk[STATE] = BETWEEN_STATES
     return walk

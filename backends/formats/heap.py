@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
 
 from state_processor.backends.files import snappy
 from state_processor.backends.formats import entry_layouts as layouts
 from state_processor.backends.formats.entry_runs import Buffer, EntryLocator, Section, UnframedRun, view
+from state_processor.backends.formats.heap_counts import EntrySizes, find_damage
 from state_processor.backends.formats.key_group_file import KeyGroupFile, stretches
 from state_processor.backends.formats.key_index import SerializedKeys
-from state_processor.backends.formats.row_layout import RowDecoder, RowLayout, size_of
+from state_processor.backends.formats.row_layout import Field, RowDecoder, RowLayout, size_of
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.state_stream import StateStream
 from state_processor.backends.state import meta_info as mi
@@ -24,12 +28,16 @@ from state_processor.serializers.io import DataInput
 
 @dataclass(slots=True)
 class _Block:
-    """A key group, and where the entries of its states are, as far as ``position``."""
+    """A key group, and where the entries of its states are, as far as ``position``.
+
+    ``buffer`` begins at ``start`` of the bytes that were read with the key group.
+    """
 
     where: str
     buffer: Buffer
     base: int
     key_group: int
+    start: int
     position: int = 0
     sections: dict[int, Section] = field(default_factory=dict)
 
@@ -43,7 +51,7 @@ class HeapSource(KeyGroupFile):
     def __init__(self, stream: StateStream, handle: h.KeyGroupsStateHandle, header: mi.KeyedHeader, context: str) -> None:
         super().__init__(stream, handle, header, context)
         self._blocks_of: h.KeyGroupRange | None = None
-        self._blocks: list[_Block] = []
+        self._stretches: list[tuple[Buffer, list[_Block]]] = []
         self._steppers: dict[int, tuple[RowLayout, RowDecoder, int]] = {}
 
     @property
@@ -55,31 +63,104 @@ class HeapSource(KeyGroupFile):
         yield UnframedRun(state, self.where(state.name), layouts.heap_layout, self.sections(state.name, key_groups), keys)
 
     def sections(self, name: str, key_groups: h.KeyGroupRange) -> Iterator[Section]:
-        """Yield where the entries of a state are in each key group; the states behind it are not looked at."""
+        """Yield where the entries of a state are in each key group; then check the counts of the states behind it.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If the counts of a key group do not lead to its end. Entries of later states are not decoded: where they differ in
+            size, :meth:`count_through` finds more.
+        """
         state_id = self.header.state_id(name)
-        for block in self._opened(key_groups) if state_id >= 0 else ():
-            while state_id not in block.sections:
-                self._index_next(block)
-            yield block.sections[state_id]
+        if state_id < 0:
+            return
+        self._read(key_groups)
+        for data, blocks in self._stretches:
+            for block in blocks:
+                while state_id not in block.sections:
+                    self._index_next(block)
+                yield block.sections[state_id]
+            if not self.header.compressed:  # else each chunk has a checksum
+                self._check_counts(data, blocks)
 
-    def _opened(self, key_groups: h.KeyGroupRange) -> list[_Block]:
-        """Read the blocks of key groups; kept for the next state of the same key groups."""
-        if self._blocks_of != key_groups:
-            self._blocks, self._blocks_of = [], None
-            for stretch in stretches(self.key_group_blocks(key_groups)):
-                begin = stretch[0][0]
-                data = self.stream.read(begin, stretch[-1][1] - begin)
-                self._blocks += [self._open(data[offset - begin : end - begin], offset, k) for offset, end, k in stretch]
-            self._blocks_of = key_groups
-        return self._blocks
+    def count_through(self, key_groups: h.KeyGroupRange) -> str:
+        """Step over the entries of all states.
 
-    def _open(self, block: memoryview, offset: int, key_group: int) -> _Block:
+        Returns
+        -------
+        str
+            Why entries can't be stepped over, of a state whose serializer is not known; empty if all were.
+
+        Raises
+        ------
+        CorruptSnapshotError
+            If an entry is damaged, or the entries of a key group do not end where it ends.
+        """
+        problem = ""
+        self._read(key_groups)
+        for _, blocks in self._stretches:
+            for block in blocks:
+                try:
+                    self._count_block(block)
+                except UnsupportedFormatError as error:
+                    problem = problem or str(error)
+        return problem
+
+    def _count_block(self, block: _Block) -> None:
+        while len(block.sections) < len(self.header.states):
+            self._index_next(block)
+        state_id, last = next(reversed(block.sections.items()))
+        end = self._step_over(state_id, block, last.position, last.count)
+        if end != last.end:
+            raise CorruptSnapshotError(f"{block.where}: {last.end - end} bytes are left over behind the last state")
+
+    def _check_counts(self, data: Buffer, blocks: Sequence[_Block]) -> None:
+        """Check the counts of the states that are not indexed, as far as entries have one size."""
+        states = len(self.header.states)
+        starts = np.array([block.start for block in blocks], dtype=np.int64)
+        positions = starts + np.array([block.position for block in blocks], dtype=np.int64)
+        ends = starts + np.array([len(block.buffer) for block in blocks], dtype=np.int64)
+        unread = np.ones((len(blocks), states), dtype=np.bool_)
+        numbers = [block.sections.keys() for block in blocks]
+        unread[np.repeat(np.arange(len(blocks)), [len(n) for n in numbers]), [state for n in numbers for state in n]] = False
+        damage = find_damage(data, positions, ends, unread, self._entry_sizes)
+        if damage is not None:
+            block = blocks[damage.block]
+            offset = block.base + damage.position - block.start
+            raise CorruptSnapshotError(f"{self.at(offset)}, key group {block.key_group}: {damage.problem}")
+
+    @cached_property
+    def _entry_sizes(self) -> EntrySizes:
+        fixed, smallest = zip(*(self._sizes_of(i) for i in range(len(self.header.states))), strict=True)
+        return EntrySizes(np.array(fixed, dtype=np.int64), np.array(smallest, dtype=np.int64))
+
+    def _sizes_of(self, state_id: int) -> tuple[int, int]:
+        """Return the bytes of all entries of a state, or ``VARIABLE``, and of the smallest entry."""
+        try:
+            fields = _fields(layouts.heap_layout(self._described(state_id), frozenset()))
+        except UnsupportedFormatError:
+            return VARIABLE, 0
+        return size_of(fields), sum(f.serializer.smallest for f in fields)
+
+    def _read(self, key_groups: h.KeyGroupRange) -> None:
+        """Read the blocks of key groups; they are kept for the next state of the same key groups."""
+        if self._blocks_of == key_groups:
+            return
+        self._stretches, self._blocks_of = [], None
+        for stretch in stretches(self.key_group_blocks(key_groups)):
+            begin = stretch[0][0]
+            data = self.stream.read(begin, stretch[-1][1] - begin)
+            blocks = [self._open(data[offset - begin : end - begin], offset, k, offset - begin) for offset, end, k in stretch]
+            self._stretches.append((view(data), blocks))
+        self._blocks_of = key_groups
+
+    def _open(self, block: memoryview, offset: int, key_group: int, start: int) -> _Block:
         written = DataInput(block, self.at(offset)).read_int()
         if written != key_group:
             raise CorruptSnapshotError(f"{self.at(offset)}: key group {key_group} expected, found {written}")
         where, body = f"{self.at(offset + 4)}, key group {key_group}", block[4:]
         buffer = snappy.decompress(body, where) if self.header.compressed else view(body)
-        return _Block(where, buffer, offset + 4, key_group)
+        return _Block(where, buffer, offset + 4, key_group, start + 4)
 
     def _index_next(self, block: _Block) -> None:
         """Find the entries of the next state of a block."""
@@ -88,27 +169,28 @@ class HeapSource(KeyGroupFile):
         if state_id in block.sections or state_id >= len(self.header.states) or count < 0:
             raise source.corrupt(f"{count} entries of state number {state_id} are impossible here", block.position)
         is_last = len(block.sections) == len(self.header.states) - 1
-        section = Section(block.buffer, block.base, source.position, len(block.buffer), count, block.key_group)
-        if not count:
-            if is_last and not source.at_end():
-                raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
-        elif not is_last:
-            section = replace(section, end=self._step_over(state_id, section))
-        block.position = section.end if count else section.position
-        block.sections[state_id] = section
+        start = source.position
+        if is_last and not count and not source.at_end():
+            raise source.corrupt(f"{source.remaining} bytes are left over behind the last state")
+        end = len(block.buffer) if is_last else self._step_over(state_id, block, start, count)
+        block.position = end
+        block.sections[state_id] = Section(block.buffer, block.base, start, end, count, block.key_group)
 
-    def _step_over(self, state_id: int, section: Section) -> int:
+    def _step_over(self, state_id: int, block: _Block, start: int, count: int) -> int:
+        """Return where the entries of a state end, which begin at ``start``."""
+        if not count:
+            return start
         if state_id not in self._steppers:
             layout = layouts.heap_layout(self._described(state_id), frozenset())
-            size = size_of(field for part in layout.parts for field in part.fields)
+            size = size_of(_fields(layout))
             self._steppers[state_id] = layout, layout.decoder(DecodeOptions()), size
         layout, decoder, size = self._steppers[state_id]
-        end = section.position + section.count * size
-        if size != VARIABLE and end <= section.end:
+        end = start + count * size
+        if size != VARIABLE and end <= len(block.buffer):
             return end
         where = self.where(self.header.states[state_id].name)
-        site = EntryLocator(where, layout, section.buffer, section.base)
-        for _ in decoder.rows(section.buffer, section.position, section.count, site):
+        site = EntryLocator(where, layout, block.buffer, block.base)
+        for _ in decoder.rows(block.buffer, start, count, site):
             pass  # batches without columns: only the position after the rows counts
         return decoder.position
 
@@ -126,3 +208,7 @@ class HeapSource(KeyGroupFile):
                 f"and can't be stepped over. Take a savepoint in the canonical format, or: {reason}"
             )
         return state
+
+
+def _fields(layout: RowLayout) -> list[Field]:
+    return [field for part in layout.parts for field in part.fields]

@@ -17,12 +17,14 @@ from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import EVENT_PREFIX, PROCESSING_PREFIX
 from state_processor.serializers.base import TypeSerializer, read_versioned_snapshot
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 from state_processor.serializers.runtime.timers import TimerSerializer
 
 MAGIC: Final = b"\xf1\xcd\x85\x9f"
 VERSION: Final = 2
+RAW_TIMERS: Final = FormatVersions("timers in raw keyed state", {VERSION: "1.8"})
 TIMESTAMP_BYTES: Final = 8
 
 
@@ -109,8 +111,7 @@ def read_block(source: DataInput, step: Callable[[RawTimers], int]) -> list[RawT
     if source.read_bytes(4) != MAGIC:
         raise UnsupportedFormatError(f"{source.source}, offset {start}: timers without version, as Flink 1.3 wrote them")
     version = source.read_int()
-    if version != VERSION:
-        raise UnsupportedFormatError(f"{source.source}, offset {start + 4}: timers of version {version}, {VERSION} is read")
+    RAW_TIMERS.check(version, source.source, start + 4, source.flink_major)
     found = []
     for _ in range(source.read_count("timer services", 10)):
         service = source.read_utf()

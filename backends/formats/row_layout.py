@@ -23,6 +23,7 @@ from state_processor.serializers.base import VARIABLE, TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
+    ForeignCodeError,
     NotCompilableError,
     StateProcessorError,
     UndecodableValueError,
@@ -33,6 +34,7 @@ from state_processor.serializers.kernel.decode.decoder import ColumnDecoder, Loc
 from state_processor.serializers.kernel.decode.program import CONTEXT, DecodeBuilder, DecodeProgram
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.third_party import culprit_of, message_of
 
 KEY_GROUP_COLUMN: Final = "_key_group"
 KEY_BYTES_COLUMN: Final = "_key_bytes"
@@ -210,6 +212,9 @@ def placing_errors(source: DataInput, where: _Where) -> Iterator[None]:
         position, problem = (int(placed[1]), placed[2]) if placed else (source.position, str(e))
         raise type(e)(f"{where(position)}: {problem}") from None
     except _DAMAGE as e:
+        culprit = culprit_of(e)
+        if culprit is not None:
+            raise ForeignCodeError(message_of(where(source.position), culprit, e)) from e
         raise CorruptSnapshotError(f"{where(source.position)}: {type(e).__name__}: {e}") from e
 
 

@@ -13,12 +13,13 @@ from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
 from state_processor.backends.metadata.snapshot import METADATA_FILE
-from state_processor.backends.metadata.snapshot_metadata import read_metadata
-from state_processor.serializers.errors import NotASnapshotError, StateProcessorError
+from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
+from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
 
-_DEPTH: Final = 4
+DEPTH: Final = 4
+"""Levels below a directory that are searched by default."""
 _CHECKPOINT_NAME: Final = re.compile(r"chk-(\d+)")
 _SAVEPOINT_NAME: Final = re.compile(r"savepoint-([0-9a-f]{6})-[0-9a-f]{12}")
 _JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -59,8 +60,16 @@ class SnapshotInfo:
     __repr__ = redacted_repr
 
 
-def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = None) -> list[SnapshotInfo]:
-    """List the snapshots in a directory and up to four levels below, by path.
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """The snapshots below a directory, newest first, and the directories that were too deep to be searched."""
+
+    snapshots: list[SnapshotInfo]
+    unsearched: list[str]
+
+
+def find_snapshots(directory: str | os.PathLike[str], storage: Storage | None = None, depth: int = DEPTH) -> Discovery:
+    """Find the snapshots in a directory and below it.
 
     Parameters
     ----------
@@ -68,6 +77,8 @@ def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
         Where to look: a directory of checkpoints, savepoints, jobs, or a single snapshot.
     storage
         Access to files; by default one without settings.
+    depth
+        Number of levels below the directory to search.
 
     Raises
     ------
@@ -77,21 +88,29 @@ def list_snapshots(directory: str | os.PathLike[str], storage: Storage | None = 
     storage = storage or Storage()
     root = Location.given(directory)
     if not storage.is_directory(str(root)):
-        raise NotASnapshotError(f"{directory} is not a directory")
-    return sorted(_walk(storage, root, _DEPTH), key=lambda s: s.path)
+        raise NotASnapshotError(f"{directory} is not a directory; give one that has snapshots somewhere below it")
+    unsearched: list[str] = []
+    return Discovery(sorted(_walk(storage, root, depth, unsearched), key=_newest_first), unsearched)
 
 
-def _walk(storage: Storage, directory: Location, depth: int) -> Iterator[SnapshotInfo]:
+def _newest_first(info: SnapshotInfo) -> tuple[float, int, str]:
+    """Return the key that sorts snapshots; snapshots of unknown time are last."""
+    time = -info.time.timestamp() if info.time else float("inf")
+    return time, -(info.checkpoint_id or 0), info.path
+
+
+def _walk(storage: Storage, directory: Location, depth: int, unsearched: list[str]) -> Iterator[SnapshotInfo]:
     entries = storage.list(str(directory))
     names = {entry.name for entry in entries if not entry.is_directory}
     if METADATA_FILE in names or _is_named_like_one(directory.name):
         yield _info(storage, directory, entries)
         return
-    if not depth:
-        return
     for entry in entries:
         if entry.is_directory and entry.name not in _WITHOUT_SNAPSHOTS:
-            yield from _walk(storage, Location.parse(entry.path), depth - 1)
+            if depth:
+                yield from _walk(storage, Location.parse(entry.path), depth - 1, unsearched)
+            else:
+                unsearched.append(entry.path)
 
 
 def _is_named_like_one(name: str) -> bool:
@@ -112,15 +131,29 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
         try:
             with foreign_errors(metadata_file.path):
                 metadata = read_metadata(storage.read_all(metadata_file.path), metadata_file.path)
+            referred = _possible_size(metadata)
         except StateProcessorError:
             pass
         else:
-            complete, checkpoint_id = None, metadata.checkpoint_id
-            size = sum(operator.state_size for operator in metadata.operators)
+            complete, checkpoint_id, size = None, metadata.checkpoint_id, referred
             if metadata.properties is not None and metadata.properties.kind is not None:
                 kind = metadata.properties.kind
     time = _modified(storage, [metadata_file.path] if metadata_file else [file.path for file in files])
     return SnapshotInfo(str(directory), kind, savepoint[1] if savepoint else job_id, checkpoint_id, time, size, complete)
+
+
+def _possible_size(metadata: CheckpointMetadata) -> int:
+    """Return the bytes that a snapshot refers to.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If the sum is not a number of Flink.
+    """
+    size = sum(operator.state_size for operator in metadata.operators)
+    if not 0 <= size < 1 << 63:
+        raise CorruptSnapshotError(f"`_metadata` refers to {size} bytes")
+    return size
 
 
 def _modified(storage: Storage, paths: list[str]) -> datetime | None:

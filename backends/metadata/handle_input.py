@@ -10,16 +10,18 @@ from state_processor.serializers.io import DataInput, decode_name
 
 _USHORT: Final = struct.Struct(">H")
 _INT: Final = struct.Struct(">i")
+_LARGE: Final = 512
+"""From so many bytes on, content of `_metadata` is a view of the file: a copy of all of it would double the memory."""
 
 
 class HandleInput(DataInput):
-    """A :class:`DataInput` with fused reads: a ``_metadata`` may hold hundreds of thousands of handles."""
+    """A :class:`DataInput` with fused reads: a ``_metadata`` may hold hundreds of thousands of handles, and gigabytes."""
 
     __slots__ = ("raw",)
 
-    def __init__(self, data: bytes, source: str) -> None:
-        super().__init__(data, source)
-        self.raw = data
+    def __init__(self, data: bytes | bytearray | memoryview, source: str) -> None:
+        super().__init__(memoryview(data).toreadonly(), source)
+        self.raw = self.data
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Read several numbers at once."""
@@ -31,7 +33,7 @@ class HandleInput(DataInput):
 
     def skip_if(self, expected: bytes) -> bool:
         """Step over ``expected`` if it comes next."""
-        if not self.raw.startswith(expected, self.position):
+        if self.raw[self.position : self.position + len(expected)] != expected:
             return False
         self.position += len(expected)
         return True
@@ -64,15 +66,27 @@ class HandleInput(DataInput):
         if size < 0 or start + size > self.end:
             raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
         self.position = start + size
+        return bytes(self.raw[start : start + size])
+
+    def content(self, size: int, what: str) -> bytes | memoryview:
+        """Return exactly ``size`` bytes, a view of the file from 512 bytes on."""
+        start = self.position
+        if size < _LARGE or start + size > self.end:
+            return self.take(size, what)
+        self.position = start + size
         return self.raw[start : start + size]
 
     def read_data(self, what: str) -> bytes:
         """Read bytes preceded by their length."""
         return self.take(self.unpack(_INT)[0], what)
 
+    def read_content(self, what: str) -> bytes | memoryview:
+        """Read bytes preceded by their length, a view of the file from 512 bytes on."""
+        return self.content(self.unpack(_INT)[0], what)
+
     def read_offsets(self, count: int) -> h.Offsets:
         """Read ``count`` longs."""
-        return h.Offsets(self.take(8 * count, "offsets"))
+        return h.Offsets(self.content(8 * count, "offsets"))
 
     def key_group_range(self, start: int, count: int) -> h.KeyGroupRange:
         """Return the range of ``count`` key groups from ``start``, which must be one that Flink can have."""

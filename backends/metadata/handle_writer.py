@@ -162,7 +162,7 @@ def _write_offsets(out: DataOutput, offsets: h.Offsets) -> None:
     out.write_bytes(offsets.raw)
 
 
-def _write_data(out: DataOutput, data: bytes) -> None:
+def _write_data(out: DataOutput, data: bytes | memoryview) -> None:
     out.write_int(len(data))
     out.write_bytes(data)
 

@@ -57,9 +57,9 @@ class Offsets(Sequence[int]):
 
     __slots__ = ("raw",)
 
-    raw: bytes
+    raw: bytes | memoryview
 
-    def __init__(self, raw: bytes = b"") -> None:
+    def __init__(self, raw: bytes | memoryview = b"") -> None:
         self.raw = raw
 
     @classmethod
@@ -97,10 +97,10 @@ class Offsets(Sequence[int]):
         return self.raw == other.raw if isinstance(other, Offsets) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.raw)
+        return hash((len(self.raw), bytes(self.raw[-8:])))  # a view of an array has no hash
 
     def __reduce__(self) -> tuple[type[Offsets], tuple[bytes]]:
-        return Offsets, (self.raw,)
+        return Offsets, (bytes(self.raw),)
 
     def __repr__(self) -> str:
         shown = ", ".join(map(str, self[:6])) + (", …" if len(self) > 6 else "")
@@ -146,10 +146,16 @@ EMPTY_RANGE: Final = KeyGroupRange(0, -1)
 
 @dataclass(frozen=True, slots=True)
 class ByteStreamStateHandle:
-    """A small stream, kept inside ``_metadata`` itself (code 1)."""
+    """A small stream, kept inside ``_metadata`` itself (code 1). ``data`` may be a view of the file, and is pickled as bytes."""
 
     name: str
-    data: bytes = field(repr=False)
+    data: bytes | memoryview = field(repr=False)
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.data)))  # a view of an array has no hash
+
+    def __reduce__(self) -> tuple[type[ByteStreamStateHandle], tuple[str, bytes]]:
+        return ByteStreamStateHandle, (self.name, bytes(self.data))
 
     @property
     def state_size(self) -> int:

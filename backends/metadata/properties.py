@@ -14,6 +14,7 @@ from typing import Any, Final
 from javaobj.v2.main import load as load_java_stream
 
 from state_processor.serializers.errors import CorruptSnapshotError, OptionError
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.java.object_input import STREAM_HEADER
 
@@ -29,6 +30,8 @@ _MOST_BYTES: Final = 1 << 16
 """Flink writes about 1200."""
 
 _PACKAGE: Final = "org.apache.flink.runtime.checkpoint."
+_SERIAL_VERSION: Final = 2
+PROPERTIES: Final = FormatVersions("CheckpointProperties (serialVersionUID)", {_SERIAL_VERSION: "1.16"})
 _KINDS: Final = {_PACKAGE + "SavepointType": SAVEPOINT, _PACKAGE + "CheckpointType": CHECKPOINT}
 _FLAGS: Final = {
     "discardCancelled": "discard_cancelled",
@@ -93,16 +96,18 @@ class _StrictBytes(io.BytesIO):
 
 
 @lru_cache(maxsize=64)
-def _decode(raw: bytes) -> dict[str, Any]:
+def _decode(raw: bytes) -> tuple[int, dict[str, Any]]:
+    """Return the ``serialVersionUID`` of the object, and its fields."""
     contents = load_java_stream(_StrictBytes(raw))
     if raw == NULL_STREAM:
-        return {}
+        return _SERIAL_VERSION, {}
     properties = _fields(contents)
     checkpoint_type = properties["checkpointType"]
     values: dict[str, Any] = {"kind": _KINDS.get(checkpoint_type.classdesc.name)}
     values |= {ours: bool(properties[java]) for java, ours in _FLAGS.items() if java in properties}
     type_fields = _fields(checkpoint_type)
-    return values | {ours: str(type_fields[java].value) for java, ours in _TYPE_FIELDS.items() if java in type_fields}
+    values |= {ours: str(type_fields[java].value) for java, ours in _TYPE_FIELDS.items() if java in type_fields}
+    return contents.classdesc.serial_version_uid, values
 
 
 def _fields(instance: Any) -> dict[str, Any]:
@@ -123,14 +128,18 @@ def decode_properties(raw: bytes, source: str = "bytes", offset: int = 0) -> Che
     ------
     CorruptSnapshotError
         It is not exactly one ``CheckpointProperties`` or null.
+    UnsupportedFormatError
+        It is one of another version.
     """
     if not raw.startswith(STREAM_HEADER) or len(raw) > _MOST_BYTES:
         # javaobj would take other streams too, compressed ones among them
         raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in {len(raw)} bytes")
     try:
-        return CheckpointProperties(raw, **_decode(raw))
+        serial_version, values = _decode(raw)
     except Exception as e:  # the parser raises errors of many classes: all of them mean damage
         raise CorruptSnapshotError(f"{source}, offset {offset}: no CheckpointProperties in the Java stream: {e}") from e
+    PROPERTIES.check(serial_version, source, offset)
+    return CheckpointProperties(raw, **values)
 
 
 def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
@@ -152,7 +161,7 @@ def savepoint_properties(format: str = CANONICAL) -> CheckpointProperties:
     out.write_bytes(b"\xac\xed\0\5")
     out.instance(
         _PACKAGE + "CheckpointProperties",
-        2,
+        _SERIAL_VERSION,
         [("Z", flag, "") for flag in sorted(_FLAGS)] + [("L", "checkpointType", f"L{_PACKAGE.replace('.', '/')}SnapshotType;")],
     )
     for flag in sorted(_FLAGS):

@@ -26,6 +26,7 @@ from state_processor.backends.metadata.handles import (
 )
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
 from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ LAYOUTS: Final = {
     6: Layout(channels=True, properties=True, names=True, typed_channels=True),
     7: Layout(channels=True, properties=True, names=True, typed_channels=True, reference=True),
 }
+
+METADATA: Final = FormatVersions("`_metadata`", {2: "1.3", 3: "1.11", 4: "1.16", 5: "2.0", 6: "2.1", 7: "2.4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ def read_metadata(data: bytes | bytearray | memoryview, source: str = "_metadata
     UnsupportedFormatError
         A version that does not exist yet, or the one of Flink before 1.3.
     """
-    inp = HandleInput(bytes(data), source)
+    inp = HandleInput(data, source)
     collecting = gc.isenabled()
     gc.disable()  # a million handles, none in a cycle: looking for cycles takes a third of the time
     try:
@@ -205,13 +208,8 @@ def _read(inp: HandleInput) -> CheckpointMetadata:
 
 
 def _layout(version: int, source: str) -> Layout:
-    layout = LAYOUTS.get(version)
-    if layout is None:
-        raise UnsupportedFormatError(
-            f"{source}: metadata version {version} is not one of {min(LAYOUTS)} to {max(LAYOUTS)} "
-            "(Flink 1.3 to 2.x); it was written by another Flink, or is damaged"
-        )
-    return layout
+    METADATA.check(version, source, _INT.size)
+    return LAYOUTS[version]
 
 
 def _read_master_state(inp: HandleInput) -> MasterState:

@@ -26,7 +26,7 @@ class _Source(Protocol):
 
 
 class _Inline:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         self._data = memoryview(data)
 
     def __reduce__(self) -> tuple[type[_Inline], tuple[bytes]]:

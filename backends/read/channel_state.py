@@ -16,11 +16,12 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
 from state_processor.backends.read.state_listing import subtask_label
 from state_processor.serializers.errors import CorruptSnapshotError
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput
 
 INPUT: Final = "input"
 OUTPUT: Final = "output"
-_VERSION: Final = 0
+CHANNEL_STATE: Final = FormatVersions("channel state", {0: "1.11"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,7 @@ class ChannelState:
         """
         stream = snapshot.open(self.stream, self.context)
         where = f"{self.context}, {self.kind} {self.gate}/{self.channel}, {stream.describe()}"
-        version = DataInput(stream.read(0, 4), where).read_int()
-        if version != _VERSION:
-            raise CorruptSnapshotError(f"{where}: channel state of version {version}, {_VERSION} is the one known")
+        CHANNEL_STATE.check(DataInput(stream.read(0, 4), where).read_int(), where, 0)
         for offset in self.offsets:
             length = DataInput(stream.read(offset, 4), f"{where} at {offset}").read_int()
             if length < 0 or offset + 4 + length > stream.size:

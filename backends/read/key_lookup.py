@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -18,7 +17,14 @@ from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.key_groups import key_group
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.errors import (
+    UNWRITABLE,
+    InvalidRowError,
+    OptionError,
+    StateProcessorError,
+    UnsupportedFormatError,
+    why_unwritable,
+)
 from state_processor.serializers.kernel.encode.conversion import conform
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kernel.encode.loop import BEGIN, END
@@ -207,5 +213,5 @@ def _of_key(state: KeyedDescription, key: Any, use: Callable[[TypeSerializer, An
         raise OptionError(f"{where}: {e}") from e
     except StateProcessorError:
         raise
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, struct.error) as e:
-        raise OptionError(f"{where}: {e}") from e
+    except UNWRITABLE as e:
+        raise OptionError(f"{where}: {why_unwritable(e, state.key, key)}") from e

@@ -23,7 +23,7 @@ from state_processor.backends.read.keyed_rows import read_state
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, plan_splits
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.selectable import Selectable
-from state_processor.backends.read.state_listing import naming_state
+from state_processor.backends.read.state_listing import naming_state, operator_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
@@ -36,6 +36,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.python_states import doubting
 from state_processor.serializers.runtime.namespaces import GlobalWindowSerializer, TimeWindowSerializer
+from state_processor.serializers.third_party import third_party_errors
 
 DOMAIN: Final = "domain"
 SERVICE: Final = "service"
@@ -91,7 +92,8 @@ class KeyedStateReader(Selectable):
     def splits(self, split_bytes: int = SPLIT_BYTES, keys: Keys | None = None) -> list[KeyedSplit]:
         """Plan splits, each of which a task can read; of other keys than those of the options, if they are given."""
         keys = self._keys if keys is None else keys
-        wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
+        with naming_state(self._name, self._operator):
+            wanted = None if keys is None else WantedKeys(self._variants[0], keys, self._operator.max_parallelism)
         handles = keyed_handles(self._operator, self._snapshot if self._variants[0].is_timer else None)
         return plan_splits(list(handles), wanted, split_bytes)
 
@@ -109,7 +111,9 @@ class KeyedStateReader(Selectable):
         if state is None:
             return
         given = self._options.column_types
-        with doubting(self._name, given.python_type(self._name)):
+        where = f"state {self._name!r} of {operator_label(self._operator)}"
+        blamed = third_party_errors(where, parts=state.serializers.values())
+        with doubting(self._name, given.python_type(self._name)), blamed:
             for batch in read_state(source, evolved(state, given), self._options, key_groups, keys, self._selection):
                 yield self._finished(batch, subtask)
 

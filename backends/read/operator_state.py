@@ -11,32 +11,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.files import snappy
 from state_processor.backends.formats import row_shapes as shapes
 from state_processor.backends.formats.entry_layouts import KEY, VALUE
-from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed, view
+from state_processor.backends.formats.entry_runs import EntryLocator, decode_framed
 from state_processor.backends.formats.field_selection import NOTHING, Columns, applied
 from state_processor.backends.formats.framing import ENTRY_FIELDS
+from state_processor.backends.formats.operator_file import locate, operator_header
 from state_processor.backends.formats.row_layout import KEY_BYTES_COLUMN, KEY_GROUP_COLUMN, Field, Part, RowLayout
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.selectable import Selectable
-from state_processor.backends.read.state_listing import naming_state, operator_header, subtask_label
+from state_processor.backends.read.state_listing import naming_state, subtask_label
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.column_types import evolved
 from state_processor.backends.state.descriptions import (
     BROADCAST,
-    BroadcastDescription,
     OperatorDescription,
     StateDescription,
     describe_operator_state,
 )
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.io import DataInput
+from state_processor.serializers.third_party import third_party_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,6 @@ class OperatorSplit:
     def size(self) -> int:
         """Bytes of the subtask's operator state."""
         return self.handle.state_size
-
-
-@dataclass(frozen=True, slots=True)
-class _StateBytes:
-    """Positions of one state's elements in ``buffer``, which begins at offset ``base`` of the file."""
-
-    buffer: npt.NDArray[np.uint8]
-    base: int
-    starts: list[int]
-    ends: list[int]
 
 
 def _columns(state: OperatorDescription) -> list[tuple[str, TypeSerializer]]:
@@ -154,16 +144,21 @@ class OperatorStateReader(Selectable):
         name = self._name
         header = operator_header(self._snapshot, split.handle, split.context)
         meta = header.state(name)
-        if meta is None:
-            raise CorruptSnapshotError(f"{split.context}: state {name!r} has offsets, but the file does not register it")
+        assert meta is not None  # a split has the states of its handle, and the header registers them
         state = evolved(describe_operator_state(meta), self._options.column_types)
         stream = self._snapshot.open(split.handle.stream, split.context)
         context = f"{split.context}, state {name!r}, {stream.describe()}"
+        with third_party_errors(context, parts=state.serializers.values()):
+            yield from self._decode(split, header, state, columns, context)
+
+    def _decode(
+        self, split: OperatorSplit, header: mi.OperatorHeader, state: OperatorDescription, columns: Columns, context: str
+    ) -> Iterator[pa.RecordBatch]:
         if state.kind == BROADCAST:
             yield from self._read_broadcast(split, header, state, columns, context)
             return
         layout = RowLayout((Part(0, _fields(state)),), columns)
-        found = self.locate(self._snapshot, split.handle, header, name, context)
+        found = locate(self._snapshot, split.handle, header, state.name, context)
         entries = np.zeros((len(found.starts), ENTRY_FIELDS), dtype=np.int64)
         entries[:, 0], entries[:, 1] = found.starts, found.ends
         yield from decode_framed(layout, self._options.decode, context, iter([(found.buffer, found.base, entries)]))
@@ -173,92 +168,16 @@ class OperatorStateReader(Selectable):
     ) -> Iterator[pa.RecordBatch]:
         layout = RowLayout((Part(None, _fields(state), (0, 2)),), columns)
         decoder = layout.decoder(self._options.decode)
-        found = self.locate(self._snapshot, split.handle, header, state.name, context)
-        for start, end in zip(found.starts, found.ends, strict=True):
+        found = locate(self._snapshot, split.handle, header, state.name, context)
+        for start, end in zip(found.starts.tolist(), found.ends.tolist(), strict=True):
             source = DataInput(found.buffer.data, context, start, end)
             count = source.read_count("broadcast entries", 1)
             site = EntryLocator(context, layout, found.buffer, found.base)
             yield from decoder.rows(found.buffer[:end], source.position, count, site)
-            if count and decoder.position != end:
-                raise source.corrupt(f"{end - decoder.position} bytes are left over behind the last entry", decoder.position)
+            last = decoder.position if count else source.position
+            if last != end:
+                raise source.corrupt(f"{end - last} bytes are left over behind the last entry", last)
         yield from decoder.finish()
-
-    @classmethod
-    def locate(
-        cls, snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
-    ) -> _StateBytes:
-        """Find one subtask's elements of a state."""
-        stream = snapshot.open(handle.stream, where)
-        every = sorted({o for s in handle.states for o in s.offsets})
-        offsets = [o for s in handle.states if s.name == name for o in s.offsets]
-        if not offsets:
-            return _StateBytes(np.zeros(0, dtype=np.uint8), 0, [], [])
-        if every[0] < header.size or every[-1] > stream.size:
-            raise CorruptSnapshotError(
-                f"{where}: elements are said to start at {every[0]} to {every[-1]}, "
-                f"where only {header.size} to {stream.size} is possible"
-            )
-        if header.compressed:
-            # The snappy stream begins behind the header, and the first element a stream identifier later.
-            data = stream.read(header.size, stream.size - header.size)
-            return cls._locate_compressed(data, every, offsets, handle, header, name, where)
-        following = dict(zip(every, [*every[1:], stream.size], strict=True))
-        first, last = min(offsets), max(following[o] for o in offsets)
-        return _StateBytes(
-            view(stream.read(first, last - first)), first, [o - first for o in offsets], [following[o] - first for o in offsets]
-        )
-
-    @classmethod
-    def _locate_compressed(
-        cls,
-        data: memoryview,
-        every: list[int],
-        offsets: list[int],
-        handle: h.OperatorStateHandle,
-        header: mi.OperatorHeader,
-        name: str,
-        where: str,
-    ) -> _StateBytes:
-        """Count elements through to their end; offsets serve where an element can't be decoded.
-
-        Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): those of the last chunk that had been written out, which
-        may look right.
-        """
-        plain = snappy.decompress(data, where)
-        try:
-            return cls._count_through(plain, header.size, handle, header, name, where)
-        except StateProcessorError:
-            chunks = snappy.chunk_positions(data, where)
-            if not all(o - header.size in chunks for o in every):
-                raise
-        at = [chunks[o - header.size] for o in every]
-        following = dict(zip(every, [*at[1:], len(plain)], strict=True))
-        starts = [chunks[o - header.size] for o in offsets]
-        return _StateBytes(plain, header.size, starts, [following[o] for o in offsets])
-
-    @staticmethod
-    def _count_through(
-        plain: npt.NDArray[np.uint8], base: int, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
-    ) -> _StateBytes:
-        counts = {s.name: len(s.offsets) for s in handle.states}
-        source = DataInput(plain.data, where)
-        starts, ends = [], []
-        for meta in (*header.lists, *header.broadcasts):
-            state = describe_operator_state(meta)
-            for _ in range(counts.get(meta.name, 0)):
-                start = source.position
-                if isinstance(state, BroadcastDescription):
-                    for _ in range(source.read_count("broadcast entries", 1)):
-                        state.key.skip(source)
-                        state.value.skip(source)
-                else:
-                    state.value.skip(source)
-                if meta.name == name:
-                    starts.append(start)
-                    ends.append(source.position)
-        if not source.at_end():
-            raise source.corrupt(f"{source.remaining} bytes are left over behind the last element")
-        return _StateBytes(plain, base, starts, ends)
 
     def _check_copies(self, splits: Sequence[OperatorSplit]) -> None:
         """Compare the serialized entries of all subtasks; their order is an accident of hashing."""
@@ -284,8 +203,7 @@ def raw_elements(snapshot: Snapshot, split: OperatorSplit, name: str) -> tuple[n
     meta = header.state(name)
     if meta is None:
         return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    found = OperatorStateReader.locate(snapshot, split.handle, header, name, f"{split.context}, state {name!r}")
-    starts, ends = np.array(found.starts, dtype=np.int64), np.array(found.ends, dtype=np.int64)
+    found = locate(snapshot, split.handle, header, name, f"{split.context}, state {name!r}")
     pieces = [found.buffer[a:b] for a, b in zip(found.starts, found.ends, strict=True)]
     data = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint8)
-    return data, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ends - starts)])
+    return data, np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(found.ends - found.starts)])

@@ -9,6 +9,7 @@ from state_processor.backends.state.column_types import ColumnTypes, TypeByPath,
 from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.serializers.decode_options import BATCH_MEMORY, DecodeOptions, Nanos
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class ReadOptions:
         See :class:`~state_processor.serializers.decode_options.DecodeOptions`; only for a schema, not for reading.
     batch_memory
         Bytes that one batch may take while it is decoded.
+    time_zone
+        The zone of the job's JVM, for values of ``java.sql``; :func:`open_state` takes it from the snapshot.
     """
 
     flatten: bool = True
@@ -75,15 +78,16 @@ class ReadOptions:
     python_types: tuple[tuple[str, PythonType], ...] = ()
     unpickle: Unpickled = False
     batch_memory: int = BATCH_MEMORY
+    time_zone: str = "UTC"
     tell_nanos: bool = False
 
     def __post_init__(self) -> None:
         if self.ttl_ms is not None and self.ttl_ms <= 0:
             raise OptionError(f"ttl of {self.ttl_ms} ms: expected a positive duration")
         if self.ttl_ms is not None and self.as_of_ms is None:
-            raise OptionError("ttl needs asOf: the point in time at which values are expired or not")
+            raise OptionError(f"{spelled('ttl')} needs {spelled('as_of')}: the time at which values expire")
         if self.expired == "only" and self.ttl_ms is None:
-            raise OptionError("expired='only' needs ttl and asOf, which say what is expired")
+            raise OptionError(f"{spelled('expired', 'only')} needs {spelled('ttl')} and {spelled('as_of')}")
         if self.unpickle is not False and self.python_type is None and not self.python_types:
             raise OptionError("unpickle: name the states with pickles by python_type=Types.PICKLED_BYTE_ARRAY(), or python_types")
 
@@ -95,7 +99,7 @@ class ReadOptions:
     def column_types(self) -> ColumnTypes:
         """Types that columns are read in."""
         python = self.python_types if self.python_type is None else (("", self.python_type), *self.python_types)
-        return ColumnTypes(self.types, self.undescribed, python, self.unpickle, self.names)
+        return ColumnTypes(self.types, self.undescribed, python, self.unpickle, self.names, self.time_zone)
 
     @property
     def decode(self) -> DecodeOptions:

@@ -33,6 +33,7 @@ from state_processor.backends.state.descriptions import (
     UnreadState,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name
+from state_processor.serializers.doors import read_with
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 TIMER_KIND: Final = "TIMER"
@@ -45,11 +46,6 @@ _KINDS: Final[dict[str, frozenset[str]]] = {
     TIMER_KIND: TIMERS,
 }
 RAW_KINDS: Final = frozenset({RAW_KEYED, RAW_OPERATOR})
-_READ_WITH: Final = {
-    OPERATOR_LIST: "read_list_state",
-    UNION_LIST: "read_union_state",
-    BROADCAST: "read_broadcast_state",
-}
 
 
 class StateReader(Protocol):
@@ -102,7 +98,7 @@ def open_state(
     NotFoundError
         If the operator has no such state, or it is of another kind.
     OptionError
-        If an option does not apply to raw state, or there is no such column or field.
+        If a column or field does not exist.
     UnsupportedFormatError
         If it can't be read; other states of the operator do not matter.
     """
@@ -125,7 +121,6 @@ def _open_whole(
     if kind is not None and kind in RAW_KINDS:
         if state is not None:
             raise NotFoundError(f"raw state of {operator_label(operator)} has no names, {state!r} is asked for")
-        _check_raw(options, operator)
         return RawStateReader(snapshot, operator, kind)
     variants, unread = surveyed or survey_for(snapshot, operator, state)
     if state is not None:
@@ -162,7 +157,7 @@ def with_state_names(
     kind: str | None,
     options: ReadOptions,
 ) -> ReadOptions:
-    """Return the options with the names that a plan and the user give to rows of what is read.
+    """Return the options with the names that a plan and the user give to rows, and with the time zone of the snapshot's job.
 
     Raises
     ------
@@ -170,6 +165,7 @@ def with_state_names(
         If they do not fit.
     """
     read = [found[0] for name, found in variants.items() if name == state or (state is None and _is_read(found[0], kind))]
+    options = replace(options, time_zone=snapshot.time_zone)
     if snapshot.plan is None and not options.fields:
         return options
     return replace(options, names=state_names(snapshot, operator, read, dict(options.fields)))
@@ -190,26 +186,12 @@ def _other_state(operator: OperatorState) -> str:
     """Return the part of a message that says what an operator without states that have names has."""
     raw = [kind for kind, one in ((RAW_KEYED, "raw_keyed"), (RAW_OPERATOR, "raw_operator")) if _has(operator, one)]
     if raw:
-        return f" with a name, but raw state; read it with kind={raw[0]!r}"
+        return f" with a name, but raw state; read it with {read_with(raw[0])}"
     return " but that of its coordinator" if operator.coordinator_state is not None else " in this snapshot"
 
 
 def _has(operator: OperatorState, part: str) -> bool:
     return any(getattr(subtask, part) is not None for subtask in operator.subtasks)
-
-
-def _check_raw(options: ReadOptions, operator: OperatorState) -> None:
-    """Refuse options that choose or convert values: those of raw state are bytes without a type."""
-    given = {
-        "ttl": options.ttl_ms,
-        "as_of": options.as_of_ms,
-        "types": options.types,
-        "python_type": options.python_type,
-        "python_types": options.python_types,
-    }
-    for name, value in given.items():
-        if value not in (None, ()):
-            raise OptionError(f"{name}: raw state of {operator_label(operator)} has no times and types; leave {name} out")
 
 
 def _may_be(unread: UnreadState, state: str | None, kind: str | None) -> bool:
@@ -225,8 +207,9 @@ def _check_kind(state: StateDescription, kind: str | None, operator: OperatorSta
     expected = _KINDS.get(kind or "")
     fits = state.is_keyed if kind == KEYED_KIND else (expected is None or state.kind in expected)
     if not fits:
-        method = _READ_WITH.get(state.kind, "read_timers" if state.is_timer else "read_keyed_state")
-        raise NotFoundError(f"state {state.name!r} of {operator_label(operator)} is {state.kind}; read it with {method}")
+        other = state.kind if state.kind in _KINDS else TIMER_KIND if state.is_timer else KEYED_KIND
+        label = operator_label(operator)
+        raise NotFoundError(f"state {state.name!r} of {label} is {state.kind}; read it with {read_with(other)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 
+import pyarrow as pa
+
 from state_processor.backends.files.parallel import at_once
 from state_processor.backends.formats.opening import open_raw_timers, open_source
+from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.operator_id import operator_id
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -22,7 +25,7 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
     keyed_kind,
 )
-from state_processor.backends.state.headers import read_header
+from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     MissingFileError,
@@ -31,6 +34,7 @@ from state_processor.serializers.errors import (
     UnsupportedFormatError,
 )
 from state_processor.serializers.foreign_errors import foreign_errors
+from state_processor.serializers.third_party import foreign_classes, third_party_errors
 
 
 def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | None = None) -> OperatorState:
@@ -67,14 +71,6 @@ def leaf_keyed_handles(handle: h.KeyedStateHandle | None) -> Iterator[h.KeyedSta
         yield handle
 
 
-def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
-    """Read the header of a subtask's operator state."""
-    stream = snapshot.open(handle.stream, context)
-    first = min((o for s in handle.states for o in s.offsets), default=stream.size)
-    where = f"{context}, {stream.describe()}"
-    return read_header(mi.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
-
-
 def subtask_label(operator: OperatorState, subtask: OperatorSubtaskState) -> str:
     """Name a subtask in messages."""
     return f"{operator_label(operator)}, subtask {subtask.index}"
@@ -87,8 +83,9 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
     Whatever else damaged bytes lead to becomes an error of this library.
     """
     label = operator_label(operator)
+    where = label if name is None else f"state {name!r} of {label}"
     try:
-        with foreign_errors(label if name is None else f"state {name!r} of {label}"):
+        with foreign_errors(where), third_party_errors(where):
             yield
     except (CorruptSnapshotError, MissingFileError, ScratchSpaceError) as error:
         message = str(error)
@@ -108,7 +105,8 @@ def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
     """
 
     def states(subtask: OperatorSubtaskState) -> list[StateDescription | UnreadState]:
-        with foreign_errors(subtask_label(operator, subtask)):
+        where = subtask_label(operator, subtask)
+        with foreign_errors(where), third_party_errors(where):
             return list(_subtask_states(snapshot, operator, subtask))
 
     found: dict[str, list[StateDescription]] = {}
@@ -160,9 +158,19 @@ def _managed_keyed_states(
     source = open_source(snapshot, subtask.managed_keyed, context, operator.max_parallelism)
     for meta in source.header.states:
         try:
-            yield describe_keyed(source.header, meta, source.backend)
+            with third_party_errors(f"{context}, state {meta.name!r}"):
+                yield _checked(describe_keyed(source.header, meta, source.backend))
         except UnsupportedFormatError as error:
             yield UnreadState(error, meta.name, keyed_kind(meta), source.backend)
+
+
+def _checked(state: StateDescription) -> StateDescription:
+    """Ask serializers of users for name and type, so that their errors concern this state alone."""
+    for serializer in state.serializers.values():
+        if next(foreign_classes([serializer]), None) is not None:
+            with third_party_errors(f"state {state.name!r}", parts=[serializer]):
+                str(serializer), hash(state), pa.schema([("value", serializer.arrow_type(DecodeOptions()))])
+    return state
 
 
 def _raw_keyed_states(
@@ -182,7 +190,8 @@ def _managed_operator_states(
     header = operator_header(snapshot, subtask.managed_operator, context)
     for meta in (*header.lists, *header.broadcasts):
         try:
-            yield describe_operator_state(meta)
+            with third_party_errors(f"{context}, state {meta.name!r}"):
+                yield _checked(describe_operator_state(meta))
         except UnsupportedFormatError as error:
             kind = DISTRIBUTION_KINDS.get(meta.options.get(mi.DISTRIBUTION_MODE, ""))
             yield UnreadState(error, meta.name, kind, "operator")

@@ -9,7 +9,8 @@ from typing import Final
 from state_processor.backends.sql.accumulators import call_fields
 from state_processor.backends.sql.calls import AggregateCall
 from state_processor.backends.sql.lineage import Identity, Relation, grouping, identified_calls
-from state_processor.backends.sql.meaning import counts_rows, group_calls
+from state_processor.backends.sql.meaning import counts_rows
+from state_processor.backends.sql.node_calls import group_calls
 from state_processor.backends.sql.plan_types import distinct_names
 from state_processor.backends.sql.row_changes import (
     VALUE,

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from state_processor.backends.sql.accumulators import AccumulatorField, accumulator_fields
 from state_processor.backends.sql.lineage import first_phase, grouping
-from state_processor.backends.sql.meaning import counts_rows, group_calls
+from state_processor.backends.sql.meaning import counts_rows
+from state_processor.backends.sql.node_calls import group_calls
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names
 from state_processor.serializers.errors import OptionError

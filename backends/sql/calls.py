@@ -16,7 +16,7 @@ ROW_COUNT: Final = "row_count"
 _BIGINT: Final = AtomicType("BIGINT")
 _INTERNAL: Final = re.compile(r"\$+(.+)\$\d+")
 _COUNTED: Final = {"avg": "sum", "single_value": ""}
-_WHOLE: Final = frozenset({"sum", "sum0", "min", "max", "count"})
+_WHOLE: Final = frozenset({"sum", "sum0", "min", "max", "count", "dense_rank", "row_number"})
 """Functions whose first field has the type of the result, where nothing is taken back."""
 
 
@@ -70,14 +70,8 @@ class AggregateCall:
         """True if the accumulator has a view of the values that came."""
         return self.distinct and bool(self.arguments)
 
-    def fields(self, order: Sequence[str] = ()) -> Iterator[PlanField]:
-        """Yield the fields of the accumulator; one for an object, whose class has the names of its parts.
-
-        Parameters
-        ----------
-        order
-            The columns that rows are ordered by, for functions that rank them.
-        """
+    def fields(self) -> Iterator[PlanField]:
+        """Yield the fields of the accumulator; one for an object, whose class has the names of its parts."""
         text = str(self)
         match self.function:
             case "avg" | "single_value":
@@ -89,10 +83,6 @@ class AggregateCall:
                 yield from (PlanField(f"{text} delimiter"), PlanField(text, self.type))
             case "rank":
                 yield from (PlanField(f"{text} row number", _BIGINT), PlanField(text, _BIGINT))
-                yield from (PlanField(f"{text} last {column}") for column in order)
-            case "dense_rank":
-                yield PlanField(text, _BIGINT)
-                yield from (PlanField(f"{text} last {column}") for column in order)
             case function if function in _WHOLE and not (self.retracts and function in ("min", "max")):
                 yield PlanField(text, None if isinstance(self.type, TextType) else self.type)
             case _:
@@ -147,7 +137,7 @@ def _function(call: Mapping[str, Any]) -> str:
     return (catalog or str(call.get("systemName", "")) or str(call.get("class", "")).rpartition(".")[2] or "aggregate").lower()
 
 
-def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool, order: Sequence[str] = ()) -> PlanFields:
+def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool) -> PlanFields:
     """Return the fields of the accumulators of some calls: those of each, the count of rows, the views of distinct values.
 
     Parameters
@@ -156,10 +146,8 @@ def accumulator(calls: Sequence[AggregateCall], *, counts_rows: bool, order: Seq
         The calls.
     counts_rows
         True if the operator needs to know how many rows it has seen: a count is added unless ``count(*)`` is among the calls.
-    order
-        As for :meth:`AggregateCall.fields`.
     """
-    fields = [field for call in calls for field in call.fields(order)]
+    fields = [field for call in calls for field in call.fields()]
     if counts_rows and not any(call.counts_rows for call in calls):
         fields.append(PlanField(ROW_COUNT, _BIGINT))
     views = {call.arguments: call.shown for call in calls if call.has_view}

@@ -1,4 +1,4 @@
-"""Columns that a query computes as text of SQL: plans call them ``$f2`` (Flink: ``RexNodeJsonSerializer``)."""
+"""Expressions of plans as text of SQL (Flink: ``RexNodeJsonSerializer``)."""
 
 from __future__ import annotations
 
@@ -6,84 +6,70 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from state_processor.backends.sql.plan import PlanNode
+from state_processor.backends.sql.plan_types import plan_type
 
-_COMPUTED: Final = re.compile(r"\$f\d+")
 _INTERNAL: Final = re.compile(r"\$(.+)\$\d+")
-_PASSING: Final = ("exchange", "watermark-assigner", "mini-batch-assigner", "drop-update-before", "local-", "incremental-")
-"""Beginnings of the types of nodes that come between the columns and what refers to them."""
-
-_LONGEST: Final = 100
-"""Longer text says less than a number does."""
-
 _WITH_OPERATORS: Final = ("BINARY", "POSTFIX", "PREFIX")
+_TIMED: Final = ("DATE", "TIME", "TIMESTAMP")
+"""Types whose literals begin with their name."""
+
+Json = Mapping[str, Any]
 
 
-def column_texts(node: PlanNode) -> Mapping[str, str]:
-    """Return what the columns are that were computed for a node, by their names; columns without text are left out."""
-    calc = _calc_before(node)
-    projection = None if calc is None else calc.at("projection")
-    if calc is None or not calc.inputs or not isinstance(projection, list):
-        return {}
-    before = column_texts(calc)
-    columns = [before.get(f.name, f.name) for f in calc.inputs[0].output]
-    texts = {
-        f.name: _text(_without_is_true(expression), columns)
-        for f, expression in zip(calc.output, projection, strict=False)
-        if _COMPUTED.fullmatch(f.name)
-    }
-    return {name: text for name, text in texts.items() if text is not None and len(text) <= _LONGEST}
+def expression_text(expression: Json, columns: Sequence[str]) -> str | None:
+    """Return an expression as text; ``None`` if it has a part that is not known.
 
-
-def _calc_before(node: PlanNode) -> PlanNode | None:
-    """Return the node before another one that computes its columns."""
-    while node.inputs:
-        (node, *_) = node.inputs
-        name = node.type.removeprefix("stream-exec-")
-        if name.startswith("calc_"):
-            return node
-        if not name.startswith(_PASSING):
-            return None
-    return None
-
-
-def _without_is_true(expression: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the condition of a filter: rows for which it is unknown do not count, as SQL has it."""
-    operands = expression.get("operands") or [expression]
-    return operands[0] if expression.get("internalName") == "$IS TRUE$1" else expression
-
-
-def _text(expression: Mapping[str, Any], columns: Sequence[str]) -> str | None:
-    """Return an expression as text; ``None`` if it has a part that is not known."""
+    Parameters
+    ----------
+    expression
+        Its JSON.
+    columns
+        The names or texts of the columns that it refers to.
+    """
     match expression.get("kind"):
         case "INPUT_REF":
             at = int(expression["inputIndex"])
             return columns[at] if at < len(columns) else None
         case "LITERAL":
-            return _literal(expression["value"]) if "value" in expression else None
+            return _literal(expression) if "value" in expression else None
+        case "FIELD_ACCESS":
+            of = expression_text(expression.get("expr") or {}, columns)
+            return None if of is None else f"{of}.{expression.get('name')}"
         case "CALL":
             return _call(expression, columns)
     return None
 
 
-def _literal(value: Any) -> str:
+def _literal(expression: Json) -> str:
+    value, type_ = expression["value"], str(expression.get("type"))
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    if type_.startswith("INTERVAL"):
+        return f"INTERVAL '{value}' {'MONTH' if 'YEAR' in type_ or 'MONTH' in type_ else 'MILLISECOND'}"
+    if not isinstance(value, str) or "symbol" in expression:
+        return str(value)
+    (first, *_) = re.split(r"\W", type_, maxsplit=1)
+    text = "'" + value.replace("'", "''") + "'"
+    return f"{first} {text}" if first in _TIMED else text
 
 
-def _call(expression: Mapping[str, Any], columns: Sequence[str]) -> str | None:
+def _call(expression: Json, columns: Sequence[str]) -> str | None:
     name, syntax = _name(expression), expression.get("syntax", "FUNCTION")
+    given: Sequence[Json] = expression.get("operands") or ()
+    if name == "SEARCH" and len(given) == 2:
+        return _search(expression_text(given[0], columns), given[1].get("sarg"))
     operands: list[str] = []
-    for operand in expression.get("operands", ()):
-        text = _text(operand, columns)
+    for part in given:
+        text = expression_text(part, columns)
         if text is None:
             return None
-        is_call = operand.get("kind") == "CALL" and operand.get("syntax") in _WITH_OPERATORS
-        is_computed = operand.get("kind") == "INPUT_REF" and " " in text
+        is_call = part.get("kind") == "CALL" and part.get("syntax") in _WITH_OPERATORS
+        is_computed = part.get("kind") == "INPUT_REF" and " " in text
         operands.append(f"({text})" if syntax in _WITH_OPERATORS and (is_call or is_computed) else text)
-    if name is None or syntax == "SPECIAL":
-        return _SPECIAL[name](operands, expression.get("type")) if name in _SPECIAL else None
+    if name == "CAST" and operands:
+        return _cast(operands[0], given[0].get("type"), expression.get("type"))
+    if name in _SPECIAL and syntax == "SPECIAL":
+        return _SPECIAL[name](operands)
     match syntax, operands:
         case "BINARY", [_, _, *_]:
             return f" {name} ".join(operands)
@@ -91,12 +77,12 @@ def _call(expression: Mapping[str, Any], columns: Sequence[str]) -> str | None:
             return f"{operand} {name}"
         case "PREFIX", [operand]:
             return f"{name} {operand}"
-        case "FUNCTION", _:
+        case (("FUNCTION" | "FUNCTION_STAR" | "FUNCTION_ID" | "SPECIAL" | "INTERNAL"), _) if name is not None:
             return f"{name}({', '.join(operands)})"
     return None
 
 
-def _name(expression: Mapping[str, Any]) -> str | None:
+def _name(expression: Json) -> str | None:
     internal = _INTERNAL.fullmatch(str(expression.get("internalName", "")))
     if internal is not None:
         return internal[1]
@@ -104,11 +90,18 @@ def _name(expression: Mapping[str, Any]) -> str | None:
     return catalog or expression.get("systemName")
 
 
-def _cast(operands: Sequence[str], type_: Any) -> str | None:
-    return f"CAST({operands[0]} AS {type_.removesuffix(' NOT NULL')})" if isinstance(type_, str) and operands else None
+def _cast(operand: str, of: Any, to: Any) -> str | None:
+    """Return a cast; only the value for one that does nothing but forget that a column is a time attribute."""
+    wanted, given = plan_type(to), plan_type(of)
+    if wanted is None:
+        return None
+    is_time = isinstance(of, Mapping) and of.get("kind") in ("ROWTIME", "PROCTIME")
+    if is_time and given is not None and given.summary.partition(" *")[0] == wanted.summary:
+        return operand
+    return f"CAST({operand} AS {wanted.summary})"
 
 
-def _case(operands: Sequence[str], _: Any) -> str | None:
+def _case(operands: Sequence[str]) -> str | None:
     """Return conditions and values in turn, and at last the value otherwise."""
     if len(operands) % 2 == 0:
         return None
@@ -116,8 +109,33 @@ def _case(operands: Sequence[str], _: Any) -> str | None:
     return f"CASE {' '.join(f'WHEN {condition} THEN {value}' for condition, value in cases)} ELSE {operands[-1]} END"
 
 
-def _like(operands: Sequence[str], _: Any) -> str | None:
-    return " LIKE ".join(operands) if len(operands) == 2 else None
+def _between(operator: str) -> Callable[[Sequence[str]], str | None]:
+    return lambda operands: f" {operator} ".join(operands) if len(operands) == 2 else None
 
 
-_SPECIAL: Final[Mapping[str | None, Callable[[Sequence[str], Any], str | None]]] = {"CAST": _cast, "CASE": _case, "LIKE": _like}
+def _search(operand: str | None, sarg: Any) -> str | None:
+    """Return the condition that a value is in ranges (Calcite: ``Sarg``)."""
+    ranges = sarg.get("ranges") if isinstance(sarg, Mapping) else None
+    if operand is None or not ranges:
+        return None
+    bounds = [(one.get("lower"), one.get("upper")) for one in ranges]
+    if all(lower and upper and lower == upper for lower, upper in bounds):
+        return f"{operand} IN ({', '.join(_literal(lower) for lower, _ in bounds)})"
+    conditions = []
+    for lower, upper in bounds:
+        parts = [
+            f"{operand} {sign}{'=' if bound.get('boundType') == 'CLOSED' else ''} {_literal(bound)}"
+            for sign, bound in ((">", lower), ("<", upper))
+            if bound
+        ]
+        conditions.append(" AND ".join(parts))
+    return " OR ".join(conditions)
+
+
+_SPECIAL: Final[Mapping[str | None, Callable[[Sequence[str]], str | None]]] = {
+    "CASE": _case,
+    "LIKE": _between("LIKE"),
+    "MINUS_DATE": _between("-"),
+    "-": _between("-"),
+    "ITEM": lambda operands: f"{operands[0]}[{operands[1]}]" if len(operands) == 2 else None,
+}

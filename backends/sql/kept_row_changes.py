@@ -20,6 +20,7 @@ from state_processor.backends.sql.row_changes import (
     StateChange,
     StateChanges,
     changed_row,
+    label,
     same_types,
 )
 from state_processor.serializers.errors import StateMigrationError
@@ -28,6 +29,11 @@ from state_processor.serializers.errors import StateMigrationError
 def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of a deduplication or normalization."""
     before, after = old.inputs[0], new.inputs[0]
+    if _waits(old.node) != _waits(new.node) and _rules(old.node)[:2] == _rules(new.node)[:2]:
+        raise StateMigrationError(
+            f"{label(new.node)} of the new plan keeps the first row by row time in other states. Flink would restore the "
+            "savepoint without an error and emit a first row of each key again"
+        )
     old.same(new, "which row is kept by", (_rules(old.node), _rules(new.node)))
     old.same(new, "the time attribute of", (_time(old), _time(new)))
     conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
@@ -37,9 +43,14 @@ def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
 
 
 def _rules(node: PlanNode) -> list[bool]:
-    """Return what decides which row is kept, and in which state; plans before Flink 2 do not have the last member."""
-    rules = [bool(node.at(name)) for name in ("keepLastRow", "isRowtime", "generateUpdateBefore")]
-    return [*rules, bool(node.at("isRowtime")) and bool(node.at("outputInsertOnly"))]
+    """Return the members that choose the row and its state; plans before Flink 2 lack ``outputInsertOnly``."""
+    last, by_time, before = (bool(node.at(name)) for name in ("keepLastRow", "isRowtime", "generateUpdateBefore"))
+    return [last, by_time, before and last and not by_time, _waits(node)]
+
+
+def _waits(node: PlanNode) -> bool:
+    """Return whether a first row by row time waits for the watermark, as Flink 2 compiles it."""
+    return bool(node.at("isRowtime")) and not node.at("keepLastRow") and bool(node.at("outputInsertOnly"))
 
 
 def _time(side: ChangedNode) -> Identity | None:

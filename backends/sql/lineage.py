@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from state_processor.backends.sql.calls import AggregateCall
-from state_processor.backends.sql.meaning import group_calls
+from state_processor.backends.sql.node_calls import group_calls
+from state_processor.backends.sql.normal_form import normal_form, normal_node
 from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanFields, distinct_names, row_fields
 from state_processor.serializers.errors import OptionError
@@ -120,12 +121,16 @@ def grouping(node: PlanNode) -> list[int]:
 
 
 def resolved(part: Any, columns: Sequence[Identity]) -> Any:
-    """Return JSON of an expression with the identities of columns in the place of references to them."""
+    """Return the normal form of an expression with the identities of columns instead of references."""
+    return _resolved(normal_form(part), columns)
+
+
+def _resolved(part: Any, columns: Sequence[Identity]) -> Any:
     if isinstance(part, Mapping):
         if part.get("kind") == "INPUT_REF":
             return {"column": columns[int(part["inputIndex"])]}
-        return {name: resolved(one, columns) for name, one in part.items()}
-    return [resolved(one, columns) for one in part] if isinstance(part, list) else part
+        return {name: _resolved(one, columns) for name, one in part.items()}
+    return [_resolved(one, columns) for one in part] if isinstance(part, list) else part
 
 
 def _identity(*parts: Any) -> Identity:
@@ -134,12 +139,9 @@ def _identity(*parts: Any) -> Identity:
 
 _Inputs = tuple[Relation, ...]
 
-_OWN: Final = frozenset({"id", "description", "inputProperties", "outputType", "state", "configuration"})
-"""Members that do not say what a node does: names, numbers, time-to-live."""
-
 
 def _unknown(node: PlanNode, inputs: _Inputs) -> Relation:
-    content = {name: part for name, part in node.content.items() if name not in _OWN}
+    content = normal_node(node)
     given = [(one.rows, one.columns, [str(f.type) for f in one.fields]) for one in inputs]
     rows = _identity(content, given)
     fields = node.output if node.at("outputType") is not None else ()

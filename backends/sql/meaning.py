@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from state_processor.backends.sql.calls import AggregateCall, accumulator, aggregate_calls, distinct_views
-from state_processor.backends.sql.expressions import column_texts
+from state_processor.backends.sql.calls import AggregateCall, accumulator, distinct_views
+from state_processor.backends.sql.node_calls import call_input, group_calls, over_calls, over_is_bounded, shown_columns
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
 from state_processor.backends.sql.plan_types import PlanField, PlanFields, distinct_names, plan_type
-from state_processor.backends.state.descriptions import MAP, StateDescription
+from state_processor.backends.state.descriptions import MAP, MapDescription, StateDescription
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import nested, walk
 
 _DISTINCT: Final = re.compile(r"distinctAcc_(\d+)(_null_state)?")
 _VIEW: Final = re.compile(r"agg(\d+)\$(.+)")
-_INPUT: Final = re.compile(r"(?:multi-join-)?input-state-(\d+)")
+_INPUT: Final = re.compile(r"multi-join-input-(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +71,20 @@ def _names(fields: Iterable[Any]) -> str:
     return ", ".join(f.name for f in fields)
 
 
-def _inputs(node: PlanNode, member: str) -> PlanFields:
-    """Return the rows that calls refer to: in two phases those before the first one."""
-    return node.fields_of(member) if node.at(member) is not None else node.left
+def _left(node: PlanNode) -> PlanFields:
+    return _of_input(node, 0)
+
+
+def _right(node: PlanNode) -> PlanFields:
+    return _of_input(node, 1)
+
+
+def _of_input(node: PlanNode, at: int) -> PlanFields:
+    """Return the columns of the rows of an input."""
+    return shown_columns(node.inputs[at]) if at < len(node.inputs) else ()
 
 
 # Aggregates
-
-
-def _retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Sequence[bool]:
-    found = node.at(member)
-    return found if found is not None else (bool(node.at("needRetraction", default=False)),)
-
-
-def group_calls(node: PlanNode) -> list[AggregateCall]:
-    """Return the calls of an aggregate, whose arguments are columns of the rows before its first phase."""
-    texts = column_texts(node)
-    if node.at("partialOriginalAggCalls") is not None:
-        columns = distinct_names(_inputs(node, "partialLocalAggInputRowType"))
-        retractions = _retractions(node, "partialAggCallNeedRetractions")
-        return aggregate_calls(node.at("partialOriginalAggCalls"), [f.name for f in columns], retractions, texts)
-    columns = distinct_names(_inputs(node, "localAggInputRowType"))
-    return aggregate_calls(node.at("aggCalls", default=()), [f.name for f in columns], _retractions(node), texts)
 
 
 def counts_rows(node: PlanNode) -> bool:
@@ -106,14 +99,14 @@ def _aggregate(name: str, whose: str) -> Callable[[PlanNode, StateDescription], 
     def find(node: PlanNode, state: StateDescription) -> Meaning | None:
         calls = group_calls(node)
         if state.name == name:
-            return _accumulators(calls, accumulator(calls, counts_rows=counts_rows(node)), whose)
+            return Meaning(_calls_text(calls, whose), {"value": accumulator(calls, counts_rows=counts_rows(node))})
         return _view(calls, node, state, counted=counts_rows(node)) or _windows(node, state)
 
     return find
 
 
-def _accumulators(calls: Sequence[AggregateCall], fields: PlanFields, whose: str) -> Meaning:
-    return Meaning(f"accumulators of {whose}: {', '.join(map(str, calls)) or 'no call'}", {"value": fields})
+def _calls_text(calls: Sequence[AggregateCall], whose: str) -> str:
+    return f"accumulators of {whose}: {', '.join(map(str, calls)) or 'no call'}"
 
 
 def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescription, *, counted: bool) -> Meaning | None:
@@ -122,8 +115,7 @@ def _view(calls: Sequence[AggregateCall], node: PlanNode, state: StateDescriptio
     views = distinct_views(calls)
     if match and int(match[1]) < len(views):
         columns = views[int(match[1])]
-        before = "partialLocalAggInputRowType" if node.at("partialOriginalAggCalls") is not None else "localAggInputRowType"
-        rows = {f.name: f for f in _inputs(node, before)}
+        rows = {f.name: f for f in distinct_names(call_input(node))}
         of = [call for call in calls if call.has_view and call.arguments == columns]
         whose, shown = ", ".join(map(str, of)), of[0].shown
         kept = "how often it is there" if counted else "a bit for each of these calls that has counted it"
@@ -149,23 +141,32 @@ def _windows(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _over(node: PlanNode, state: StateDescription) -> Meaning | None:
-    columns = [f.name for f in node.left] + [str(c.get("value")) for c in node.at("overSpec", "constants", default=())]
-    groups, texts = node.at("overSpec", "groups", default=()), column_texts(node)
-    # Rows leave a window that is bounded, and are taken back from its accumulators.
-    bounded = any(group.get("lowerBound", {}).get("kind") == "BOUNDED_WINDOW" for group in groups)
-    calls = [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, (bounded,), texts)]
-    order = [columns[f["index"]] for group in groups[:1] for f in group.get("orderBy", {}).get("fields", ())]
+    calls, bounded = over_calls(node), over_is_bounded(node)
     if state.name in ("accState", "accMapState"):
-        return _accumulators(calls, accumulator(calls, counts_rows=bounded, order=order), "the rows up to now")
+        rows = {"value": accumulator(calls, counts_rows=bounded)}
+        by_order = {"map_key": _over_order(node)} if state.kind == MAP else {}
+        return Meaning(_calls_text(calls, "the rows up to now"), rows | by_order)
     if state.name == "inputState":
-        return Meaning("rows of the input, by time in epoch milliseconds", {"value": node.left})
+        return Meaning("rows of the input, by time in epoch milliseconds", {"value": _left(node)})
+    if state.name == "valueMapState":
+        return Meaning("rows of the input, by number", {"value": _left(node)})
+    if state.name == "sortedListState":
+        text = f"the numbers of rows by {_names(_over_order(node))}, in this order"
+        return Meaning(text, {"value": _over_order(node)}, ("order", "numbers"))
     return _view(calls, node, state, counted=bounded) or _TIMES.get(state.name)
+
+
+def _over_order(node: PlanNode) -> PlanFields:
+    """Return the columns that decide which rows come before others."""
+    groups = node.at("overSpec", "groups", default=())
+    return _picked(_left(node), [f["index"] for group in groups[:1] for f in group.get("orderBy", {}).get("fields", ())])
 
 
 _TIMES: Final = {
     "lastTriggeringTsState": Meaning("the time of the last rows that were dealt with, in epoch milliseconds"),
     "cleanupTsState": Meaning("the time at which state is cleaned up, in epoch milliseconds"),
     "processedCountState": Meaning("the number of rows that were dealt with"),
+    "idState": Meaning("the number of the next row"),
 }
 
 
@@ -189,7 +190,7 @@ def _join_side(side: PlanFields, unique: Any, label: str, state: StateDescriptio
 
 
 def _join(node: PlanNode, state: StateDescription) -> Meaning | None:
-    for label, side in (("left", node.left), ("right", node.right)):
+    for label, side in (("left", _left(node)), ("right", _right(node))):
         if state.name == f"{label}-records":
             unique = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys")
             return _join_side(side, unique, label, state)
@@ -197,16 +198,48 @@ def _join(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _multi_join(node: PlanNode, state: StateDescription) -> Meaning | None:
-    match = _INPUT.search(state.name)
-    if match is None or int(match[1]) >= len(node.inputs):
+    """Return the meaning of the rows of an input of a join of many (Flink: ``MultiJoinStateViews``).
+
+    Entries are found by what the input is joined by with those before it, which the first input is not.
+    """
+    match = _INPUT.fullmatch(state.name)
+    if match is None or int(match[1]) >= len(node.inputs) or not isinstance(state, MapDescription):
         return None
     at = int(match[1])
-    unique = node.at("inputUniqueKeys", default=())
-    return _join_side(node.inputs[at].output, unique[at] if at < len(unique) else None, f"{at}th", state)
+    side = _of_input(node, at)
+    keys = (node.at("inputUniqueKeys", default=()) or [()] * len(node.inputs))[at]
+    joined = node.at("joinAttributeMap", str(at), default=())
+    joined_by = distinct_names(_picked(side, [a["rightFieldIndex"] for a in joined if int(a["leftInputId"]) >= 0]))
+    is_unique = _has_rows(state.value)
+    row = _picked(side, min(keys, key=len, default=())) if is_unique else side
+    by = f", by {_names(joined_by)}" if joined_by else ""
+    text = f"rows of input {at}{by}: " + ("one for each unique key" if is_unique else "each with the number of copies")
+    values = {"value": side} if is_unique else {}
+    sizes = _sizes_of_rows(state.map_key)
+    if sizes:
+        pair = (PlanField("joined_by", fields=joined_by), PlanField("unique_key" if is_unique else "record", fields=row))
+        fits = [len(one.fields) for one in pair] == sizes
+        return Meaning(text, values | {"map_key": pair if fits else tuple(replace(one, fields=()) for one in pair)})
+    size = len(state.map_key.slot.fields) if isinstance(state.map_key, RowDataSerializer) else 0
+    found = next((fields for fields in (row, joined_by) if len(fields) == size), ())
+    return Meaning(text, values | ({"map_key": found} if found else {}))
+
+
+def _sizes_of_rows(part: TypeSerializer | None) -> list[int]:
+    """Return the number of fields of each row in rows that consist of two rows; none for others."""
+    types = part.slot.type.types if isinstance(part, RowDataSerializer) else ()
+    rows = [one for one in types if isinstance(one, RowType)]
+    return [len(one.fields) for one in rows] if len(rows) == len(types) == 2 else []
+
+
+def _multi_join_key(node: PlanNode) -> PlanFields:
+    """Return the columns of the first input that its rows are sent by."""
+    properties = node.at("inputProperties", default=())
+    return _picked(_left(node), properties[0].get("requiredDistribution", {}).get("keys") if properties else ())
 
 
 def _window_join(node: PlanNode, state: StateDescription) -> Meaning | None:
-    sides = {"left-records": ("left", node.left), "right-records": ("right", node.right)}
+    sides = {"left-records": ("left", _left(node)), "right-records": ("right", _right(node))}
     if state.name not in sides:
         return None
     label, side = sides[state.name]
@@ -214,7 +247,7 @@ def _window_join(node: PlanNode, state: StateDescription) -> Meaning | None:
 
 
 def _interval_join(node: PlanNode, state: StateDescription) -> Meaning | None:
-    for label, side in (("Left", node.left), ("Right", node.right)):
+    for label, side in (("Left", _left(node)), ("Right", _right(node))):
         if state.name == f"IntervalJoin{label}Cache":
             text = f"rows of the {label.lower()} input by time in epoch milliseconds, and whether each was emitted"
             return Meaning(text, {"value": side}, ("record", "emitted"))
@@ -226,8 +259,8 @@ def _interval_join(node: PlanNode, state: StateDescription) -> Meaning | None:
 def _temporal_join(node: PlanNode, state: StateDescription) -> Meaning | None:
     by_time = "by time in epoch milliseconds" if state.kind == MAP else "the last one"
     return {
-        "left": Meaning("rows of the left input that wait for the watermark, by number", {"value": node.left}),
-        "right": Meaning(f"versions of the right input, {by_time}", {"value": node.right}),
+        "left": Meaning("rows of the left input that wait for the watermark, by number", {"value": _left(node)}),
+        "right": Meaning(f"versions of the right input, {by_time}", {"value": _right(node)}),
         "next-index": Meaning("the number of the next row of the left input"),
         "timer": Meaning("the time of the next timer, in epoch milliseconds"),
         "cleanup-time": Meaning("the time at which state is cleaned up, in epoch milliseconds"),
@@ -242,43 +275,50 @@ def _kept(text: str, *names: str) -> Callable[[PlanNode, StateDescription], Mean
 
     def find(node: PlanNode, state: StateDescription) -> Meaning | None:
         if state.name in names:
-            return Meaning(text, {"value": node.left})
+            return Meaning(text, {"value": _left(node)})
         return _TIMES.get(state.name) or _windows(node, state)
 
     return find
 
 
+_FIRST_ROW: Final = {"already-emitted-state-boolean": Meaning("that the first row of the key was emitted")}
+
+
 def _deduplicate(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name != "deduplicate-state":
-        return None
+        return _FIRST_ROW.get(state.name) or (
+            Meaning("the first row of each key, which waits for the watermark", {"value": _left(node)})
+            if state.name == "waiting-to-emit-on-timer"
+            else None
+        )
     if _has_rows(state.value):
-        return Meaning("the row that is kept for each key", {"value": node.left})
+        return Meaning("the row that is kept for each key", {"value": _left(node)})
     return Meaning("that a row of the key has come" if str(state.value) == "BOOLEAN" else "the time of the row that is kept")
 
 
 def _rank(node: PlanNode, state: StateDescription) -> Meaning | None:
-    order = _picked(node.left, [f["index"] for f in node.at("orderBy", "fields", default=())])
-    unique = _picked(node.left, node.at("rankStrategy", "primaryKeys"))
-    by_order = {"map_key": order, "value": node.left}
+    order = _picked(_left(node), [f["index"] for f in node.at("orderBy", "fields", default=())])
+    unique = _picked(_left(node), node.at("rankStrategy", "primaryKeys"))
+    by_order = {"map_key": order, "value": _left(node)}
     return {
         "data-state": Meaning(f"rows of the input, by {_names(order)}", by_order),
         "data-state-with-append": Meaning(f"rows that have a rank, by {_names(order) or 'nothing'}", by_order),
         "data-state-with-update": Meaning(
             f"rows that have a rank, by {_names(unique)}, with their place among equals",
-            {"map_key": unique, "value": node.left},
+            {"map_key": unique, "value": _left(node)},
             ("record", "place"),
         ),
         "sorted-map": Meaning(f"the number of rows of each {_names(order)}", {"value": order}),
-        "Top1-Rank-State": Meaning("the row that comes first", {"value": node.left}),
+        "Top1-Rank-State": Meaning("the row that comes first", {"value": _left(node)}),
         "counterState": Meaning("the number of rows that were emitted"),
         "rankEnd": Meaning("the last rank, which a column of the input gives"),
     }.get(state.name)
 
 
 def _window_rank(node: PlanNode, state: StateDescription) -> Meaning | None:
-    order = _picked(node.left, [f["index"] for f in node.at("sortSpec", "fields", default=())])
+    order = _picked(_left(node), [f["index"] for f in node.at("sortSpec", "fields", default=())])
     if state.name == "window_rank":
-        return Meaning(f"rows that have a rank in a window, by {_names(order)}", {"map_key": order, "value": node.left})
+        return Meaning(f"rows that have a rank in a window, by {_names(order)}", {"map_key": order, "value": _left(node)})
     return _windows(node, state)
 
 
@@ -293,13 +333,13 @@ _MATCH: Final = {
 def _match(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name in ("sharedBuffer-events", "eventQueuesStateName"):
         what = "that partial matches refer to" if state.name == "sharedBuffer-events" else "that wait for the watermark, by time"
-        return Meaning(f"rows of the input {what}", {"value": node.left})
+        return Meaning(f"rows of the input {what}", {"value": _left(node)})
     return _MATCH.get(state.name)
 
 
 def _session(node: PlanNode, state: StateDescription) -> Meaning | None:
     if state.name == "session-window-tvf-acc":
-        return Meaning("rows of a session by number", {"value": node.left})
+        return Meaning("rows of a session by number", {"value": _left(node)})
     if state.name == "session-window-tvf-counter":
         return Meaning("the number of the next row of a session")
     return _windows(node, state)
@@ -312,10 +352,23 @@ def _sink_row(node: PlanNode) -> PlanFields:
     return tuple(PlanField(str(c["name"]), plan_type(c.get("dataType"))) for c in stored)
 
 
+_SEQUENCES: Final = {
+    "list": "rows of the primary key in the order of changes, with the time of each: the sink has the last one",
+    "values": "rows of the primary key, the last one of which the sink has",
+    "rowToSqnState": "the numbers of the first and the last change with each row of the primary key",
+    "sqnToNodeState": "rows of the primary key by the number of their change: the sink has the last one",
+    "highestSqnState": "the number of the last change, and of rows",
+}
+
+
 def _materialized(node: PlanNode, state: StateDescription) -> Meaning | None:
+    if state.name not in _SEQUENCES:
+        return None
     row = _sink_row(node)
-    text = "rows of the primary key, the last one of which the sink has"
-    return Meaning(text, {"value": row} if row else {}) if _has_rows(state.value) else None
+    kept = {"value": row} if row and _has_rows(state.value) else {}
+    upsert = tuple(row[int(i)] for i in node.at("inputUpsertKey", default=())) if row else ()
+    by_row = {"map_key": upsert or row} if row and state.name == "rowToSqnState" else {}
+    return Meaning(_SEQUENCES[state.name], kept | by_row, ("record", "timestamp"))
 
 
 def _primary_key(node: PlanNode) -> PlanFields | None:
@@ -326,7 +379,7 @@ def _primary_key(node: PlanNode) -> PlanFields | None:
 
 def _by(*path: str) -> Callable[[PlanNode], PlanFields]:
     """Return the function that picks the key from the columns of the input, by indices in the JSON."""
-    return lambda node: _picked(node.left, node.at(*path))
+    return lambda node: _picked(_left(node), node.at(*path))
 
 
 def _whole(node: PlanNode) -> PlanFields:
@@ -372,6 +425,7 @@ _KEYS: Final[Mapping[str, Callable[[PlanNode], PlanFields | None]]] = {
     "over-aggregate": _by("overSpec", "partition", "fields"),
     **dict.fromkeys(("join", "window-join", "temporal-join"), _by("joinSpec", "leftKeys")),
     "interval-join": _by("intervalJoinSpec", "joinSpec", "leftKeys"),
+    "multi-join": _multi_join_key,
     "deduplicate": _by("uniqueKeys"),
     "changelog-normalize": _by("uniqueKeys"),
     "window-deduplicate": _by("partitionKeys"),

@@ -17,7 +17,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
-from state_processor.serializers.table.row_names import ROWS, RowNames, row_names
+from state_processor.serializers.table.row_names import ROWS, FieldName, RowNames, row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import walk
 
@@ -153,16 +153,20 @@ def names_from_user(given: Mapping[str, Sequence[str]], state: StateDescription)
 
 def _named(serializer: TypeSerializer, fields: PlanFields, tuples: tuple[str, ...], where: str) -> RowNames:
     """Return the names of a plan for the row in a serializer, and for the tuple around it, after comparing the types."""
-    names: list[tuple[str, ...] | None] = []
+    names: list[tuple[FieldName, ...] | None] = []
     for part in walk(serializer):
         if isinstance(part, TupleSerializer):
             names.append(tuples if len(tuples) == len(part.fields) else None)
         elif isinstance(part, RowDataSerializer):
             _check_types(part, fields, where)
-            names.append(tuple(f.name for f in distinct_names(fields)))
+            names.append(_field_names(fields))
         elif isinstance(part, RowSerializer):
             names.append(part.names)
     return tuple(names)
+
+
+def _field_names(fields: PlanFields) -> tuple[FieldName, ...]:
+    return tuple((f.name, _field_names(f.fields)) if f.fields else f.name for f in distinct_names(fields))
 
 
 def _check_types(row: RowDataSerializer, fields: PlanFields, where: str) -> None:

@@ -27,10 +27,14 @@ _ZONED: Final = {"TIMESTAMP_WITHOUT_TIME_ZONE": False, "TIMESTAMP_WITH_LOCAL_TIM
 
 @dataclass(frozen=True, slots=True)
 class PlanField:
-    """A field of a row: its name, and its type unless that is of a user's class, which a plan does not describe."""
+    """A field of a row: its name, and its type unless that is of a user's class, which a plan does not describe.
+
+    ``fields`` has names for the fields of a row of which only the names are known.
+    """
 
     name: str
     type: LogicalType | None = None
+    fields: tuple[PlanField, ...] = ()
 
     def __str__(self) -> str:
         return f"`{self.name}` {self.type or 'of an unknown type'}"

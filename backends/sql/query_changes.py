@@ -14,6 +14,7 @@ from state_processor.backends.sql.accumulator_changes import changed_accumulator
 from state_processor.backends.sql.kept_row_changes import changed_join, changed_ranks, changed_row_of_key
 from state_processor.backends.sql.lineage import Lineage, key_columns
 from state_processor.backends.sql.meaning import has_state
+from state_processor.backends.sql.normal_form import unbounded_version
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
 from state_processor.backends.sql.row_changes import ChangedNode, StateChanges, label
 from state_processor.serializers.errors import StateMigrationError
@@ -93,6 +94,13 @@ class QueryChanges:
         same = [other for other in alike if _role(self._before, node) == _role(self._after, other) is not None]
         if same:
             return f"it could be {' or '.join(map(label, same))} of the new plan, which do the same with the same rows"
+        versions = unbounded_version(node), unbounded_version(alike[0])
+        if len(alike) == 1 and None not in versions and versions[0] != versions[1]:
+            return (
+                f"{label(alike[0])} of the new plan has other states (unboundedOverVersion {versions[1]}, in the old plan "
+                f"{versions[0]}); Flink would restore the savepoint without an error, and lose rows that wait for the watermark. "
+                f"Compile the new plan with table.exec.unbounded-over.version = {versions[0]}"
+            )
         if node.kind not in _CHANGES or len(alike) > 1:
             which = " or ".join(map(label, alike))
             return f"{which} of the new plan does something else, or has other input; such state is only kept as it is"

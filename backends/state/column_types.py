@@ -14,7 +14,9 @@ from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, Unpickled, shown_name, with_python_type
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
+from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import OptionError, StateMigrationError
 from state_processor.serializers.evolution.resolution import PortableType, resolve
 from state_processor.serializers.java.types import JavaType
@@ -34,7 +36,7 @@ class ColumnTypes(NamedTuple):
     """Types that a state is read in, where they are not those that it was written in.
 
     ``python`` has the types of states of PyFlink jobs by name, an empty one for any state, and ``unpickled`` whether pickles in
-    them are loaded. ``names`` has those of rows, by state.
+    them are loaded. ``names`` has the names of rows, by state. ``time_zone`` is the zone of the job's JVM.
     """
 
     types: tuple[TypeByPath, ...] = ()
@@ -42,6 +44,7 @@ class ColumnTypes(NamedTuple):
     python: tuple[tuple[str, PythonType], ...] = ()
     unpickled: Unpickled = False
     names: tuple[tuple[str, DeclaredNames], ...] = ()
+    time_zone: str = "UTC"
 
     def python_type(self, state: str) -> PythonType | None:
         """Return the type that is given for a state of a PyFlink job."""
@@ -77,6 +80,7 @@ def evolved(state: _State, given: ColumnTypes) -> _State:
     for column, role, wanted_type in by_role(state, columns):
         state = state.with_serializers(**{role: _resolved(state, column, wanted_type)})
     state = declared(state, {path: wanted for path, wanted in given.types if isinstance(wanted, JavaType)})
+    state = in_time_zone(state, java_zone(given.time_zone))
     return undescribed_as_bytes(state) if given.undescribed == "bytes" else state
 
 

@@ -18,16 +18,21 @@ from state_processor.serializers.base import (
 from state_processor.serializers.core.unread import UnreadSnapshot
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
+    ForeignCodeError,
     StateProcessorError,
     UnknownSerializerError,
-    UnsupportedFormatError,
 )
+from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.third_party import message_of, qualified_name, third_party_errors
 
 KEYED_VERSION: Final = 6
 """What every Flink since 1.7 writes."""
 OPERATOR_VERSION: Final = 5
 """What every Flink since 1.7 reads; 1.18 and later write 6."""
+_JAVA_OBJECTS: Final = "its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint"
+KEYED_STATE: Final = FormatVersions("keyed state", {KEYED_VERSION: "1.7"}, _JAVA_OBJECTS)
+OPERATOR_STATE: Final = FormatVersions("operator state", {OPERATOR_VERSION: "1.7", OPERATOR_VERSION + 1: "1.18"}, _JAVA_OBJECTS)
 
 KEY_VALUE: Final = "KEY_VALUE"
 PRIORITY_QUEUE: Final = "PRIORITY_QUEUE"
@@ -44,6 +49,7 @@ USER_KEY: Final = "USER_KEY_SERIALIZER"
 VALUE: Final = "VALUE_SERIALIZER"
 
 _PROXY_VERSION: Final = 2
+SERIALIZER_SNAPSHOTS: Final = FormatVersions("the frame of serializer snapshots", {_PROXY_VERSION: "1.7"}, _JAVA_OBJECTS)
 _ROLES: Final = frozenset({KEY, NAMESPACE, USER_KEY, VALUE})
 _MOST_ATTEMPTS: Final = 500
 """So often a header is read at most, to find where snapshots end that can't be read."""
@@ -75,13 +81,24 @@ class StateMetaInfo:
             If the state has none in that role.
         UnknownSerializerError
             If a serializer inside it is not known.
+        ForeignCodeError
+            If a snapshot class of a user fails.
         """
         if role not in self.serializers:
             raise CorruptSnapshotError(f"state {self.name!r} has no {role}, only {', '.join(self.serializers) or 'nothing'}")
         try:
-            return self.serializers[role].restore_serializer()
+            with third_party_errors(f"state {self.name!r}"):
+                restored = self.serializers[role].restore_serializer()
+                if not isinstance(restored, TypeSerializer):
+                    self._refuse_restored(self.serializers[role], restored)
+            return restored
         except UnknownSerializerError as problem:
             raise UnknownSerializerError(f"state {self.name!r}: {problem}") from problem
+
+    def _refuse_restored(self, snapshot: TypeSerializerSnapshot, restored: object) -> None:
+        culprit = f"{qualified_name(type(snapshot))}.restore_serializer"
+        found = TypeError(f"{type(restored).__name__} was returned, TypeSerializer is expected")
+        raise ForeignCodeError(message_of(f"state {self.name!r}", culprit, found)) from found
 
     @classmethod
     def read(cls, source: DataInput, ends: Ends | None = None) -> StateMetaInfo:
@@ -145,7 +162,7 @@ class KeyedHeader:
         Raises
         ------
         UnsupportedFormatError
-            If Flink 1.6 or older wrote it.
+            If its version is not known.
         UnknownSerializerError
             If a serializer snapshot can't be read, and its end can't be found from what follows it.
         """
@@ -155,8 +172,7 @@ class KeyedHeader:
     def _read(cls, source: DataInput, ends: Ends) -> KeyedHeader:
         start = source.position
         version = source.read_int()
-        if version != KEYED_VERSION:
-            raise _unsupported(source, "keyed", version, range(1, KEYED_VERSION), start)
+        KEYED_STATE.check(version, source.source, start, source.flink_major)
         compressed = source.read_boolean()
         key = read_snapshot_proxy(source, ends)
         return cls(version, compressed, key, _read_states(source, ends))
@@ -196,7 +212,7 @@ class OperatorHeader:
         Raises
         ------
         UnsupportedFormatError
-            If Flink 1.6 or older wrote it.
+            If its version is not known.
         UnknownSerializerError
             As for :meth:`KeyedHeader.read`.
         """
@@ -206,8 +222,7 @@ class OperatorHeader:
     def _read(cls, source: DataInput, ends: Ends) -> OperatorHeader:
         start = source.position
         version = source.read_int()
-        if version not in (OPERATOR_VERSION, OPERATOR_VERSION + 1):
-            raise _unsupported(source, "operator", version, range(1, OPERATOR_VERSION), start)
+        OPERATOR_STATE.check(version, source.source, start, source.flink_major)
         compressed = source.read_boolean() if version > OPERATOR_VERSION else False
         lists, broadcasts = _read_states(source, ends), _read_states(source, ends)
         return cls(version, compressed, lists, broadcasts, source.position - start)
@@ -238,8 +253,7 @@ def read_snapshot_proxy(source: DataInput, ends: Ends | None = None) -> TypeSeri
     """Read a snapshot behind its proxy version (Flink: ``TypeSerializerSnapshotSerializationUtil``)."""
     start = source.position
     version = source.read_int()
-    if version != _PROXY_VERSION:
-        raise source.corrupt(f"serializer snapshot of proxy version {version}, {_PROXY_VERSION} is the one known", start)
+    SERIALIZER_SNAPSHOTS.check(version, source.source, start, source.flink_major)
     if ends is not None and start in ends:
         end, reason = ends[start]
         class_name, snapshot_version = source.read_utf(), source.read_int()
@@ -367,12 +381,3 @@ def _write_states(states: tuple[StateMetaInfo, ...], target: DataOutput) -> None
     target.write_short(len(states))
     for state in states:
         state.write(target)
-
-
-def _unsupported(source: DataInput, kind: str, version: int, old: range, start: int) -> Exception:
-    if version in old:
-        return UnsupportedFormatError(
-            f"{source.source}, offset {start}: {kind} state of format version {version}, written by Flink 1.6 or older. "
-            "Its serializers are Java objects; restore it in Flink 1.8 to 1.16 and take a new savepoint."
-        )
-    return source.corrupt(f"{kind} state of format version {version}, which no Flink writes", start)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TypeVar
 
 from state_processor.backends.files.changes import FileSink
 from state_processor.backends.files.parallel import at_once
+from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
@@ -45,6 +46,8 @@ def copy_subtask(
     ------
     UnsupportedFormatError
         If records are in flight, or keyed state is a changelog.
+    CorruptSnapshotError
+        If operator state and its header do not fit: a copy would lose rows.
     """
     if subtask.input_channels or subtask.result_subpartitions:
         raise UnsupportedFormatError(
@@ -74,6 +77,9 @@ def copy_subtask(
         files = tuple(h.LocalFile(file.local_name, stream) for file, stream in zip(handle.files, streams, strict=True))
         return native_handle(handle.checkpoint_id, handle.backend_id, handle.key_groups, copied_file(handle.meta), files)
 
+    if subtask.managed_operator is not None and subtask.managed_operator.states:
+        with suppress(UnsupportedFormatError):  # an unknown serializer: the header can't be read
+            operator_header(snapshot, subtask.managed_operator, context)
     return replace(
         subtask,
         managed_operator=copied(_plain(subtask.managed_operator), "operator"),

@@ -151,6 +151,8 @@ class KeyedStateEncoder:
         """
         if not batch.num_rows:
             return
+        if not self._state.has_ttl and LAST_ACCESS in batch.schema.names:
+            _check_no_access(batch, self._context)
         try:
             hashes = self._hash(batch.column(batch.schema.get_field_index(KEY)))
         except InvalidRowError as problem:
@@ -161,7 +163,7 @@ class KeyedStateEncoder:
     def encode_in_groups(self, batch: pa.RecordBatch, groups: npt.NDArray[np.int32]) -> Iterator[pa.RecordBatch]:
         """Encode rows whose key groups are known."""
         if MAP_KEY in batch.schema.names:
-            _check_present(batch, MAP_KEY, self._context)
+            check_present(batch, MAP_KEY, self._context)
         if LIST_INDEX in batch.schema.names:
             _check_places(batch, self._context)
         if self._zips:
@@ -286,6 +288,20 @@ def _check_time(given: pa.DataType) -> None:
         raise InvalidRowError(f"column {LAST_ACCESS} is of type {given}; a time of access is a timestamp with time zone")
 
 
+def _check_no_access(batch: pa.RecordBatch, context: str) -> None:
+    """Refuse times of last access of a state without time-to-live: reading gives it nulls."""
+    times = batch.column(batch.schema.get_field_index(LAST_ACCESS))
+    elements = pc.list_flatten(times) if pa.types.is_list(times.type) else times
+    if elements.null_count < len(elements):
+        rows = pc.list_parent_indices(times).to_numpy() if pa.types.is_list(times.type) else np.arange(len(times))
+        row = int(rows[np.flatnonzero(elements.is_valid().to_numpy(zero_copy_only=False))[0]])
+        words = ", ".join([context, *describe_row(batch, row)])
+        raise InvalidRowError(
+            f"{words}: column {LAST_ACCESS} has a time, but the state has no time-to-live to keep it; drop the column, or give "
+            "a new state a ttl"
+        )
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
 
@@ -315,7 +331,14 @@ def _zip_access(batch: pa.RecordBatch, context: str) -> pa.RecordBatch:
     return with_columns(batch, {VALUE: zipped, LAST_ACCESS: None})
 
 
-def _check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
+def check_present(batch: pa.RecordBatch, name: str, context: str) -> None:
+    """Refuse nulls in a column of keys; the message quotes the row as it was given.
+
+    Raises
+    ------
+    InvalidRowError
+        If there is a null.
+    """
     column = batch.column(batch.schema.get_field_index(name))
     if column.null_count:
         row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])

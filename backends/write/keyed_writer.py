@@ -20,6 +20,7 @@ from state_processor.backends.metadata import handles as h
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.state.key_groups import prefix_size
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError
 from state_processor.serializers.io import DataInput
@@ -45,6 +46,13 @@ class KeyedStateWriter(ABC):
         Of the operator.
     context
         Operator and subtask, for error messages.
+
+    Attributes
+    ----------
+    entries
+        Number of entries that were written.
+    changes
+        What :meth:`delete` has done to entries in files of the source savepoint, by state id.
     """
 
     def __init__(self, header: mi.KeyedHeader, key_groups: h.KeyGroupRange, max_parallelism: int, context: str = "") -> None:
@@ -53,6 +61,7 @@ class KeyedStateWriter(ABC):
         self.prefix = prefix_size(max_parallelism)
         self.context = f"{context}: " if context else ""
         self.entries = 0
+        self.changes: dict[int, ChangeCounts] = {}
         self._seen = framing.KeyFilter()
         self._place: Place | None = None
 

@@ -23,6 +23,7 @@ from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import describe_keyed
 from state_processor.backends.write.base_store import BaseStore, entries_of_group, entries_of_keys
 from state_processor.backends.write.carried_files import COPIES, copy_stream, shared_file
+from state_processor.backends.write.change_counts import UNKNOWN_CHANGES, ChangeCounts
 from state_processor.backends.write.keyed_writer import KeyedStateWriter, Place
 from state_processor.backends.write.new_store import NewStore
 from state_processor.backends.write.sorted_entries import entries_as_they_come, sorted_entries
@@ -103,6 +104,8 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         """Complete the store, copy its files to the savepoint, and return the handle."""
         self._end_run()
         self._delete_marked()
+        for state_id, counts in self._marked.counts().items():
+            self.changes[state_id] = self.changes.get(state_id, ChangeCounts()) + counts
         paths = self._store.close()
         if self._is_forst:
             _mark_forst(paths)
@@ -120,6 +123,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         if state_id not in self._patched:
             return False
         if state_id not in self._scanned:
+            self.changes[state_id] = UNKNOWN_CHANGES
             self._store.delete(state_id, entries_as_they_come(markers))
             return True
         if self._marked_place != (key_group, state_id):
@@ -136,7 +140,7 @@ class KeyedStateStoreWriter(KeyedStateWriter):
         self._marked_place = None
         name = self.header.states[state_id].name
         for entries in entries_of_group(self._opened(name), name, key_group, self.prefix):
-            marked = self._marked.only(key_group, state_id, entries)
+            marked = self._marked.taken(key_group, state_id, entries)
             self._store.delete(state_id, ((keys, [_WHOLE] * len(keys)) for keys, _ in entries_as_they_come(marked)))
 
     def replaced(self, state_id: int, markers: npt.NDArray[np.uint8]) -> Iterable[tuple[bytes, bytes]]:

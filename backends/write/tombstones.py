@@ -19,7 +19,16 @@ from state_processor.backends.formats.entry_framing import entry_spans, fingerpr
 from state_processor.backends.state.descriptions import MAP, KeyedDescription, StateDescription, ValueDescription
 from state_processor.backends.state.descriptions import VALUE as VALUE_KIND
 from state_processor.backends.state.key_groups import prefix_size
-from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, MAP_VALUE, NAMESPACES, VALUE, KeyedStateEncoder
+from state_processor.backends.write.change_counts import ChangeCounts
+from state_processor.backends.write.entry_encoder import (
+    KEY,
+    MAP_KEY,
+    MAP_VALUE,
+    NAMESPACES,
+    VALUE,
+    KeyedStateEncoder,
+    check_present,
+)
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.io import DataOutput
 from state_processor.serializers.kernel.compiler import entry_point, kernel
@@ -54,6 +63,7 @@ class TombstoneEncoder:
 
     def __init__(self, state: KeyedDescription, state_id: int, schema: pa.Schema, **options: Any) -> None:
         space = next((n for n in NAMESPACES if n in schema.names and not state.in_void_namespace), None)
+        self._context = ", ".join(filter(None, [options.get("context"), f"state {state.name!r}"]))
         self._columns = [KEY] if space is None else [KEY, space]
         self._is_whole = MAP_KEY in schema.names or (state.kind != MAP and (space is not None or state.in_void_namespace))
         marker: KeyedDescription
@@ -76,13 +86,17 @@ class TombstoneEncoder:
         InvalidRowError
             If a key is null or not of the state's type.
         """
+        for name in self._columns:
+            check_present(batch, name, self._context)
         columns = [batch.column(c) for c in self._columns]
         whole = pa.array(np.full(batch.num_rows, self._is_whole))
         yield from self._encoder.encode(pa.RecordBatch.from_arrays([*columns, whole], names=[*self._columns, self._value]))
 
 
 class Tombstones:
-    """The marked keys of one key group and state at a time.
+    """The marked keys of one key group and state at a time, and counts of what became of all of them.
+
+    For each key group and state the calls come in this order: :meth:`add`, :meth:`without` or :meth:`taken`, :meth:`count_new`.
 
     Parameters
     ----------
@@ -96,37 +110,108 @@ class Tombstones:
         self._prefix = prefix_size(max_parallelism)
         self._skips = [self._prefix + (_TIMESTAMP_SIZE if s.is_timer else 0) for s in states]
         self._place: tuple[int, int] | None = None
-        self._seen = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
+        self._marked, self._met, self._removed = _KeySet(), _KeySet(), _KeySet()
         self._lengths: set[int] = set()
-        self._used = 0
+        self._updated = 0
+        self._counts: dict[int, ChangeCounts] = {}
 
     def add(self, key_group: int, state_id: int, markers: Bytes) -> None:
         """Mark keys; those of another key group or state are forgotten."""
         if self._place != (key_group, state_id):
+            self._settle()
             self._place = (key_group, state_id)
-            self._lengths.clear()
-            if self._used:
-                self._seen, self._used = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64), 0
         keys = np.ascontiguousarray(entry_spans(markers)[:, :2])
         keys[:, 0] += self._prefix
-        self._seen = with_room(self._seen, self._used + len(keys))
-        self._used += int(_mark(markers, keys, self._seen))
+        self._marked.used += int(_mark(markers, keys, self._marked.with_room(len(keys))))
         self._lengths.update(np.unique(keys[:, 1] - keys[:, 0]).tolist())
 
     def without(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
-        """Return framed entries except those of marked keys."""
-        return self._sifted(key_group, state_id, entries, marked=False)
+        """Return framed entries of the source savepoint except those of marked keys, which count as removed."""
+        if self._place != (key_group, state_id):
+            return entries
+        matched = self._match(entries)
+        self._remove(entries, matched)
+        return _selected(entries, matched, wanted=False)
+
+    def taken(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
+        """Return framed entries of the source savepoint with marked keys, which count as removed."""
+        if self._place != (key_group, state_id):
+            return entries[:0]
+        matched = self._match(entries)
+        self._remove(entries, matched)
+        return _selected(entries, matched, wanted=True)
 
     def only(self, key_group: int, state_id: int, entries: Bytes) -> Bytes:
-        """Return framed entries of marked keys."""
-        return self._sifted(key_group, state_id, entries, marked=True)
+        """Return framed entries of marked keys, without a count."""
+        return entries[:0] if self._place != (key_group, state_id) else _selected(entries, self._match(entries), wanted=True)
 
-    def _sifted(self, key_group: int, state_id: int, entries: Bytes, *, marked: bool) -> Bytes:
-        if self._place != (key_group, state_id):
-            return entries[:0] if marked else entries
-        kept = np.empty(len(entries), dtype=np.uint8)
+    def count_new(self, key_group: int, state_id: int, entries: Bytes, count: int) -> None:
+        """Count framed entries from rows: those of keys that were removed update them."""
+        updated = 0
+        if self._place == (key_group, state_id):
+            self._match(entries)
+            updated = int(_count_known(entries, self._prefix, self._removed.table)) if self._removed.used else 0
+            self._updated += updated
+        self._count(state_id, ChangeCounts(count, inserted=count - updated, updated=updated))
+
+    def counts(self) -> dict[int, ChangeCounts]:
+        """Return the changes of all states so far, by id."""
+        self._settle()
+        return self._counts
+
+    def _settle(self) -> None:
+        """Count the marked keys of the place, and forget them."""
+        if self._place is None:
+            return
+        absent, deleted = self._marked.used - self._met.used, self._removed.used - self._updated
+        self._count(self._place[1], ChangeCounts(deleted=deleted, absent=absent))
+        for keys in (self._marked, self._met, self._removed):
+            keys.clear()
+        self._lengths.clear()
+        self._updated, self._place = 0, None
+
+    def _count(self, state_id: int, counts: ChangeCounts) -> None:
+        self._counts[state_id] = self._counts.get(state_id, ChangeCounts()) + counts
+
+    def _match(self, entries: Bytes) -> Bytes:
+        """Return which entries have marked keys."""
+        assert self._place is not None
         lengths = np.array(sorted(self._lengths), dtype=np.int64)
-        return kept[: _sift(entries, self._skips[state_id], lengths, self._seen, marked, kept)]
+        matched = np.zeros(_count_entries(entries), dtype=np.uint8)
+        met = self._met.with_room(self._marked.used - self._met.used)
+        self._met.used += int(_match(entries, self._skips[self._place[1]], lengths, self._marked.table, met, matched))
+        return matched
+
+    def _remove(self, entries: Bytes, matched: Bytes) -> None:
+        table = self._removed.with_room(int(matched.sum()))
+        self._removed.used += int(_remember(entries, matched, self._prefix, table))
+
+
+class _KeySet:
+    """Fingerprints of keys."""
+
+    def __init__(self) -> None:
+        self.table = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64)
+        self.used = 0
+
+    def with_room(self, more: int) -> npt.NDArray[np.uint64]:
+        """Return the table, which has room for more keys."""
+        self.table = with_room(self.table, self.used + more)
+        return self.table
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        if self.used:
+            self.table, self.used = np.zeros((_FIRST_SLOTS, 2), dtype=np.uint64), 0
+
+
+def _selected(entries: Bytes, matched: Bytes, *, wanted: bool) -> Bytes:
+    """Return the framed entries that match, or those that do not."""
+    found = int(matched.sum())
+    if found == (len(matched) if wanted else 0):
+        return entries
+    out = np.empty(len(entries), dtype=np.uint8)
+    return out[: _select(entries, matched, wanted, out)]
 
 
 @entry_point(read(uint8), read(int64, 2), written(uint64, 2))
@@ -151,26 +236,83 @@ def _contains(seen, one, two):  # type: ignore[no-untyped-def]
     return False
 
 
-@entry_point(read(uint8), int64, read(int64), read(uint64, 2), boolean, written(uint8))
-def _sift(data, skip, lengths, seen, marked, kept):  # type: ignore[no-untyped-def]
-    """Copy the entries whose key does, or does not, begin with a marked key, ``skip`` bytes from its start; return their size."""
-    size = 0
+@entry_point(read(uint8))
+def _count_entries(data):  # type: ignore[no-untyped-def]
+    """Return the number of framed entries."""
+    count = 0
     pos = 0
     while pos < len(data):
+        pos += 4 + load_be_i32(data, pos)
+        pos += 4 + load_be_i32(data, pos)
+        count += 1
+    return count
+
+
+@entry_point(read(uint8), int64, read(int64), read(uint64, 2), written(uint64, 2), written(uint8))
+def _match(data, skip, lengths, marked, met, matched):  # type: ignore[no-untyped-def]
+    """Find the entries whose key begins with a marked key, ``skip`` bytes from its start.
+
+    An entry may belong to several marked keys. All of them go into ``met``; returns how many of them are new there.
+    """
+    added = 0
+    pos = 0
+    for entry in range(len(matched)):
         key = pos + 4
         end = key + load_be_i32(data, pos)
-        after = end + 4 + load_be_i32(data, end)
-        found = False
+        pos = end + 4 + load_be_i32(data, end)
         for i in range(len(lengths)):
             if key + skip + lengths[i] > end:
                 break
             one, two = fingerprint(data, key + skip, key + skip + lengths[i])
-            if _contains(seen, one, two):
-                found = True
-                break
-        if found == marked:
+            if _contains(marked, one, two):
+                matched[entry] = 1
+                if insert(met, one, two):
+                    added += 1
+    return added
+
+
+@entry_point(read(uint8), read(uint8), boolean, written(uint8))
+def _select(data, matched, wanted, out):  # type: ignore[no-untyped-def]
+    """Copy the entries that match, or those that do not; return their size."""
+    size = 0
+    pos = 0
+    for entry in range(len(matched)):
+        end = pos + 4 + load_be_i32(data, pos)
+        after = end + 4 + load_be_i32(data, end)
+        if (matched[entry] == 1) == wanted:
             for i in range(pos, after):
-                kept[size] = data[i]
+                out[size] = data[i]
                 size += 1
         pos = after
     return size
+
+
+@entry_point(read(uint8), read(uint8), int64, written(uint64, 2))
+def _remember(data, matched, prefix, seen):  # type: ignore[no-untyped-def]
+    """Put the whole keys of entries that match into a set; returns how many are new."""
+    added = 0
+    pos = 0
+    for entry in range(len(matched)):
+        key = pos + 4
+        end = key + load_be_i32(data, pos)
+        pos = end + 4 + load_be_i32(data, end)
+        if matched[entry]:
+            one, two = fingerprint(data, key + prefix, end)
+            if insert(seen, one, two):
+                added += 1
+    return added
+
+
+@entry_point(read(uint8), int64, read(uint64, 2))
+def _count_known(data, prefix, seen):  # type: ignore[no-untyped-def]
+    """Return how many entries have whole keys that are in a set."""
+    count = 0
+    pos = 0
+    while pos < len(data):
+        key = pos + 4
+        end = key + load_be_i32(data, pos)
+        pos = end + 4 + load_be_i32(data, end)
+        one, two = fingerprint(data, key + prefix, end)
+        if _contains(seen, one, two):
+            count += 1
+    return count

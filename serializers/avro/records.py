@@ -120,14 +120,11 @@ class AvroSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> AvroSerializerSnapshot:
-        start = source.position
         if version == 1:
             schema = source.read_utf()
             return cls(class_name, version, str(AvroSchema(schema).type()), schema)
         if version == 2:
             return cls(class_name, version, source.read_utf(), source.read_utf())
-        if version != cls.current_version:
-            raise UnsupportedFormatError(f"{source.source}, offset {start}: version {version} of {class_name} is not known")
         return cls(class_name, version, _TEXT.read(source) or "", _TEXT.read(source) or "")
 
     def write(self, target: DataOutput) -> None:

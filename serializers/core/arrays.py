@@ -247,15 +247,6 @@ class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
         super().__init__(class_name, [element], version, version if version == 2 else None)
         self.component_class = component_class
 
-    @classmethod
-    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
-        if version < 2:
-            raise UnsupportedFormatError(
-                f"{source.source}, offset {source.position}: version {version} of {class_name} holds Java objects of Flink 1.6 "
-                "and before; restore the snapshot with Flink 1.16 and take a new savepoint"
-            )
-        return super().read(class_name, version, source)
-
     def read_outer(self, source: DataInput) -> None:
         self.component_class = source.read_utf()
 

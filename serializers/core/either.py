@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from state_processor.serializers.base import CompositeTypeSerializerSnapshot, TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kernel.opcodes import Op
@@ -130,15 +129,6 @@ class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
     def __init__(self, class_name: str, nested: Sequence[TypeSerializerSnapshot], version: int | None = None) -> None:
         super().__init__(class_name, nested, version, version if version == 2 else None)
-
-    @classmethod
-    def read(cls, class_name: str, version: int, source: DataInput) -> CompositeTypeSerializerSnapshot:
-        if version < 2:
-            raise UnsupportedFormatError(
-                f"{source.source}, offset {source.position}: version {version} of {class_name} holds Java objects of Flink 1.6 "
-                "and before; restore the snapshot with Flink 1.16 and take a new savepoint"
-            )
-        return super().read(class_name, version, source)
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return EitherSerializer(nested[0], nested[1], self.class_name, self.version)

@@ -14,13 +14,11 @@ from typing import Any, Final
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
-from state_processor.serializers.errors import UnknownSerializerError, UnsupportedFormatError
+from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.object_input import JavaEnum, JavaInstance, read_java_object
 from state_processor.serializers.registry import find_snapshot_class, provide_snapshots
-
-ADAPTER_VERSION: Final = 0x7A53C4F0
-"""The version that means "a serializer in Java serialization follows" (``TypeSerializerConfigSnapshot.ADAPTER_VERSION``)."""
+from state_processor.serializers.snapshot_versions import ADAPTER_VERSION
 
 _TYPEUTILS: Final = "org.apache.flink.api.common.typeutils."
 _SERIALIZER_VERSION: Final = 1
@@ -46,10 +44,6 @@ class LegacyConfigSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> LegacyConfigSnapshot:
-        if version != ADAPTER_VERSION:
-            raise UnsupportedFormatError(
-                f"{source.source}, offset {source.position}: version {version} of {class_name} is not known"
-            )
         start = source.position
         if source.read_int() != _SERIALIZER_VERSION:
             raise source.corrupt("version 1 of a serialized serializer expected", start)

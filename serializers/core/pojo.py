@@ -421,8 +421,6 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> PojoSerializerSnapshot:
-        if version != cls.current_version:
-            raise source.corrupt(f"version {cls.current_version} of {class_name} expected, found {version}")
         pojo_class = source.read_utf()
         return cls(class_name, pojo_class, read_fields(source), read_subclasses(source), read_subclasses(source), version)
 

@@ -1,15 +1,27 @@
-"""Serializers of ``java.util.Date`` and of dates and times of ``java.sql``."""
+"""Serializers of ``java.util.Date`` and of dates and times of ``java.sql``.
+
+``java.sql.Date`` and ``Time`` are local to the zone of the job's JVM, and ``java.sql`` follows the Julian calendar before
+1582-10-15: :mod:`state_processor.serializers.core.calendars`. A ``java.util.Date`` is a point in time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
 from state_processor.serializers.base import register_simple
+from state_processor.serializers.core.calendars import (
+    UTC_ZONE,
+    JavaZone,
+    from_gregorian_millis,
+    java_date,
+    to_gregorian,
+    to_gregorian_millis,
+)
 from state_processor.serializers.core.scalar_type import PythonCoder, ScalarType
 from state_processor.serializers.core.temporal import (
     NULL_LONG,
@@ -32,14 +44,21 @@ from state_processor.serializers.core.time_values import (
     to_local_time,
 )
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java import hashing
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long, signed
+from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.opcodes import Op
+from state_processor.serializers.traversal import transform
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
+    from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
+
+
+P = TypeVar("P")
 
 
 def _text_type(options: DecodeOptions) -> pa.DataType:
@@ -48,6 +67,16 @@ def _text_type(options: DecodeOptions) -> pa.DataType:
 
 def _of_millis(millis: int) -> Instant:
     return Instant(millis // 1000, millis % 1000 * 1_000_000)
+
+
+def _present_day(millis: int, zone: JavaZone, options: DecodeOptions) -> Any:
+    day = zone.local(millis) // MILLIS_OF_DAY
+    if options.as_text:
+        return str(java_date(day))
+    shown = to_gregorian(day)
+    if shown is None:
+        raise UndecodableValueError(f"{java_date(day)}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
+    return present_date(LocalDate.of_epoch_day(shown), options)
 
 
 def _clock(millis: int) -> str:
@@ -64,8 +93,9 @@ class _Millis:
     java_name: str
     operation: Op
     arrow_type: Callable[[DecodeOptions], pa.DataType]
-    present: Callable[[int, DecodeOptions], Any]
-    accept: Callable[[Any], int]
+    present: Callable[[int, JavaZone, DecodeOptions], Any]
+    accept: Callable[[Any, JavaZone], int]
+    is_zoned: bool = True
 
 
 _MILLIS: Final = {
@@ -76,24 +106,25 @@ _MILLIS: Final = {
             "Date",
             Op.DATE_MS,
             instant_type,
-            lambda v, o: present_instant(_of_millis(v), o),
-            lambda v: exact_millis(to_instant(v)),
+            lambda v, zone, o: present_instant(_of_millis(v), o),
+            lambda v, zone: exact_millis(to_instant(v)),
+            is_zoned=False,
         ),
         _Millis(
             "SQL_DATE",
             "SqlDate",
             Op.SQL_DATE,
             date_type,
-            lambda v, o: present_date(LocalDate.of_epoch_day(v // MILLIS_OF_DAY), o),
-            lambda v: to_local_date(v).epoch_day * MILLIS_OF_DAY,
+            _present_day,
+            lambda v, zone: zone.start_of(to_local_date(v)),
         ),
         _Millis(
             "SQL_TIME",
             "SqlTime",
             Op.SQL_TIME,
             _text_type,
-            lambda v, o: _clock(v),
-            lambda v: exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, NANOS_OF_SECOND))),
+            lambda v, zone, o: _clock(zone.local(v)),
+            lambda v, zone: zone.utc(exact_millis(Instant(*divmod(to_local_time(v).nano_of_day, NANOS_OF_SECOND)))),
         ),
     )
 }
@@ -108,15 +139,34 @@ class MillisSerializer(TemporalSerializer):
     ----------
     name
         ``DATE``, ``SQL_DATE`` or ``SQL_TIME``.
+    zone
+        The zone of the job's JVM.
     """
 
     length = smallest = 8
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, zone: JavaZone = UTC_ZONE) -> None:
         self._kind = _MILLIS[name]
+        self.zone = zone
         super().__init__(snapshot_class(self._kind.java_name))
         self.name = name
         self.operation = self._kind.operation
+
+    def in_zone(self, zone: JavaZone) -> MillisSerializer:
+        """Return the serializer for values of a JVM in another zone."""
+        return MillisSerializer(self.name, zone) if self._kind.is_zoned else self
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        if self._kind.is_zoned:
+            builder.zoned_time(self.operation, column, self.zone)
+        else:
+            super().emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
+        if self._kind.is_zoned:
+            builder.zoned_time(self.operation, column, self.zone)
+        else:
+            super().emit_encode(builder, column)
 
     def read(self, source: DataInput) -> int | None:
         value = source.read_long()
@@ -129,10 +179,10 @@ class MillisSerializer(TemporalSerializer):
         return self._kind.arrow_type(options)
 
     def present(self, value: int | None, options: DecodeOptions) -> Any:
-        return None if value is None else self._kind.present(value, options)
+        return None if value is None else self._kind.present(value, self.zone, options)
 
     def accept(self, value: Any) -> int | None:
-        return None if value is None else value if type(value) is int else self._kind.accept(value)
+        return None if value is None else value if type(value) is int else self._kind.accept(value, self.zone)
 
     def hash_code(self, value: int | None) -> int:
         return 0 if value is None else hashing.of_long(value)
@@ -141,12 +191,24 @@ class MillisSerializer(TemporalSerializer):
         return fold_long(signed(encode(), 0, 8))
 
 
-def _sql_timestamp(value: Instant) -> SqlTimestamp:
-    return SqlTimestamp(value.seconds * 1000 + value.nano // 1_000_000, value.nano)
+def _sql_timestamp(value: Instant, zone: JavaZone) -> SqlTimestamp:
+    millis = from_gregorian_millis(value.seconds * 1000, zone)
+    return SqlTimestamp(millis + value.nano // 1_000_000, value.nano)
+
+
+def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
+    """Return the Gregorian point in time with the date and time that a timestamp shows."""
+    millis = to_gregorian_millis(value.millis, zone)
+    if millis is None:
+        shown = java_date(zone.local(value.millis) // MILLIS_OF_DAY)
+        raise UndecodableValueError(f"{shown}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
+    return Instant(millis // 1000, value.nano)
 
 
 class SqlTimestampSerializer(TemporalSerializer):
     """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
+
+    Before 1582-10-15 a column has the point in time whose Gregorian date is the one that Java shows.
 
     A null is read and not written: Flink's serializer writes 12 bytes for it and reads 8, so that all after it is lost.
     """
@@ -155,6 +217,17 @@ class SqlTimestampSerializer(TemporalSerializer):
     length = smallest = 12
     name = "SQL_TIMESTAMP"
     operation = Op.SQL_TIMESTAMP
+
+    def __init__(self, zone: JavaZone = UTC_ZONE) -> None:
+        super().__init__()
+        self.zone = zone
+
+    def in_zone(self, zone: JavaZone) -> SqlTimestampSerializer:
+        """Return the serializer for values of a JVM in another zone."""
+        return SqlTimestampSerializer(zone)
+
+    def emit(self, builder: DecodeBuilder, column: Column) -> None:
+        builder.zoned_time(self.operation, column, self.zone)
 
     def read(self, source: DataInput) -> SqlTimestamp | None:
         start = source.position
@@ -173,16 +246,18 @@ class SqlTimestampSerializer(TemporalSerializer):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.REQUIRE, column)
-        super().emit_encode(builder, column)
+        builder.zoned_time(self.operation, column, self.zone)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return instant_type(options)
 
     def present(self, value: SqlTimestamp | None, options: DecodeOptions) -> datetime | str | None:
-        return None if value is None else present_instant(value.instant, options)
+        return None if value is None else present_instant(_instant_of(value, self.zone), options)
 
     def accept(self, value: Any) -> SqlTimestamp | None:
-        return None if value is None else value if isinstance(value, SqlTimestamp) else _sql_timestamp(to_instant(value))
+        if value is None or isinstance(value, SqlTimestamp):
+            return value
+        return _sql_timestamp(to_instant(value), self.zone)
 
     def hash_code(self, value: SqlTimestamp | None) -> int:
         return 0 if value is None else hashing.of_long(value.millis // 1000 * 1000 + value.nano // 1_000_000)
@@ -191,6 +266,8 @@ class SqlTimestampSerializer(TemporalSerializer):
         values = encode()
         return fold_long(signed(values, 0, 8) // 1000 * 1000 + signed(values, 8, 12) // 1_000_000)
 
+
+_ZONED: Final = (MillisSerializer, SqlTimestampSerializer)
 
 SCALARS: Final = (
     ScalarType(MillisSerializer("DATE"), "java.util.Date", PythonCoder.DATE),
@@ -201,3 +278,8 @@ SCALARS: Final = (
 
 for _scalar in SCALARS:
     register_simple(_scalar.serializer)
+
+
+def in_time_zone(part: P, zone: JavaZone) -> P:
+    """Return a serializer, or a dataclass of serializers, that reads and writes ``java.sql`` as a JVM in a zone does."""
+    return part if zone.is_utc else transform(part, lambda found: found.in_zone(zone) if isinstance(found, _ZONED) else found)

@@ -343,7 +343,7 @@ class EpochMillisSerializer(NumberSerializer):
         return value if type(value) is int else exact_millis(to_instant(value))
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        builder.op(Op.MILLIS, column, mode=builder.options.time_mode, zone=1)
+        builder.op(Op.MILLIS, column, mode=builder.options.time_mode, utc=1)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
         builder.op(Op.MILLIS, column, null=-1, text=int(pa.types.is_string(column.type)))

@@ -75,7 +75,7 @@ def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
     """
     if options.as_text:
         return str(value)
-    if not 1 <= value.year <= 9999:
+    if not (1 <= value.year <= 9999 and value.is_valid):
         raise UndecodableValueError(f"{value}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
     return date(*value)
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
+from state_processor.serializers.kernel.trusted_files import doubt_of_folder, make_private
+
 FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
 PACKAGE: Final = "state_processor"
 _LOG: Final = getLogger(PACKAGE)
@@ -26,16 +28,19 @@ _LOG: Final = getLogger(PACKAGE)
 def cache_folders() -> tuple[Path, ...]:
     """Return the folders where compiled kernels are looked for; new ones go into the last, if it can be written.
 
-    The first is ``STATE_PROCESSOR_CACHE``, if it is set. If that can't be written, or is not set, there is ``state-processor`` in
-    the user's cache or, where that can't be written, a folder that only the user can access below the system's directory for
-    temporary files.
+    The first is ``STATE_PROCESSOR_CACHE``, if it is set. If that can't be written, or is not set, ``state-processor`` in the
+    user's cache follows or, where that can't be written, a folder below the system's directory for temporary files. Compiled code
+    runs in this process: a folder that other users can change is left out, with a warning.
     """
     given = os.environ.get(FOLDER_SETTING)
-    first = (Path(given) / _versions(),) if given else ()
-    if first and _is_writable(first[0]):
-        return first
-    own = _own_folder()
-    return first if own is None else (*first, own)
+    first: tuple[Path, ...] = ()
+    if given:
+        folder = Path(given) / _versions()
+        writable = _is_writable(folder, 0o755)
+        first = (folder,) if _is_trusted(folder) else ()
+        if first and writable:
+            return first
+    return *first, *_own_folders()
 
 
 def writable_folder() -> Path | None:
@@ -52,33 +57,39 @@ def _versions() -> str:
     return f"python{sys.version_info[0]}.{sys.version_info[1]}-numba{numba.__version__}-numpy{np.__version__}"
 
 
-def _is_writable(folder: Path) -> bool:
-    """Make a folder, and check if files can be written there."""
+def _is_writable(folder: Path, mode: int) -> bool:
+    """Make a folder with these rights, unless it exists, and check if files can be written there."""
     with suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder, mode)
         return os.access(folder, os.W_OK)
     return False
 
 
-def _own_folder() -> Path | None:
+def _is_trusted(folder: Path) -> bool:
+    """Check that only this user and root can change a folder; warn if others can, unless the folder does not exist."""
+    if not folder.exists():
+        return False
+    doubt = doubt_of_folder(folder)
+    if doubt is not None:
+        _LOG.warning(
+            "compiled kernels in %s are not used: %s; only you and root may own and write it and the directories above it: "
+            "see chown and chmod go-w, or set %s to another directory",
+            folder,
+            doubt,
+            FOLDER_SETTING,
+        )
+    return doubt is None
+
+
+def _own_folders() -> Iterator[Path]:
+    """Yield the first usable folder of this user, if any."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    if os.path.isabs(home):
-        folder = Path(home, "state-processor", "kernels", _versions())
-        if _is_writable(folder):
-            return folder
-    return _temporary_folder()
-
-
-def _temporary_folder() -> Path | None:
-    """Return a folder that nobody else can write: compiled code that is loaded from it runs in this process."""
-    folder = Path(tempfile.gettempdir(), f"state-processor-kernels-{os.getuid()}")
-    with suppress(OSError):
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-        if folder.is_dir() and not folder.is_symlink() and found.st_uid == os.getuid() and not found.st_mode & 0o077:
-            own = folder / _versions()
-            return own if _is_writable(own) else None
-    return None
+    in_cache = [Path(home, "state-processor", "kernels")] if os.path.isabs(home) else []
+    for base in (*in_cache, Path(tempfile.gettempdir(), f"state-processor-kernels-{os.getuid()}")):
+        folder = base / _versions()
+        if _is_writable(folder, 0o700) and _is_trusted(folder):
+            yield folder
+            return
 
 
 def content_stamp(function: Callable[..., Any], options: str = "") -> str:

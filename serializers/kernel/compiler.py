@@ -138,16 +138,24 @@ class DeclaredKernel:
 class EntryPoint(DeclaredKernel):
     """A kernel that Python calls; arrays that are only read may be writable, other differences are a ``TypeError``."""
 
+    _compiled: Any = None
+    """Numba's form of the function, once it will compile no other variant."""
+
     def __call__(self, *arguments: Any) -> Any:
         """Run the function, compiled."""
-        dispatcher = self._function.dispatcher
-        if not dispatcher.overloads:
+        if self._compiled is None:
             self.compile()
-        return dispatcher(*arguments)
+        return self._compiled(*arguments)
 
     def compile(self) -> None:
-        """Compile the function, and no other variant of it."""
-        self._function.dispatcher.compile_only(self._types())
+        """Compile the function, and no other variant of it.
+
+        Numba lists a variant before it stores it. A thread that calls the function in between with a writable array would ask
+        for a variant of its own, and find compilation disabled.
+        """
+        dispatcher = self._function.dispatcher
+        dispatcher.compile_only(self._types())
+        self._compiled = dispatcher
 
 
 class OnDemand(DeclaredKernel):

@@ -238,19 +238,24 @@ class Op(IntEnum):
         DECIMALS,
     )
 
-    # Dates and times. mode: 0 for microseconds or days, 1 for text, 2 for microseconds with smaller digits cut. zone: 1 for text
-    # with the Z of UTC. text: 1 if the column holds text.
+    # Dates and times. mode: 0 for microseconds or days, 1 for text, 2 for microseconds with smaller digits cut. utc: 1 for text
+    # with the Z of UTC. text: 1 if the column holds text. zone: the constant with the offsets of a time zone, -1 for UTC.
     DATE_MS = "java.util.Date: long milliseconds, the least long for null", "a mode", "b text", TIME
-    SQL_DATE = "java.sql.Date: the same", "a mode", "b text", TIME
-    SQL_TIME = "java.sql.Time: the same", "a mode", "b text", TIME
-    SQL_TIMESTAMP = "java.sql.Timestamp: long milliseconds, int nanoseconds of the second", "a mode", "b text", TIME
+    SQL_DATE = "java.sql.Date: the same", "a mode, b zone", "a zone, b text", TIME
+    SQL_TIME = "java.sql.Time: the same", "a mode, b zone", "a zone, b text", TIME
+    SQL_TIMESTAMP = (
+        "java.sql.Timestamp: long milliseconds, int nanoseconds of the second",
+        "a mode, b zone",
+        "a zone, b text",
+        TIME,
+    )
     INSTANT = "long seconds, int nanoseconds; the least of both for null", "a mode", "b text", TIME
     LOCAL_DATE = "int year, byte month, byte day; the least int for null", "a mode", "b text", LOCALS
     LOCAL_TIME = "bytes hour, minute, second, int nanoseconds; the least byte for null", "a mode", "b text", LOCALS
     LOCAL_DATE_TIME = "LOCAL_DATE, then LOCAL_TIME", "a mode", "b text", LOCALS
     MILLIS = (
         "long milliseconds; for null eight constant bytes, or an error if that is -1",
-        "a mode, b zone",
+        "a mode, b utc",
         "a null, b text",
         TIME,
     )

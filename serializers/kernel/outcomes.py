@@ -31,6 +31,7 @@ LOST_DIGITS: Final = 38
 
 OUT_OF_RANGE: Final = 50
 BAD_TIME: Final = 51
+NO_SUCH_DAY: Final = 52
 
 # Messages
 
@@ -60,4 +61,5 @@ ENCODING: Final = {
     BAD_NUMBER: "is no number in digits, or none of a size that the type holds",
     BAD_SIZE: "has another number of bytes than the type",
     OUT_OF_RANGE: "is out of the range of the type",
+    NO_SUCH_DAY: "is a day that java.sql has not: 1582-10-05 to 1582-10-14, or one that clocks in the time zone of the job skip",
 }

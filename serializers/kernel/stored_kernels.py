@@ -21,6 +21,7 @@ from numba.core.serialize import dumps
 
 from state_processor.serializers.kernel.cache import PACKAGE, cache_folders, log_compilation, writable_folder
 from state_processor.serializers.kernel.cache_lock import one_process
+from state_processor.serializers.kernel.trusted_files import read_trusted, write_private
 
 _DIGEST: Final = hashlib.sha256().digest_size
 
@@ -61,7 +62,7 @@ class KernelCache(NullCache):  # type: ignore[misc]
         content = dumps(data._reduce())
         new = folder / f"{uuid4().hex[:16]}.new"
         try:
-            new.write_bytes(hashlib.sha256(content).digest() + content)
+            write_private(new, hashlib.sha256(content).digest() + content)
             new.replace(folder / self._file_name(sig, data.codegen))
         except OSError:  # the disk is full, perhaps
             with suppress(OSError):
@@ -74,10 +75,10 @@ class KernelCache(NullCache):  # type: ignore[misc]
 
     @staticmethod
     def _stored(name: str) -> Any:
-        """Return the content of a file in one of the folders; ``None`` if there is none that can be read as a whole."""
+        """Return the content of a file in one of the folders; ``None`` if no such file is whole and safe from other users."""
         for folder in cache_folders():
             with suppress(OSError):
-                found = (folder / name).read_bytes()
-                if hashlib.sha256(found[_DIGEST:]).digest() == found[:_DIGEST]:
+                found = read_trusted(folder / name)
+                if found is not None and hashlib.sha256(found[_DIGEST:]).digest() == found[:_DIGEST]:
                     return pickle.loads(found[_DIGEST:])
         return None

@@ -18,7 +18,7 @@ from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.rows import ROW_KIND_FIELD, ROW_KINDS, RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, UnsupportedFormatError, why_unwritable
 from state_processor.serializers.java.column_hashes import EncodedValues, Hashes, fold_long
 from state_processor.serializers.kernel.compiler import entry_point, kernel
 from state_processor.serializers.kernel.encode.conversion import conform
@@ -112,9 +112,9 @@ def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
         try:
             accepted = serializer.accept(value)
         except UNWRITABLE as problem:
-            error = InvalidRowError(f"key {value!r} of row {row} is not a value of {serializer}: {problem}")
+            error = InvalidRowError(f"key {value!r} of row {row} does not fit: {why_unwritable(problem, serializer, value)}")
             error.row = row
-            raise error from None
+            raise error from problem
         codes[row] = serializer.hash_code(accepted)
     return codes
 

@@ -13,6 +13,7 @@ from operator import index
 from typing import Any, Final
 from uuid import UUID
 
+from state_processor.serializers.core.calendars import UTC_ZONE, java_date
 from state_processor.serializers.core.time_values import (
     Instant,
     LocalDate,
@@ -94,13 +95,13 @@ def time_of_day_millis(value: Any) -> int:
 
 
 def day_millis(value: Any) -> int:
-    """Convert a day to milliseconds since 1970, at its beginning in UTC."""
-    return to_local_date(value).epoch_day * _DAY_MS
+    """Convert a day to the milliseconds of ``java.sql.Date`` in UTC."""
+    return UTC_ZONE.start_of(to_local_date(value))
 
 
 def day(millis: int) -> LocalDate:
-    """Return the day in UTC of milliseconds since 1970."""
-    return LocalDate.of_epoch_day(millis // _DAY_MS)
+    """Return the day that ``java.sql.Date`` shows in UTC."""
+    return java_date(millis // _DAY_MS)
 
 
 def uuid(value: Any) -> str:

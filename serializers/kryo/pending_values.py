@@ -20,7 +20,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.json_text import parse_json
@@ -115,11 +115,11 @@ class PendingSerializer(TypeSerializer):
         try:
             text = shown(self.part.declared, value)
         except UNWRITABLE as problem:
-            raise InvalidRowError(f"expected a value of {self.part} ({problem})") from None
+            raise InvalidRowError(why_unwritable(problem, self.part, value)) from None
         try:
             return PendingValue(text, self.part.serialize(value))
         except UNWRITABLE as problem:
-            return PendingValue(text, b"", str(problem))
+            return PendingValue(text, b"", why_unwritable(problem, self.part, value))
 
     def write(self, value: PendingValue | None, target: DataOutput) -> None:
         pending = self.accept(None) if value is None else value

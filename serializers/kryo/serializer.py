@@ -336,11 +336,6 @@ class KryoSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> KryoSerializerSnapshot:
-        if version != cls.current_version:
-            raise UnsupportedFormatError(
-                f"{source.source}, offset {source.position}: version {version} of {class_name} is not supported, "
-                f"only {cls.current_version}"
-            )
         type_class = source.read_utf()
         maps = [read_optional_map(source) for _ in range(3)]
         return cls(class_name, version, type_class, maps[0], maps[1], maps[2], source.flink_major)

@@ -39,6 +39,7 @@ class BufferEntrySerializer(NestedDelegatingSerializer):
     """A record of an interval join (Flink: ``IntervalJoinOperator.BufferEntrySerializer``)."""
 
     snapshot_class = f"{STREAMING}api.operators.co.IntervalJoinOperator$BufferEntrySerializerSnapshot"
+    outer_version = 2
 
     def __init__(self, element: TypeSerializer) -> None:
         fields = {"has_been_joined": NumberSerializer("BOOLEAN"), "element": element}

@@ -108,7 +108,7 @@ class TtlSerializer(NestedSerializer):
     def emit_time(self, builder: DecodeBuilder, column: Column) -> None:
         """Append the instructions that read the time of a value into its column, with ``DecodeOptions.ttl``."""
         builder.op(Op.VALID, column)
-        builder.op(Op.MILLIS, column.child(0), mode=_AS_TIMESTAMP.time_mode, zone=0)
+        builder.op(Op.MILLIS, column.child(0), mode=_AS_TIMESTAMP.time_mode, utc=0)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if builder.options.ttl:

@@ -7,8 +7,9 @@ Flink's are; whether a timestamp is a time attribute makes no difference.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
 import pyarrow as pa
 
@@ -298,6 +299,10 @@ class RowType(LogicalType):
     def of(cls, *types: LogicalType) -> RowType:
         """Return a row with fields named ``f0``, ``f1``, and so on."""
         return cls(tuple(RowField(f"f{i}", t) for i, t in enumerate(types)))
+
+    def renamed(self, names: Sequence[str]) -> Self:
+        """Return the row with other names of its fields."""
+        return replace(self, fields=tuple(replace(f, name=name) for f, name in zip(self.fields, names, strict=True)))
 
     @property
     def types(self) -> tuple[LogicalType, ...]:

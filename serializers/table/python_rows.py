@@ -7,20 +7,17 @@ only; their elements are written as Flink's ``PythonTypeUtils`` has it for the t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 import pyarrow as pa
 
-from state_processor.serializers.base import SimpleSerializer, TypeSerializer, TypeSerializerSnapshot, register_simple
+from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot, register_simple
 from state_processor.serializers.big_numbers import to_decimal
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer, NullFlagged
 from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.core.temporal import present_date
-from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -29,11 +26,9 @@ from state_processor.serializers.table.binary_values import (
     decode_text,
     encode_text,
     present_decimal,
-    time_text,
-    to_epoch_day,
-    to_millis_of_day,
     to_unscaled,
 )
+from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_types import (
     ArrayType,
     AtomicType,
@@ -61,52 +56,16 @@ class ByteArrayWrapperSerializer(BytesSerializer):
         self.snapshot_class = "org.apache.flink.streaming.api.utils.ByteArrayWrapperSerializer$ByteArrayWrapperSerializerSnapshot"
 
 
-class _IntSerializer(SimpleSerializer):
-    """An int that stands for something else."""
-
-    length = smallest = 4
-    type: LogicalType
-
-    def __str__(self) -> str:
-        return str(self.type)
-
-    def read(self, source: DataInput) -> int:
-        return source.read_int()
-
-    def write(self, value: int, target: DataOutput) -> None:
-        target.write_int(value)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return self.type.arrow_type(options)
-
-    def hash_code(self, value: int) -> int:
-        return value
-
-
-class PythonDateSerializer(_IntSerializer):
+class PythonDateSerializer(DateDataSerializer):
     """A day: days since 1970 (Flink: ``DateSerializer`` of the Python package)."""
 
     snapshot_class = f"{PYTHON}DateSerializer$DateSerializerSnapshot"
-    type = DateType()
-
-    def accept(self, value: Any) -> int:
-        return to_epoch_day(value)
-
-    def present(self, value: int, options: DecodeOptions) -> date | str:
-        return present_date(LocalDate.of_epoch_day(value), options)
 
 
-class PythonTimeSerializer(_IntSerializer):
+class PythonTimeSerializer(TimeDataSerializer):
     """A time of day: its milliseconds (Flink: ``TimeSerializer`` of the Python package)."""
 
     snapshot_class = f"{PYTHON}TimeSerializer$TimeSerializerSnapshot"
-    type = TimeType()
-
-    def accept(self, value: Any) -> int:
-        return to_millis_of_day(value)
-
-    def present(self, value: int, options: DecodeOptions) -> str:
-        return time_text(value)
 
 
 class PythonBigDecimalSerializer(StringDataSerializer):

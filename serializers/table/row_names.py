@@ -1,21 +1,25 @@
 """Names of the fields of rows and tuples (``Row``, ``RowData``, ``Tuple2``).
 
-Snapshots do not hold them, so that restored serializers are given them.
+Snapshots of rows of SQL hold them since Flink 2.4, others do not: restored serializers are given them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
 from state_processor.serializers.errors import OptionError
+from state_processor.serializers.table.logical_types import RowType
 from state_processor.serializers.table.rowdata import RowDataSerializer
 from state_processor.serializers.traversal import transform, walk
 
-RowNames = tuple[tuple[str, ...] | None, ...]
+FieldName = str | tuple[str, tuple[Any, ...]]
+"""The name of a field, with those of its own fields if it is a row inside of a row of SQL."""
+
+RowNames = tuple[tuple[FieldName, ...] | None, ...]
 """The names of the fields of all rows and tuples in a serializer, from the outermost on; ``None`` for those without names."""
 
 S = TypeVar("S", bound=TypeSerializer)
@@ -27,8 +31,8 @@ NamedSerializer = RowSerializer | RowDataSerializer | TupleSerializer
 
 
 def row_names(serializer: TypeSerializer | None) -> RowNames:
-    """Return the names of all rows inside of a serializer. A row of SQL holds the names of the rows inside of it itself."""
-    return tuple(row.slot.type.names if isinstance(row, RowDataSerializer) else row.names for row in _rows(serializer))
+    """Return the names of all rows inside of a serializer."""
+    return tuple(_names_of(row.slot.type) if isinstance(row, RowDataSerializer) else row.names for row in _rows(serializer))
 
 
 def with_row_names(serializer: S, names: RowNames) -> S:
@@ -55,10 +59,33 @@ def _rows(serializer: TypeSerializer | None) -> list[NamedSerializer]:
     return [] if serializer is None else [part for part in walk(serializer) if isinstance(part, ROWS)]
 
 
-def _renamed(row: NamedSerializer, names: tuple[str, ...] | None) -> TypeSerializer:
+def _renamed(row: NamedSerializer, names: tuple[FieldName, ...] | None) -> TypeSerializer:
+    outer = None if names is None else tuple(name if isinstance(name, str) else name[0] for name in names)
     if not isinstance(row, RowDataSerializer):
-        return row if row.names == names else row.with_names(names)
-    type_ = row.slot.type
-    if names is None or names == type_.names:
+        return row if row.names == outer else row.with_names(outer)
+    if names is None or outer is None:
         return row
-    return row.named_as(replace(type_, fields=tuple(replace(f, name=n) for f, n in zip(type_.fields, names, strict=True))))
+    named = row if outer == row.slot.type.names else row.named_as(row.slot.type.renamed(outer))
+    type_ = _with_inner_names(named.slot.type, names)
+    return named if _names_of(type_) == _names_of(named.slot.type) else named.retyped(type_)
+
+
+def _names_of(type_: RowType) -> tuple[FieldName, ...]:
+    named = zip(type_.names, type_.types, strict=True)
+    return tuple((name, _names_of(inner)) if type(inner) is RowType else name for name, inner in named)
+
+
+def _with_inner_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
+    """Return the type with other names of the fields of rows in it, where they are given."""
+    fields = []
+    for field, name in zip(type_.fields, names, strict=True):
+        if isinstance(field.type, RowType) and not isinstance(name, str):
+            field = replace(field, type=_with_all_names(field.type, name[1]))
+        fields.append(field)
+    return replace(type_, fields=tuple(fields))
+
+
+def _with_all_names(type_: RowType, names: tuple[FieldName, ...]) -> RowType:
+    if len(names) != len(type_.fields):
+        raise OptionError(f"names {names} are not those of the fields of {type_}")
+    return _with_inner_names(type_.renamed([name if isinstance(name, str) else name[0] for name in names]), names)

@@ -20,13 +20,14 @@ from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.core.rows import ROW_KINDS
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import UnsupportedFormatError
+from state_processor.serializers.errors import OptionError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.murmur import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot
+from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
 from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
 from state_processor.serializers.table.logical_types import (
@@ -149,7 +150,7 @@ class BinaryDataSerializer(TypeSerializer):
 class RowDataSerializer(BinaryDataSerializer):
     """``RowData`` as a binary row (Flink: ``RowDataSerializer``; before 1.11 ``BaseRowSerializer``).
 
-    Snapshots hold the fields' types but not their names, which are ``f0``, ``f1``, … unless the type says otherwise.
+    Snapshots hold the names of the fields since Flink 2.4. Older ones give ``f0``, ``f1``, … unless the type has other names.
     """
 
     slot: RowSlot
@@ -163,10 +164,26 @@ class RowDataSerializer(BinaryDataSerializer):
         return RowDataSerializerSnapshot(ROW_SNAPSHOT, [type_object(t) for t in types], nested)
 
     def named_as(self, type_: LogicalType) -> RowDataSerializer:
-        """Return the same serializer with the field names of a row type, if its fields have the same types."""
+        """Return the same serializer with the field names of a row type, if its fields have the same types.
+
+        Names that the snapshot holds stay where the given ones are generated (``f0``, ``f1``, …), and are replaced where they
+        themselves are generated (``f0``, ``$f2``, ``EXPR$0``).
+
+        Raises
+        ------
+        OptionError
+            If the snapshot holds another name for a field.
+        """
         own = self.slot.type
         if not isinstance(type_, RowType) or type_.types != own.types:
             return self
+        stored = self._written.names if isinstance(self._written, RowDataSerializerSnapshot) else None
+        if stored is not None:
+            type_ = type_.renamed(_reconciled(RowType.of(*own.types).renamed(stored).names, type_.names))
+        return self.retyped(type_)
+
+    def retyped(self, type_: RowType) -> RowDataSerializer:
+        """Return the same serializer for a type that differs from its own in names only."""
         return RowDataSerializer(type_, self._written)
 
     def accept_key(self, value: Any) -> BinaryValue:
@@ -180,28 +197,65 @@ class RowDataSerializer(BinaryDataSerializer):
         return self.slot.wrap(self.slot.build(fields, kind, reserve_nulls=reserve_nulls))
 
 
+def _reconciled(stored: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """Combine the names of fields in a snapshot with names that a user or a plan gives."""
+    found = []
+    for position, (old, new) in enumerate(zip(stored, given, strict=True)):
+        if new != old and not _is_generated(old, position) and not _is_generated(new, position):
+            raise OptionError(
+                f"field {position} of a row is named {new!r}, and the snapshot names it {old!r}: it has {', '.join(stored)}; "
+                "give these names, or none"
+            )
+        found.append(old if _is_generated(new, position) else new)
+    return tuple(found)
+
+
+def _is_generated(name: str, position: int) -> bool:
+    """Check if Flink's planner made up the name of a field."""
+    return name == f"f{position}" or name.startswith(("$", "EXPR$")) or "$o" in name
+
+
+_NAMES_SINCE: Final = 4
+
+
 class RowDataSerializerSnapshot(TypeSerializerSnapshot):
-    """Of :class:`RowDataSerializer`: the types of the fields, as Java objects, and snapshots of their serializers."""
+    """Of :class:`RowDataSerializer`: the types of the fields, as Java objects, and snapshots of their serializers.
+
+    Version 4 (Flink 2.4) has the names of the fields behind them, or says that there are none. New ones have version 3, which
+    Flink 2.4 reads as well.
+    """
 
     current_version = 3
 
     def __init__(
-        self, class_name: str, types: Sequence[JavaObject], nested: Sequence[TypeSerializerSnapshot], version: int | None = None
+        self,
+        class_name: str,
+        types: Sequence[JavaObject],
+        nested: Sequence[TypeSerializerSnapshot],
+        version: int | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(class_name, version)
         self.types = tuple(types)
         self.nested = tuple(nested)
+        self.names = None if names is None else tuple(names)
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> RowDataSerializerSnapshot:
         types = [read_java_object(source) for _ in range(source.read_count("field types"))]
-        return cls(class_name, types, read_nested_snapshots(source), version)
+        nested = read_nested_snapshots(source)
+        named = version >= _NAMES_SINCE and source.read_boolean()
+        return cls(class_name, types, nested, version, [source.read_utf() for _ in types] if named else None)
 
     def write(self, target: DataOutput) -> None:
         target.write_int(len(self.types))
         for type_ in self.types:
             target.write_bytes(type_.raw)
         write_nested_snapshots(self.nested, target)
+        if self.version >= _NAMES_SINCE:
+            target.write_boolean(self.names is not None)
+            for name in self.names or ():
+                target.write_utf(name)
 
     @property
     def logical_types(self) -> tuple[LogicalType, ...]:
@@ -209,7 +263,8 @@ class RowDataSerializerSnapshot(TypeSerializerSnapshot):
         return tuple(logical_type(t.content) for t in self.types)
 
     def restore_serializer(self) -> TypeSerializer:
-        return RowDataSerializer(RowType.of(*self.logical_types), self)
+        type_ = RowType.of(*self.logical_types)
+        return RowDataSerializer(type_ if self.names is None else type_.renamed(self.names), self)
 
     def _resolve(self, new: TypeSerializerSnapshot) -> SchemaCompatibility:
         assert isinstance(new, RowDataSerializerSnapshot)
@@ -315,7 +370,7 @@ class ExternalSerializer(WrappingSerializer):
 class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Of :class:`ExternalSerializer`.
 
-    The data type has what the internal serializer lacks: the names of fields, and whether a timestamp has a zone.
+    The data type adds the names of fields, whether a timestamp has a zone, and whether an int is a day or a time of day.
     """
 
     data_type: JavaObject
@@ -335,6 +390,8 @@ class ExternalSerializerSnapshot(CompositeTypeSerializerSnapshot):
             inner = inner.named_as(type_)
         elif isinstance(inner, TimestampDataSerializer) and isinstance(type_, TimestampType):
             inner = inner.shown_as(type_)
+        elif isinstance(type_, DateType | TimeType) and isinstance(inner, NumberSerializer):
+            inner = internal_serializer(type_)
         return ExternalSerializer(inner, lambda _: self)
 
 
@@ -352,8 +409,8 @@ _ATOMIC: Final[dict[str, Callable[[], TypeSerializer]]] = {
 }
 _INTERNAL: Final[dict[type, Callable[[Any], TypeSerializer]]] = {
     AtomicType: lambda t: _ATOMIC[t.name](),
-    DateType: lambda t: NumberSerializer("INT"),
-    TimeType: lambda t: NumberSerializer("INT"),
+    DateType: lambda t: DateDataSerializer(),
+    TimeType: lambda t: TimeDataSerializer(t.precision),
     TextType: lambda t: StringDataSerializer(),
     BytesType: lambda t: BytesSerializer(),
     DecimalType: lambda t: DecimalDataSerializer(t.precision, t.scale),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from state_processor.identifier import OperatorIdentifier
+from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags
 
 Run = Callable[[argparse.Namespace], int | None]
@@ -15,8 +16,8 @@ Run = Callable[[argparse.Namespace], int | None]
 UID_HELP = "the operator, by uid or by the 32 digits of its hash"
 
 
-def snapshot_command(commands: Any, name: str, run: Run, text: str, *, reading: bool = False) -> argparse.ArgumentParser:
-    """Add a command that shows something of a snapshot, as a table or as JSON; ``reading`` adds options of reading state."""
+def snapshot_command(commands: Any, name: str, run: Run, text: str, *, reading: Collection[Kind] = ()) -> argparse.ArgumentParser:
+    """Add a command that shows something of a snapshot, as a table or as JSON; ``reading`` is the kinds it reads."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Show the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     add_output(parser, run)
@@ -55,4 +56,12 @@ def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return number
+
+
+def not_negative(text: str) -> int:
+    """Return a number that is not negative."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
     return number

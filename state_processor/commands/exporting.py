@@ -3,103 +3,85 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import sys
+from collections.abc import Callable, Collection
 from itertools import chain
 from typing import Any, Final
 
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
-
 from state_processor.commands.arguments import UID_HELP
+from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
+from state_processor.commands.row_formats import FORMATS, format_of, write_rows
 from state_processor.commands.rows import add_columns, add_where, state_batches
-from state_processor.display import json_text
+from state_processor.commands.terminal import say
 from state_processor.identifier import OperatorIdentifier
-from state_processor.options.flags import add_flags
-from state_processor.serializers.errors import OptionError, WriteError
+from state_processor.options.flags import ROWS, add_flags
+from state_processor.serializers.errors import OptionError
+
+_CSV: Final = "csv"
+_EXPORT: Final = (
+    "Write the rows of a state into a file. The end of its name is the format: .csv, .json (an array), .ndjson or .jsonl (an "
+    "object per line), .parquet, .feather or .arrow; behind those of CSV and JSON, .gz or .zst compresses it. JSON has bytes as "
+    "hexadecimal digits, dates and times as ISO text, decimals as text, NaN and infinities as the texts NaN, Infinity and "
+    "-Infinity, and maps as lists of pairs. In CSV lists, maps and structs are JSON text, and null is a cell without quotes."
+)
+
+_SHAPES: Final = ("metadata", "nanos", "row_kind")
+"""Options that change columns and never the number of rows."""
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
-    count = _command(commands, "count", "number of rows of a state", _count)
+    count = _command(commands, "count", "number of rows of a state", _count, _SHAPES)
     count.add_argument("--state", help="name of the state; without it the keys of all keyed states of the operator")
     export = _command(commands, "export", "rows of a state, in a file", _export)
+    export.description = _EXPORT
     export.add_argument("--state", help="name of the state; without it all keyed states, a row per key")
-    export.add_argument("-o", "--output", required=True, metavar="FILE", help="the file, which must not exist")
-    export.add_argument("--format", choices=tuple(_WRITERS), default="parquet", help="(default: %(default)s)")
+    export.add_argument("-o", "--output", required=True, metavar="FILE", help="a new file; - for standard output")
+    export.add_argument("--format", choices=tuple(FORMATS), help="the format, if the name of the file does not end in it")
+    export.add_argument(
+        "--quote-formulas",
+        action="store_true",
+        help="in CSV, put an apostrophe before text that a spreadsheet would run: text that is not a number and begins with =, "
+        "+, -, @, a tab or a line end",
+    )
     add_columns(export)
-    export.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
 
 
-def _command(commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+def _command(
+    commands: Any, name: str, text: str, run: Callable[[argparse.Namespace], None], without: Collection[str] = ()
+) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     parser.add_argument("--uid", required=True, help=UID_HELP)
-    add_flags(parser, reading=True)
+    add_flags(parser, reading=ROWS, without=without)
     add_where(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def _count(options: argparse.Namespace) -> None:
-    print(sum(batch.num_rows for batch in state_batches(options, OperatorIdentifier.of(options.uid), options.state)))
+    say(str(sum(batch.num_rows for batch in state_batches(options, OperatorIdentifier.of(options.uid), options.state))))
 
 
 def _export(options: argparse.Namespace) -> None:
-    batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state, flatten=options.flatten)
+    to_output = options.output == STANDARD_OUTPUT
+    if to_output and options.format is None:
+        raise OptionError("-o -: standard output needs a format; choose the format with --format")
+    form, compression = (options.format, None) if to_output else format_of(options.output, options.format)
+    if options.quote_formulas and form != _CSV:
+        raise OptionError(f"--quote-formulas is for csv, which spreadsheets open; the format is {form}")
+    if not to_output:
+        check_new(options.output)
+    elif sys.stdout.isatty() and not FORMATS[form].is_for_terminals:
+        raise OptionError(f"-o -: {form} may hold characters that control a terminal; redirect the output, or name a file")
+    batches = state_batches(options, OperatorIdentifier.of(options.uid), options.state)
     first = next(batches)
+    rows = chain([first], batches)
+    if to_output:
+        file = UnclosedFile(sys.stdout.buffer)
+        write_rows(file, form, None, first.schema, rows, quote_formulas=options.quote_formulas)
+        file.flush()
+        return
     with new_file(options.output) as file:
-        rows = _WRITERS[options.format](file, first, batches)
-    print(f"{rows} rows")
-
-
-@contextmanager
-def new_file(path: str) -> Iterator[Any]:
-    """Create a file, which is removed if writing it fails."""
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(open(path, "xb"))
-        except OSError as problem:
-            raise WriteError(f"{path} can't be created: {problem.strerror}; name a new file") from None
-        try:
-            yield file
-        except BaseException:
-            os.unlink(path)
-            raise
-
-
-def _write_parquet(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
-    with pyarrow.parquet.ParquetWriter(file, first.schema) as writer:
-        return _write_all(writer.write_batch, first, rest)
-
-
-def _write_csv(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
-    nested = [f.name for f in first.schema if pa.types.is_nested(f.type)]
-    if nested:
-        raise OptionError(f"--format csv: the columns {', '.join(nested)} have several values in a row; use parquet or json")
-    with pyarrow.csv.CSVWriter(file, first.schema) as writer:
-        return _write_all(writer.write_batch, first, rest)
-
-
-def _write_json(file: Any, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
-    def write(batch: pa.RecordBatch) -> None:
-        file.write("".join(f"{json_text(row)}\n" for row in batch.to_pylist()).encode())
-
-    return _write_all(write, first, rest)
-
-
-def _write_all(write: Callable[[pa.RecordBatch], object], first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
-    rows = 0
-    for batch in chain([first], rest):
-        write(batch)
-        rows += batch.num_rows
-    return rows
-
-
-_WRITERS: Final[dict[str, Callable[[Any, pa.RecordBatch, Iterator[pa.RecordBatch]], int]]] = {
-    "parquet": _write_parquet,
-    "csv": _write_csv,
-    "json": _write_json,
-}
+        number = write_rows(file, form, compression, first.schema, rows, quote_formulas=options.quote_formulas)
+    say(f"{number} rows")

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from state_processor.backends.read.schema_text import type_text
+from state_processor.commands.terminal import say, say_json
 from state_processor.display import json_text, render_records, render_vertical, size_text
 
 SIZES: Final = {
@@ -38,15 +39,15 @@ def print_table(
     Values of the columns ``whole`` are never shortened.
     """
     if options.vertical:
-        print(render_vertical(columns, [[row.get(name) for name in columns] for row in rows]))
+        say(render_vertical(columns, [[row.get(name) for name in columns] for row in rows]))
     else:
-        print(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=whole))
+        say(render_records(columns, rows, width=width, right=frozenset(SIZES.values()), whole=whole))
 
 
 def print_json(rows: Iterable[Mapping[str, Any]]) -> None:
     """Print rows as JSON, a line each."""
     for row in rows:
-        print(json_text(row))
+        say_json(json_text(row))
 
 
 def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace) -> None:
@@ -58,7 +59,7 @@ def print_batches(batches: Iterator[pa.RecordBatch], options: argparse.Namespace
         return
     print_table(first.schema.names, list(islice(rows, options.limit)), options)
     if next(rows, None) is not None:
-        print(f"… only the first {options.limit} rows; --limit shows more")
+        say(f"… only the first {options.limit} rows; --limit shows more")
 
 
 def print_schema(schema: pa.Schema, options: argparse.Namespace) -> None:

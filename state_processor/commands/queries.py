@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from state_processor.commands.printing import print_json
+from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess, read_plan
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.write.plan import SavepointPlan
@@ -41,5 +42,5 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         print_json(asdict(state) for state in report)
     else:
-        print(report)
+        say(str(report))
     return REFUSED if report.impossible else 0

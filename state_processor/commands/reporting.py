@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from state_processor.commands.exporting import new_file
+from state_processor.commands.new_files import check_new, new_file
+from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.report.contents import contents
@@ -27,7 +28,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
+    check_new(options.output)
     found = contents(options.path, SnapshotAccess.of(**flag_values(options)), values=not options.quick)
     with new_file(options.output) as file:
         file.write(page(found).encode())
-    print(options.output)
+    say(options.output)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from state_processor.commands.arguments import UID_HELP
+from state_processor.commands.terminal import say
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
@@ -69,7 +70,7 @@ def _write(options: argparse.Namespace) -> None:
     plan = SavepointPlan.from_existing(options.path, None, SnapshotAccess.of(**flag_values(options)))
     options.change(plan, options)
     plan.choose_format(options.format, options.backend, share_files=options.share_files)
-    print(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite))
+    say(str(plan.write_to(options.target, LocalEngine(), overwrite=options.overwrite)))
 
 
 def _move(plan: SavepointPlan, options: argparse.Namespace) -> None:

@@ -9,9 +9,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from state_processor import arrow
-from state_processor.backends.files.location import Location
 from state_processor.backends.read.state_access import TIMER_KIND
-from state_processor.commands.arguments import add_operator, add_output, positive, required_operator, snapshot_command
+from state_processor.commands.arguments import add_operator, positive, required_operator, snapshot_command
 from state_processor.commands.printing import (
     filled,
     print_batches,
@@ -22,7 +21,10 @@ from state_processor.commands.printing import (
     with_sizes,
 )
 from state_processor.commands.rows import add_columns, add_where, state_batches
-from state_processor.options.flags import add_flags, flag_values
+from state_processor.commands.terminal import say
+from state_processor.display import text_of
+from state_processor.options.effects import Kind
+from state_processor.options.flags import ROWS, flag_values
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
@@ -39,8 +41,6 @@ _STATE_COLUMNS: Final = (
     "backend",
     "size",
 )
-_UNKNOWN: Final = "unknown"
-_UNBOUNDED: Final = 1 << 20
 _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 
 
@@ -50,27 +50,20 @@ def add_commands(commands: Any) -> None:
     inspect = command("inspect", _inspect, "operators of a snapshot, with sizes")
     inspect.add_argument("--files", action="store_true", help="list the files and other pieces that it consists of instead")
     command("states", _states, "states of all operators, with types")
-    show = command("show", _show, "rows of a state", reading=True)
+    show = command("show", _show, "rows of a state", reading=ROWS)
     add_operator(show)
     what = show.add_mutually_exclusive_group()
     what.add_argument("--state", help="name of the state; without it all keyed states of the operator side by side")
     what.add_argument("--timers", action="store_true", help="the operator's timers")
     show.add_argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated")
     show.add_argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
-    show.add_argument("--no-flatten", dest="flatten", action="store_false", help="lists and maps in one row per key")
-    show.add_argument("--metadata", action="store_true", help="add key group, subtask and time of last access")
     show.add_argument("--schema", action="store_true", help="the columns and their types in place of rows")
     add_columns(show)
     add_where(show)
-    get = command("get", _get, "states and timers of one key", reading=True)
+    get = command("get", _get, "states and timers of one key", reading={Kind.LOOKUP})
     add_operator(get)
     get.add_argument("--state", help="name of the state; without it all keyed states and the timers")
     get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
-    listing = commands.add_parser("list", help="snapshots below a directory", description="Show the snapshots below a directory.")
-    listing.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
-    listing.add_argument("--check", action="store_true", help="look for every file, so that is_complete is known")
-    add_flags(listing)
-    add_output(listing, _list)
 
 
 def _inspect(options: argparse.Namespace) -> None:
@@ -87,7 +80,7 @@ def _inspect(options: argparse.Namespace) -> None:
     rows = [{k.removeprefix("operator_"): v for k, v in row.items()} for row in rows]
     columns = ["name", "uid", "uid_hash", "parallelism", "max_parallelism", "coordinator_size", "size"]
     if table.num_rows:
-        print(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
+        say(f"checkpoint {rows[0]['checkpoint_id']}, {len(rows)} operators")
     print_table(filled(columns, rows), rows, options)
 
 
@@ -101,7 +94,7 @@ def _states(options: argparse.Namespace) -> None:
     ]
     columns = filled(_STATE_COLUMNS, shown)
     for number, (operator, of_operator) in enumerate(groupby(shown, key=lambda row: row["operator"])):
-        print(f"{chr(10) * bool(number)}operator {operator}")
+        say(f"{chr(10) * bool(number)}operator {text_of(operator)}")
         print_table(columns, list(of_operator), options)
 
 
@@ -109,27 +102,10 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
     return None if row["namespace_type"] == _NO_NAMESPACE else row["namespace_type"]
 
 
-def _list(options: argparse.Namespace) -> None:
-    rows = arrow.snapshots(options.path, check=options.check, **flag_values(options)).to_pylist()
-    if options.json:
-        print_json(rows)
-        return
-    prefix = str(Location.given(options.path)).rstrip("/") + "/"
-    shown = [
-        with_sizes(row)
-        | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
-        | ({"is_complete": _UNKNOWN} if row["is_complete"] is None else {})
-        for row in rows
-    ]
-    columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
-    print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
-
-
 def _show(options: argparse.Namespace) -> None:
     kind = TIMER_KIND if options.timers else None
     keys = _keys(options) if options.key else None
-    shape = {"flatten": options.flatten, "metadata": options.metadata}
-    batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys, **shape)
+    batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys)
     if options.schema:
         print_schema(next(batches).schema, options)
     else:
@@ -138,15 +114,16 @@ def _show(options: argparse.Namespace) -> None:
 
 def _get(options: argparse.Namespace) -> None:
     (key,) = _keys(options)
-    found = arrow.lookup(options.path, required_operator(options), key, options.state, nanos="string", **flag_values(options))
+    reading = {"nanos": "string", **flag_values(options)}
+    found = arrow.lookup(options.path, required_operator(options), key, options.state, **reading)
     if options.json:
         print_json({"state_name": name, **row} for name, table in found.tables().items() for row in table.to_pylist())
         return
     if not options.vertical or not found:
-        print(found)
+        say(str(found))
         return
     for name, table in found.tables().items():
-        print(name)
+        say(text_of(name))
         print_table([c for c in table.column_names if c != "key"], table.to_pylist(), options)
 
 

@@ -13,9 +13,12 @@ from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.read.catalog import states
 from state_processor.backends.read.file_check import check_files
+from state_processor.backends.read.structure_check import StructureCheck
 from state_processor.backends.read.value_check import ValueCheck
 from state_processor.backends.write.staging import Staging
 from state_processor.commands.printing import print_json
+from state_processor.commands.terminal import say
+from state_processor.display import text_of
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.progress import progress
@@ -23,26 +26,28 @@ from state_processor.report.restoring import Restoring, oldest_flink, planned_mi
 from state_processor.serializers.errors import StateProcessorError
 
 INCOMPLETE: Final = 1
-"""Exit code for a snapshot that is not complete."""
+"""Exit code for a snapshot that lacks files or is damaged."""
 
 _WORDS: Final = {
     "problem": "",
     "unknown": "key groups can't be checked, since hashCode of the keys is code of the job: ",
+    "uncounted": "entries can't be counted: ",
     "removed": "removed: ",
     "left": "left by a write that was killed; --repair removes it: ",
     "open": "of a write that goes on or whose process is on another machine, or of a savepoint without a _metadata to read: ",
 }
-_ABOUT: Final = {"problem": "message", "restoring": "message", "unknown": "state"}
+_ABOUT: Final = {"problem": "message", "restoring": "message", "uncounted": "message", "unknown": "state"}
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Check that every file of a snapshot is there with its bytes, say which versions of Flink restore it, and name the files "
-        "that writes have left in its directory. "
-        "The exit code is 0 for a snapshot that is complete, else 1."
+        "Check that every file of a snapshot is present with its bytes, that operator state fits its headers, and that entries "
+        "in files of the heap backend, which are read for this, can be counted to the end. Print which versions of Flink restore "
+        "the snapshot, and the files that writes have left in its directory. Values are decoded with --values only. "
+        "The exit code is 0 if nothing is missing or damaged, else 1."
     )
-    validate = commands.add_parser("validate", help="whether a snapshot is complete", description=text)
+    validate = commands.add_parser("validate", help="check the files of a snapshot", description=text)
     validate.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     validate.add_argument(
         "--repair",
@@ -61,10 +66,14 @@ def add_commands(commands: Any) -> None:
 def _validate(options: argparse.Namespace) -> int:
     access = SnapshotAccess.of(**flag_values(options))
     findings = list(_strays(options.path, access.storage(), repair=options.repair))
-    checked, values, restoring = 0, None, []
+    checked, structure, values, restoring = 0, StructureCheck(), None, []
     try:
         snapshot = access.open(options.path)
         checked, problems = check_files(snapshot)
+        if not problems:
+            structure.check(snapshot, partial(progress, doing="checking"))
+            problems = structure.problems
+            findings += [("uncounted", message) for message in structure.unknown]
         if options.values and not problems:
             values = ValueCheck()
             values.check(snapshot, partial(progress, doing="decoding"))
@@ -81,11 +90,22 @@ def _validate(options: argparse.Namespace) -> int:
         print_json({"finding": finding, _ABOUT.get(finding, "file"): what} for finding, what in findings)
         return INCOMPLETE if problems else 0
     for finding, what in findings:
-        print(_WORDS[finding] + what)
+        say(_WORDS[finding] + text_of(what))
     if not problems:
-        decoded = "" if values is None else f", {values.rows} rows are decodable"
-        print("\n".join([f"complete: {checked} files are there{decoded}", *restoring]))
+        say("\n".join([_checked(checked, structure, values), *restoring]))
     return INCOMPLETE if problems else 0
+
+
+def _checked(files: int, structure: StructureCheck, values: ValueCheck | None) -> str:
+    """List the checks that found no problem."""
+    checks = {
+        f"{files} files are present": True,
+        f"{structure.headers} headers of operator state fit": structure.headers,
+        f"the entries of {structure.counted} heap files are counted": structure.counted,
+        f"{values.rows if values else 0} rows are decodable": values is not None,
+        "values are not decoded without --values": values is None,
+    }
+    return ", ".join(check for check, applies in checks.items() if applies)
 
 
 def _restoring(options: argparse.Namespace, access: SnapshotAccess, snapshot: Snapshot) -> Iterator[Restoring]:

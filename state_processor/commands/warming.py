@@ -6,6 +6,7 @@ import argparse
 from importlib import import_module
 from typing import Any, Final
 
+from state_processor.commands.terminal import say
 from state_processor.serializers.errors import OptionError
 
 MODULES: Final = (
@@ -56,4 +57,4 @@ def _warm_up(options: argparse.Namespace) -> None:
             f"{cache.FOLDER_SETTING}"
         )
     where = folder or cache.cache_folders()[0]
-    print(f"{len(kernels)} kernels in {where}, {compiled} of them compiled now")
+    say(f"{len(kernels)} kernels in {where}, {compiled} of them compiled now")

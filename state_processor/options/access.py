@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -36,6 +36,8 @@ class SnapshotAccess:
         Settings of remote storage, which are not shown.
     plan
         Path or text of the compiled plan of the query that wrote the snapshot.
+    time_zone
+        The zone of the JVM of the job; ``None`` for UTC.
     """
 
     path_mapping: Mapping[str, str] = field(default_factory=dict)
@@ -44,6 +46,7 @@ class SnapshotAccess:
     allow_paths: tuple[str, ...] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     plan: str | None = field(default=None, repr=False)
+    time_zone: str | None = None
 
     __repr__ = redacted_repr
 
@@ -93,6 +96,8 @@ class SnapshotAccess:
 
         import_serializers(self.serializers)
         snapshot = open_snapshot(fspath(path), self.path_mapping, self.storage(), self.scratch, self.allow_paths)
+        if self.time_zone is not None:
+            snapshot = replace(snapshot, time_zone=self.time_zone)
         return snapshot if self.plan is None else self._planned(snapshot, self.plan)
 
     def _planned(self, snapshot: Snapshot, plan: str) -> Snapshot:

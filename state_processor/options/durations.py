@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
 _DURATION: Final = re.compile(
@@ -28,9 +29,13 @@ def duration_ms(value: str | timedelta) -> int:
     text = value.strip().upper() if isinstance(value, str) else ""
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groupdict().values()) or text.endswith("T"):
-        raise OptionError(f"ttl {value!r}: expected a timedelta, or an ISO-8601 duration such as PT1H, PT90S or P7D")
+        raise OptionError(f"{spelled('ttl')} {value!r}: expected a timedelta, or an ISO-8601 duration such as PT1H, PT90S or P7D")
     parts = {name: float(number) for name, number in match.groupdict().items() if number}
-    return round(timedelta(**parts) / _MILLISECOND)
+    try:
+        return round(timedelta(**parts) / _MILLISECOND)
+    except OverflowError:
+        longest = f"a duration of at most {timedelta.max.days} days"
+        raise OptionError(f"{spelled('ttl')} of {len(text)} characters: expected {longest}") from None
 
 
 def duration_text(milliseconds: int) -> str:
@@ -61,5 +66,6 @@ def instant_ms(value: str | int | datetime) -> int:
     if isinstance(value, int):
         return value
     raise OptionError(
-        f"asOf {value!r}: expected a datetime, ISO text such as 2024-01-31T12:00:00Z, or epoch milliseconds such as 1706702400000"
+        f"{spelled('as_of')} {value!r}: expected a datetime, ISO text such as 2024-01-31T12:00:00Z, "
+        "or epoch milliseconds such as 1706702400000"
     )

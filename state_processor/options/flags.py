@@ -3,25 +3,49 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
 from typing import Any, Final
 
-from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS
+from state_processor.options.effects import Kind
+from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, Option
+from state_processor.options.values import FIELDS
 from state_processor.serializers.errors import OptionError
 
+ROWS: Final = frozenset(Kind) - {Kind.LOOKUP, Kind.DIFF}
+"""What commands read that show and write rows of any state."""
 _READING: Final = tuple(option for option in READ_OPTIONS if option.flag)
 """Options of reading state that have a flag."""
 
 
-def add_flags(parser: argparse.ArgumentParser, *, reading: bool = False) -> None:
-    """Add the options of opening a snapshot that have a flag and, on request, those of reading state."""
-    for option in (*SNAPSHOT_OPTIONS, *(_READING if reading else ())):
-        flag, operand = option.flag.split()
+def add_flags(
+    parser: argparse.ArgumentParser, *, reading: Collection[Kind] = (), without: Collection[str] = ()
+) -> None:
+    """Add the flags of opening a snapshot, and the flags of reading.
+
+    Parameters
+    ----------
+    parser
+        The parser of a command.
+    reading
+        The kinds of state that the command reads.
+    without
+        Options, as keyword arguments, that change nothing that the command shows.
+    """
+    of_reading = (o for o in _READING if o.on.intersection(reading) and o.argument not in without)
+    for option in (*SNAPSHOT_OPTIONS, *of_reading):
+        flag, _, operand = option.flag.partition(" ")
         text = option.doc.replace("`", "")
-        if "=" in operand or operand.endswith("..."):
+        if not operand:
+            parser.add_argument(flag, dest=option.argument, action="store_const", const=not option.default, help=text)
+        elif _is_repeated(operand):
             name = operand.removesuffix("...")
             parser.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
         else:
             parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
+
+
+def _is_repeated(operand: str) -> bool:
+    return "=" in operand or operand.endswith("...")
 
 
 def flag_values(given: argparse.Namespace, *, reading: bool = True) -> dict[str, Any]:
@@ -33,13 +57,16 @@ def flag_values(given: argparse.Namespace, *, reading: bool = True) -> dict[str,
         If a flag has an operand of another form.
     """
     values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *(_READING if reading else ())))
-    return {o.argument: _pairs(o.flag, v, o.kind.is_secret) if "=" in o.flag else v for o, v in values if v is not None}
+    return {o.argument: _pairs(o, v) if "=" in o.flag else v for o, v in values if v is not None}
 
 
-def _pairs(flag: str, given: list[str], is_secret: bool) -> dict[str, str]:
+def _pairs(option: Option, given: list[str]) -> dict[str, Any]:
     pairs = [text.partition("=") for text in given]
     for text, (name, _, value) in zip(given, pairs, strict=True):
         if not name or not value:
-            shown = "" if is_secret else f" {text}"
-            raise OptionError(f"{flag.split()[0]}{shown}: expected {flag.split()[1]}")
+            flag, _, operand = option.flag.partition(" ")
+            shown = "" if option.kind.is_secret else f" {text}"
+            raise OptionError(f"{flag}{shown}: expected {operand}")
+    if option.kind is FIELDS:
+        return {name: value.split(",") for name, _, value in pairs}
     return {name: value for name, _, value in pairs}

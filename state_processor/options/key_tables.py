@@ -15,14 +15,27 @@ def as_key_table(keys: Any) -> Any:
     """
     if hasattr(keys, "toArrow"):  # a DataFrame of Spark, or of Spark Connect
         return keys.toArrow()
-    pandas, pyarrow = sys.modules.get("pandas"), sys.modules.get("pyarrow")
-    if pandas is not None and isinstance(keys, pandas.DataFrame):
-        return _pyarrow().Table.from_pandas(keys, preserve_index=False)
+    pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(keys, pyarrow.Array | pyarrow.ChunkedArray):
         return pyarrow.table({KEY: keys})
-    if hasattr(keys, "__arrow_c_stream__") and hasattr(keys, "columns"):
-        return _pyarrow().table(keys)
-    return None
+    return as_table(keys) if _is_pandas(keys) or hasattr(keys, "columns") else None
+
+
+def as_table(rows: Any) -> Any:
+    """Return rows of pandas, or of a library with a stream of Arrow batches, as a ``pyarrow.Table``; ``None`` for others."""
+    pyarrow = _pyarrow()
+    if _is_pandas(rows):
+        return pyarrow.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pyarrow.RecordBatch):
+        return pyarrow.Table.from_batches([rows])
+    if not hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pyarrow.ChunkedArray):
+        return None
+    return pyarrow.RecordBatchReader.from_stream(rows).read_all()
+
+
+def _is_pandas(rows: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(rows, pandas.DataFrame)
 
 
 def rows_of(table: Any) -> list[Any]:

@@ -11,6 +11,7 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.source import named_operator
 from state_processor.options.table import SNAPSHOT_OPTIONS, WRITING, fields_of
 from state_processor.options.text import parse_options, required_path
+from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
 
@@ -50,8 +51,9 @@ class SinkOptions:
         OptionError
             If one is misspelt or has a value of another kind, or the path or the operator is missing.
         """
-        values = parse_options(WRITING, options, allowed)
-        path, operator = required_path(options, "save"), named_operator(values)
+        with entered(Door.DATA_SOURCE):
+            values = parse_options(WRITING, options, allowed)
+            path, operator = required_path(options, "save"), named_operator(values)
         if operator is None:
             raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
         access = SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values))

@@ -12,6 +12,7 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, UNPICKLE, fields_of
 from state_processor.options.text import parse_options, required_path
+from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
 
@@ -34,6 +35,8 @@ class SourceOptions:
         Size of what one task reads; ``None`` for the default.
     pushdown
         ``None`` to follow Spark's configuration.
+    given
+        The options that are given, as keyword arguments.
     """
 
     path: str
@@ -45,6 +48,7 @@ class SourceOptions:
     access: SnapshotAccess = field(default_factory=SnapshotAccess)
     split_bytes: int | None = None
     pushdown: bool | None = None
+    given: frozenset[str] = frozenset()
 
     __repr__ = redacted_repr
 
@@ -59,8 +63,9 @@ class SourceOptions:
         OptionError
             If one is misspelt or has a value of another kind, or there is no path.
         """
-        values = parse_options(f"reading {source}", options, allowed)
-        return cls.of(required_path(options, "load"), values)
+        with entered(Door.DATA_SOURCE):
+            values = parse_options(f"reading {source}", options, allowed)
+            return cls.of(required_path(options, "load"), values)
 
     @classmethod
     def of(cls, path: str, values: Mapping[str, Any]) -> SourceOptions:
@@ -81,6 +86,7 @@ class SourceOptions:
             SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values)),
             values.get("split_size"),
             values.get("pushdown"),
+            frozenset(values),
         )
 
 
@@ -94,7 +100,7 @@ def named_operator(values: Mapping[str, Any]) -> OperatorIdentifier | None:
     """
     uid, uid_hash = values.get("uid"), values.get("uid_hash")
     if uid is not None and uid_hash is not None:
-        raise OptionError("both uid and uidHash are given: name the operator by one of them")
+        raise OptionError(f"both {spelled('uid')} and {spelled('uid_hash')} are given: name the operator by one of them")
     if uid is not None:
         return OperatorIdentifier.of(uid)
     return None if uid_hash is None else OperatorIdentifier.for_uid_hash(uid_hash)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.options.allowed_modules import ALLOWED_CONF
+from state_processor.options.effects import ALL, KEYED, NAMED, OPERATOR, PYTHON, VALUES, Kind
 from state_processor.options.values import (
     BOOLEAN,
     COUNT,
@@ -33,12 +34,14 @@ from state_processor.options.values import (
     SETTINGS,
     SIZE,
     TEXT,
+    TIME_ZONE,
     TYPES,
     UNPICKLED,
     ValueKind,
     one_of,
 )
 from state_processor.serializers.decode_options import BATCH_MEMORY
+from state_processor.serializers.doors import text_name
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -64,7 +67,10 @@ class TimerOptions(TypedDict, total=False):
     columns: Sequence[str] | None
     metadata: bool
     keys: Keys | None
+    nanos: Nanos
+    row_kind: bool
     fields: Mapping[str, Sequence[str]] | None
+    batch_memory: int | str
 
 
 class OperatorStateOptions(TypedDict, total=False):
@@ -79,6 +85,7 @@ class OperatorStateOptions(TypedDict, total=False):
     python_types: Mapping[str, PythonTypeArgument] | None
     unpickle: bool | TypeSerializer
     fields: Mapping[str, Sequence[str]] | None
+    undescribed: Undescribed
     batch_memory: int | str
 
 
@@ -91,7 +98,6 @@ class KeyedStateOptions(OperatorStateOptions, total=False):
     as_of: str | int | datetime | None
     expired: Expired
     infer_kryo: bool
-    undescribed: Undescribed
 
 
 class LookupOptions(TypedDict, total=False):
@@ -127,6 +133,7 @@ class WorkerOptions(TypedDict, total=False):
     serializers: Sequence[str]
     scratch: str | PathLike[str] | None
     storage_options: Mapping[str, Any] | None
+    time_zone: str | None
 
 
 class AccessOptions(WorkerOptions, total=False):
@@ -176,9 +183,15 @@ class Option:
         The field of ``ReadOptions`` or ``SnapshotAccess`` that has the value, if its name is another.
     flag
         The argument of the command line and its operand: ``--scratch DIR``. With ``=`` in the operand it may be repeated, and
-        the value is a mapping; with ``...`` behind it the value is a list.
+        the value is a mapping; with ``...`` the value is a list. Without an operand it inverts the default.
     prefix
         For a mapping whose entries are options of the data source: what their names begin with.
+    on
+        The kinds of reads that it acts on. Others refuse it: see :mod:`~state_processor.options.effects`.
+    holds_on
+        The kinds whose rows are as the option asks, whatever its value is.
+    needs
+        Other options, one of which is required with it.
     """
 
     argument: str
@@ -188,24 +201,35 @@ class Option:
     field: str = ""
     flag: str = ""
     prefix: str = ""
+    on: frozenset[Kind] = ALL
+    holds_on: frozenset[Kind] = frozenset()
+    needs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Name as an option of the data source, in camel case."""
-        if self.prefix:
-            return f"{self.prefix}KEY"
-        first, *others = self.argument.split("_")
-        return first + "".join(map(str.capitalize, others))
+        return text_name(self.argument)
 
 
 READ_OPTIONS: Final = (
-    Option("flatten", BOOLEAN, "Lists and maps have a row per element; if false, one row per key with an array or map.", True),
-    Option("metadata", BOOLEAN, "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).", False),
+    Option(
+        "flatten", BOOLEAN, "Lists and maps have a row per element; if false, one row per key with an array or map.", True,
+        flag="--no-flatten", on=NAMED, holds_on=VALUES - NAMED,
+    ),
+    Option(
+        "metadata",
+        BOOLEAN,
+        "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).",
+        False,
+        flag="--metadata",
+        on=VALUES - {Kind.DIFF},
+    ),
     Option(
         "columns",
         NAMES,
         "Reads only these columns, and of structs only the fields that are named: `value.id`, with `element` for lists and "
         "`value` for maps. All others are skipped, not decoded.",
+        on=ALL - {Kind.LOOKUP, Kind.DIFF},
     ),
     Option(
         "keys",
@@ -213,6 +237,7 @@ READ_OPTIONS: Final = (
         "Reads only these keys, and opens only the key groups that hold them. In Python also a DataFrame (of Spark, pandas or a "
         "library that speaks Arrow) with the column `key` or, if keys are structs, the columns of their fields; its rows are "
         "collected.",
+        on=NAMED | {Kind.WHOLE, Kind.TIMERS},
     ),
     Option(
         "nanos",
@@ -221,14 +246,25 @@ READ_OPTIONS: Final = (
         "types that declare nanoseconds (`TIMESTAMP(9)` of Flink SQL, `timestamp-nanos` of Avro) are refused before a value is "
         "read; with `check` they are read as long as all values are whole microseconds.",
         "error",
+        flag="--nanos HOW",
+        on=VALUES,
     ),
-    Option("row_kind", BOOLEAN, "Gives `Row` and `RowData` a first field `row_kind`.", False),
+    Option(
+        "row_kind",
+        BOOLEAN,
+        "Gives `Row` and `RowData` a first field `row_kind`.",
+        False,
+        flag="--row-kind",
+        on=VALUES,
+    ),
     Option(
         "ttl",
         DURATION,
         "Leaves out values whose last access is this long or longer before `as_of`, as Flink's `NeverReturnExpired` does.",
         field="ttl_ms",
         flag="--ttl DURATION",
+        on=KEYED,
+        needs=("as_of",),
     ),
     Option(
         "as_of",
@@ -236,6 +272,8 @@ READ_OPTIONS: Final = (
         "The time at which values are expired or not; needed with `ttl`.",
         field="as_of_ms",
         flag="--as-of TIME",
+        on=KEYED,
+        needs=("ttl",),
     ),
     Option(
         "expired",
@@ -243,6 +281,8 @@ READ_OPTIONS: Final = (
         "With `ttl`: leaves out expired values, or all others (states without time-to-live have none), or nothing.",
         "hide",
         flag="--expired WHICH",
+        on=KEYED,
+        needs=("ttl",),
     ),
     Option(
         "types",
@@ -250,6 +290,8 @@ READ_OPTIONS: Final = (
         "Types of collections that Kryo wrote, which snapshots do not record, by path: the column, then names of fields, "
         "`element` of lists, `key` and `value` of maps. Such a part is an array or a map, and JSON text otherwise.",
         (),
+        flag="--types PATH=TYPE",
+        on=NAMED | OPERATOR | {Kind.WHOLE},
     ),
     Option(
         "python_type",
@@ -258,6 +300,7 @@ READ_OPTIONS: Final = (
         "reducing and aggregating state have one row per key. A list state is `ListState(Types.LONG())`, as text "
         "`ListState<LONG>`; a map state and broadcast state `Types.MAP(…)`.",
         flag="--python-type TYPE",
+        on=PYTHON,
     ),
     Option(
         "python_types",
@@ -265,6 +308,7 @@ READ_OPTIONS: Final = (
         "The same for several states, by name in the job.",
         (),
         flag="--python-types STATE=TYPE",
+        on=PYTHON | {Kind.WHOLE, Kind.DIFF},
     ),
     Option(
         "fields",
@@ -272,6 +316,8 @@ READ_OPTIONS: Final = (
         "Names of the fields of rows of Flink SQL, by `key`, the name of the state, or state and column where several columns "
         "are rows (`data-state.map_key`). They are used instead of those of `plan`.",
         (),
+        flag="--fields STATE=NAMES",
+        on=VALUES - {Kind.DIFF},
     ),
     Option(
         "undescribed",
@@ -279,6 +325,8 @@ READ_OPTIONS: Final = (
         "Values of a POJO's subclass that the snapshot does not describe are an error, or are read as `_class` and `_bytes` if "
         "the format records their length (values and map values of canonical savepoints and RocksDB). Decoding is slower.",
         "error",
+        flag="--undescribed HOW",
+        on=VALUES - {Kind.TIMERS},
     ),
     Option(
         "batch_memory",
@@ -286,6 +334,8 @@ READ_OPTIONS: Final = (
         "Memory that one batch may take while it is decoded. A row that needs more is refused: a damaged or hostile snapshot can "
         "describe values of any size.",
         BATCH_MEMORY,
+        flag="--batch-memory SIZE",
+        on=VALUES,
     ),
 )
 """Options of reading state; each is a field of ``ReadOptions``."""
@@ -340,6 +390,13 @@ SNAPSHOT_OPTIONS: Final = (
         flag="--storage KEY=VALUE",
         prefix="storage.",
     ),
+    Option(
+        "time_zone",
+        TIME_ZONE,
+        "The time zone of the JVM of the job, such as `America/New_York`; UTC by default. A `SQL_DATE` or `SQL_TIME` is "
+        "stored as the point in time at which clocks in this zone show it. Rows of Flink SQL do not depend on the zone.",
+        flag="--time-zone ZONE",
+    ),
 )
 """Options wherever the path of a snapshot is given; each is a field of ``SnapshotAccess``."""
 
@@ -349,6 +406,7 @@ INFER_KRYO: Final = Option(
     "Infers `types` from the values, which are read once more for it: of parts that are declared as `List`, `Set`, "
     "`Collection` or `Map` and hold objects of one class. Not an option of the data source.",
     False,
+    on=NAMED | {Kind.WHOLE},
 )
 
 UNPICKLE: Final = Option(
@@ -357,8 +415,11 @@ UNPICKLE: Final = Option(
     "Loads the pickles in states of PyFlink, which runs code that is in them: only for snapshots that only people whom you trust "
     "could have written. Values are JSON text or, with a type of `Types`, values of this type. Not an option of the data source.",
     False,
+    on=PYTHON | {Kind.WHOLE},
+    needs=("python_type", "python_types"),
 )
 
+EFFECTIVE_OPTIONS: Final = (*READ_OPTIONS, INFER_KRYO, UNPICKLE)
 _UID: Final = Option("uid", TEXT, "The operator, by uid.")
 _UID_HASH: Final = Option("uid_hash", TEXT, "The operator, by the hash of its uid.")
 STATE_KIND: Final = Option(

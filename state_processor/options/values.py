@@ -19,6 +19,8 @@ from state_processor.backends.state.python_states import PythonType, Unpickled
 from state_processor.options.allowed_modules import is_module_name
 from state_processor.options.durations import duration_ms, duration_text, instant_ms
 from state_processor.options.key_tables import as_key_table, is_table, rows_of
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.java.types import JavaType
@@ -66,7 +68,7 @@ class ValueKind:
         OptionError
             If the value is not of this kind.
         """
-        return self._checked(name, value, self.check)
+        return self._checked(spelled(name), spelled(name, value), value, self.check)
 
     def of_text(self, name: str, text: str) -> Any:
         """Return the normal form of the text of an option.
@@ -76,9 +78,9 @@ class ValueKind:
         OptionError
             If the text does not describe a value of this kind.
         """
-        return self._checked(f"option {name}", text, lambda given: self.check(self.decode(given)))
+        return self._checked(f"option {name}", f"option {name}={text!r}", text, lambda given: self.check(self.decode(given)))
 
-    def _checked(self, what: str, given: Any, check: Callable[[Any], Any]) -> Any:
+    def _checked(self, what: str, shown: str, given: Any, check: Callable[[Any], Any]) -> Any:
         try:
             return check(given)
         except OptionError:
@@ -87,7 +89,7 @@ class ValueKind:
             if self.is_secret:
                 raise OptionError(f"{what}: expected {self.expected}") from None
             reason = f" ({error})" if str(error) else ""
-            raise OptionError(f"{what}={given!r}: expected {self.expected}{reason}") from None
+            raise OptionError(f"{shown}: expected {self.expected}{reason}") from None
 
 
 def one_of(*choices: str) -> ValueKind:
@@ -195,6 +197,13 @@ def _check_paths(value: Any) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple, set, frozenset)):
         raise TypeError
     return tuple(_check_path(path) for path in value)
+
+
+def _check_time_zone(value: Any) -> str:
+    try:
+        return java_zone(_check_text(value)).name
+    except OptionError:
+        raise ValueError("it is not in the time zone database") from None
 
 
 def _check_modules(value: Any) -> tuple[str, ...]:
@@ -357,6 +366,7 @@ PYTHON_TYPES: Final = ValueKind(
     _encode_python_types,
 )
 UNPICKLED: Final = ValueKind("true, false or a type", _check_unpickled, _decode_boolean, lambda value: str(value).lower())
+TIME_ZONE: Final = ValueKind("a time zone such as America/New_York or +05:30", _check_time_zone)
 TYPES: Final = ValueKind(
     'types by path such as {"value.counters": "MAP<STRING,LONG>"}', _check_types, _decode_types, _encode_types
 )

@@ -46,7 +46,7 @@ def state_values(
         If an argument has a value of another kind.
     """
     values = check_arguments({**options, "kind": kind})
-    inferred = inferred_kryo_types(snapshot, operator, state) if values.pop("infer_kryo", False) else {}
+    inferred = inferred_kryo_types(snapshot, operator, state) if values.get("infer_kryo", False) else {}
     types = {**evolving, **inferred, **dict(values.get("types", ()))}
     is_by_uid = operator.uid is not None and OperatorIdentifier.of(operator.uid) == operator  # a uid may look like a hash
     named = {"uid": operator.uid} if is_by_uid else {"uid_hash": operator.uid_hash}

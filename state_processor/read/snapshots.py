@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
+from logging import getLogger
 from os import PathLike
-from typing import Unpack
+from typing import Final, Unpack
 
-from state_processor.backends.metadata import discovery
-from state_processor.backends.metadata.discovery import SnapshotInfo
+import pyarrow as pa
+
+from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.table import SnapshotOptions
+from state_processor.options.values import COUNT
 from state_processor.serializers.errors import StateProcessorError
+
+_SCHEMA: Final = pa.schema(
+    [
+        ("path", pa.string()),
+        ("kind", pa.string()),
+        ("job_id", pa.string()),
+        ("checkpoint_id", pa.int64()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("size_in_bytes", pa.int64()),
+        ("is_complete", pa.bool_()),
+    ]
+)
+_RENAMED: Final = {"size": "size_in_bytes"}
+_LOG: Final = getLogger("state_processor")
 
 
 @takes_options
 def list_snapshots(
-    directory: str | PathLike[str], *, check: bool = True, **options: Unpack[SnapshotOptions]
+    directory: str | PathLike[str], *, check: bool = True, depth: int = DEPTH, **options: Unpack[SnapshotOptions]
 ) -> list[SnapshotInfo]:
-    """List the snapshots in a directory and up to four levels below, by path.
+    """List the snapshots in a directory and below it, newest first.
+
+    The logger ``state_processor`` warns if directories were too deep to be searched.
 
     Parameters
     ----------
@@ -28,6 +48,8 @@ def list_snapshots(
     check
         Whether to look for every file of every snapshot. If false, ``is_complete`` is ``None`` unless ``_metadata`` is missing or
         damaged, which is faster where there are many files.
+    depth
+        Number of levels below the directory to search.
     **options
         See :class:`~state_processor.options.table.SnapshotOptions`.
 
@@ -35,10 +57,37 @@ def list_snapshots(
     ------
     NotASnapshotError
         If the directory does not exist.
+    OptionError
+        If an option has an unexpected value.
     """
     access = SnapshotAccess.of(**options)
-    found = discovery.list_snapshots(directory, access.storage())
-    return [replace(i, is_complete=_is_complete(access, i.path)) if check and i.is_complete is None else i for i in found]
+    found = discovered(directory, depth, access)
+    if found.unsearched:
+        _LOG.warning("%s", unsearched_text(found, depth, f"depth={depth + 1}"))
+    return list(checked(found.snapshots, access)) if check else found.snapshots
+
+
+def discovered(directory: str | PathLike[str], depth: int, access: SnapshotAccess) -> Discovery:
+    """Return the snapshots in a directory and below it; whether their files are there is unknown."""
+    return find_snapshots(directory, access.storage(), COUNT.of_argument("depth", depth))
+
+
+def checked(snapshots: list[SnapshotInfo], access: SnapshotAccess) -> Iterator[SnapshotInfo]:
+    """Look for every file of each snapshot, one snapshot after the other, and yield the snapshots with the result."""
+    return (replace(s, is_complete=_is_complete(access, s.path)) if s.is_complete is None else s for s in snapshots)
+
+
+def snapshots_table(found: Iterable[SnapshotInfo]) -> pa.Table:
+    """Return a table of snapshots; see :func:`state_processor.arrow.snapshots`."""
+    return pa.Table.from_pylist([{_RENAMED.get(k, k): v for k, v in asdict(info).items()} for info in found], _SCHEMA)
+
+
+def unsearched_text(found: Discovery, depth: int, advice: str) -> str:
+    """Return the text for directories that were not searched: how many, the first, and the ``advice`` that searches them."""
+    number = len(found.unsearched)
+    levels = "1 level" if depth == 1 else f"{depth} levels"
+    what = f"1 directory more than {levels} down was" if number == 1 else f"{number} directories more than {levels} down were"
+    return f"{what} not searched, such as {min(found.unsearched)}; {advice} searches deeper"
 
 
 def _is_complete(access: SnapshotAccess, path: str) -> bool:

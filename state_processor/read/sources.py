@@ -15,14 +15,25 @@ from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.raw_state import RawStateReader
 from state_processor.backends.read.state_access import RAW_KINDS, SelectableStateReader, StateReader, open_state, survey_for
 from state_processor.backends.read.state_listing import Survey, find_operator, operator_label
-from state_processor.backends.state.descriptions import StateDescription
-from state_processor.backends.state.python_states import check_known
+from state_processor.backends.state.descriptions import KeyedDescription, StateDescription
+from state_processor.backends.state.python_states import check_known, stored_name
+from state_processor.options.effects import Kind, check_effects, check_time_to_live
 from state_processor.options.source import SourceOptions
+from state_processor.options.table import EFFECTIVE_OPTIONS
 from state_processor.read.nanoseconds import refuse_nanoseconds
 from state_processor.read.projection import Projection, selection
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.kryo.undescribed_classes import log_undescribed, undescribed_classes
 
+_KINDS: Final = {
+    "TIMER": Kind.TIMERS,
+    "OPERATOR_LIST": Kind.LIST,
+    "UNION_LIST": Kind.UNION,
+    "BROADCAST": Kind.BROADCAST,
+    "RAW_KEYED": Kind.RAW,
+    "RAW_OPERATOR": Kind.RAW,
+}
 TABLES: Final = {"operators": operators, "states": states, "handles": handles}
 
 
@@ -88,7 +99,7 @@ def find_reader(
         If a type declares nanoseconds, and the options do not say how to read them.
     """
     if options.operator is None:
-        raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
+        raise OptionError(f"no operator: name it by {spelled('uid')}, or by {spelled('uid_hash')} if its uid is unknown")
     snapshot = snapshot or options.access.open(options.path)
     operator = find_operator(snapshot, options.operator.uid, options.operator.uid_hash)
     if options.kind in RAW_KINDS:
@@ -97,6 +108,7 @@ def find_reader(
         surveyed = known.states, []
     else:
         surveyed = survey_for(snapshot, operator, options.state)
+    _check_options(options, surveyed, operator_label(operator))
     if surveyed is not None and options.read.python_types:
         check_known(options.read.python_types, surveyed[0], operator_label(operator))
     reader = open_state(snapshot, operator, options.state, options.kind, options.read, surveyed)
@@ -107,10 +119,29 @@ def find_reader(
         told = open_state(snapshot, operator, options.state, options.kind, replace(options.read, tell_nanos=True), surveyed)
         of_state = "" if options.state is None else f", state {options.state!r}"
         refuse_nanoseconds(told.schema, f"{operator_label(operator)}{of_state}")
-    if options.read.keys is not None and not takes_keys(reader):
-        named = options.state or options.kind
-        raise OptionError(f"keys: expected keyed state; {named!r} is raw or operator state, which is read as a whole")
     return reader
+
+
+def _check_options(options: SourceOptions, surveyed: Survey | None, operator: str) -> None:
+    """Refuse options that do not act on the state. :func:`open_state` reports a missing state."""
+    states = {} if surveyed is None else surveyed[0]
+    if options.state is None:
+        kind = _KINDS.get(options.kind or "", Kind.WHOLE)
+        read, where = [s for found in states.values() for s in found if s.is_keyed and not s.is_timer], operator
+    else:
+        read = states.get(stored_name(options.state, states), [])
+        if not read:
+            return
+        kind, where = kind_of(read[0]), f"state {options.state!r} of {operator}"
+    check_effects(options.given, kind, EFFECTIVE_OPTIONS, where)
+    check_time_to_live(options.given, where, has_ttl=any(s.has_ttl for s in read))
+
+
+def kind_of(state: StateDescription) -> Kind:
+    """Return what reading a state by its name is, for the table of options."""
+    if isinstance(state, KeyedDescription) and not state.is_timer:
+        return Kind.KEYED if state.in_void_namespace else Kind.WINDOW
+    return _KINDS["TIMER" if state.is_timer else state.kind]
 
 
 def takes_keys(reader: StateReader) -> bool:

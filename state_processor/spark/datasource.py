@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -23,6 +24,7 @@ from state_processor.options.keywords import documents
 from state_processor.options.source import SourceOptions
 from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
@@ -44,6 +46,13 @@ KEY: Final = "key"
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_()})
 """Keys of which equal values have equal bytes, so that finding bytes finds what Spark's ``=`` finds (0.0 and -0.0 do not)."""
+
+
+@contextmanager
+def _asked_by_spark() -> Iterator[None]:
+    """Spell options in messages in camel case, and raise errors without tracebacks."""
+    with without_traceback(), entered(Door.DATA_SOURCE):
+        yield
 
 
 class _SnapshotDataSource(DataSource):
@@ -112,7 +121,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         """Return the name of the format."""
         return SAVEPOINT_FORMAT
 
-    @without_traceback()
+    @_asked_by_spark()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of keyed state of one operator."""
         from state_processor.options.sink import SinkOptions
@@ -122,7 +131,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         options = replace(options, access=self._access(options.access, options.path, options.base))
         return SavepointSink(options, schema, overwrite)
 
-    @without_traceback()
+    @_asked_by_spark()
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
         from state_processor.read.sources import find_reader, known_states
@@ -132,7 +141,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         self._known = known_states(options, snapshot)
         return with_table_options(spark_schema(find_reader(options, snapshot, self._known).schema), self.options)
 
-    @without_traceback()
+    @_asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that takes filters if Spark offers them, else one that does not, which Spark requires."""
         options, serializers = self._parsed(SAVEPOINT_FORMAT, schema)
@@ -156,13 +165,13 @@ class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
         """Return the name of the format."""
         return METADATA_FORMAT
 
-    @without_traceback()
+    @_asked_by_spark()
     def schema(self) -> StructType:
         """Return the columns of the table."""
         schema = spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT, self.allowed).table])
         return with_table_options(schema, self.options)
 
-    @without_traceback()
+    @_asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the table."""
         options, serializers = self._parsed(METADATA_FORMAT, schema)
@@ -213,7 +222,7 @@ class SavepointStateReader(DataSourceReader):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._not_sent}
 
-    @without_traceback()
+    @_asked_by_spark()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
         from state_processor.read.sources import ProjectedReader, splits_of
@@ -226,7 +235,7 @@ class SavepointStateReader(DataSourceReader):
         """Read the rows of one partition; Spark makes one without content if there are none."""
         if isinstance(partition, StatePartition):
             spare_modules()
-            with without_traceback():
+            with _asked_by_spark():
                 self._serializers.enter()
                 for split in partition.splits:
                     yield from partition.reader.read(split)
@@ -241,7 +250,7 @@ class KeyFilteringStateReader(SavepointStateReader):
     _not_sent = ("_reader",)
     """Spark pickles it for the process that plans the read, too."""
 
-    @without_traceback()
+    @_asked_by_spark()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Take the keys from the filters, and hand all filters back."""
         if self._options.read.keys is None and self._has_plain_key():
@@ -276,7 +285,7 @@ class SavepointTableReader(DataSourceReader):
         self._schema = schema
         self._serializers = serializers
 
-    @without_traceback()
+    @_asked_by_spark()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return one partition."""
         return [InputPartition(None)]
@@ -286,7 +295,7 @@ class SavepointTableReader(DataSourceReader):
         from state_processor.read.projection import Projection
         from state_processor.read.sources import TABLES
 
-        with without_traceback():
+        with _asked_by_spark():
             self._serializers.enter()
             table = TABLES[self._options.table](self._options.access.open(self._options.path))
             projection = Projection(table.schema, arrow_schema_of(self._schema))

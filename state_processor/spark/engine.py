@@ -89,7 +89,7 @@ class SparkEngine:
         groups = _groups(list(enumerate(parts)), lambda numbered: numbered[1].size)
         with failures_of_tasks():
             rows = self._numbers(len(groups)).mapInArrow(InWorker(RunParts(task, groups)), _RESULT_SCHEMA).collect()
-        results = {row.subtask: pickle.loads(row.handle) for row in rows}
+        results = {row.subtask: pickle.loads(row.value) for row in rows}
         return [results[number] for number in range(len(parts))]
 
     def copy_files(self, parts: Sequence[Part], task: Callable[[Any], Any]) -> list[Any]:
@@ -123,10 +123,10 @@ class SparkEngine:
                     second = self._from_files(blobs, total, writers, staging)
                 else:
                     second = self._from_shuffle(blobs, total, writers)
-                written = {r.subtask: (pickle.loads(r.handle), r.entries) for r in second.collect()}
+                written = {r.subtask: pickle.loads(r.value) for r in second.collect()}
         for number in set(range(total)) - set(written):  # Spark may leave out partitions that it knows to be empty
             (row,) = write_file(writers, number, ()).to_pylist()
-            written[number] = (pickle.loads(row["handle"]), row["entries"])
+            written[number] = pickle.loads(row["value"])
         return [{i: written[first + i] for i in range(one.parallelism)} for first, one in zip(firsts, files, strict=True)]
 
     def _first_passes(

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType
 
 from state_processor.backends.formats.row_shapes import LAST_ACCESS, LIST_INDEX, LIST_VALUE
 from state_processor.backends.write.entry_encoder import MAP_KEY, MAP_VALUE, VALUE
+from state_processor.options.key_tables import as_table
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.same_keys import check_comparable, identity, quoted
 from state_processor.spark.schemas import arrow_schema_of
@@ -21,15 +24,22 @@ from state_processor.spark.timer_rows import timer_queues
 from state_processor.write.rows import Columns
 
 
+class ArrowStream(Protocol):
+    """A stream of Arrow batches: a DataFrame of pandas or Polars, a table or reader of Arrow, a result of DuckDB."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the stream."""
+
+
+GivenRows = DataFrame | ArrowStream
+"""Rows that a user gives to a writer. Spark keeps those of other libraries in the driver."""
+
+
 @dataclass(frozen=True)
 class SparkRows:
     """Rows of a DataFrame; see :class:`~state_processor.write.rows.Rows` for the methods."""
 
     frame: DataFrame
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.frame, DataFrame):
-            raise OptionError(f"expected rows as a DataFrame of Spark, found a {type(self.frame).__name__}")
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -97,6 +107,27 @@ class SparkRows:
         """Divide rows of timers; see :func:`~state_processor.spark.timer_rows.timer_queues`."""
         queues = timer_queues(self.frame, key, has_namespaces=has_namespaces)
         return {queue: SparkRows(frame) for queue, frame in queues.items()}
+
+
+def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
+    """Return rows that a user gives: a DataFrame of Spark, pandas or Polars, or another stream of Arrow batches.
+
+    Raises
+    ------
+    OptionError
+        If it is something else, or Spark has no type for one of its columns.
+    """
+    if isinstance(given, DataFrame):
+        return SparkRows(given)
+    table = as_table(given)
+    if table is None:
+        raise OptionError(
+            f"expected rows as a DataFrame of Spark, pandas or Polars, or a table of Arrow, found a {type(given).__name__}"
+        )
+    try:
+        return SparkRows(spark.createDataFrame(table))
+    except (PySparkException, pa.ArrowException) as problem:
+        raise OptionError(f"the rows can't become a DataFrame of Spark: {problem}; cast the column") from problem
 
 
 def _sort_elements(elements: Column, type_: DataType) -> Column:

@@ -27,6 +27,7 @@ _LOG: Final = getLogger("state_processor")
 _RAISED: Final = re.compile(r"(?:^|: )state_processor(?:\.\w+)*\.(\w+): ", re.MULTILINE)
 _JVM_TRACE: Final = re.compile(r"\n(?:\s+at |\s*JVM stacktrace|Driver stacktrace| SQLSTATE|\n)| SQLSTATE: P0001")
 _NOT_INSTALLED: Final = "ModuleNotFoundError: No module named 'state_processor"
+_PUSHDOWN_IS_OFF: Final = "DATA_SOURCE_PUSHDOWN_DISABLED] KeyFilteringStateReader"
 _WORKER: Final = "pyspark.worker_util"
 _HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 """The variable behind Spark's setting ``spark.sql.execution.pyspark.udf.hideTraceback.enabled``."""
@@ -113,6 +114,11 @@ def translated(text: str) -> errors.StateProcessorError | None:
         return errors.OptionError(
             "Spark runs its workers with a Python that lacks state_processor. Install it there, or set the environment variable "
             f"PYSPARK_PYTHON before the session starts; this Python is {sys.executable}"
+        )
+    if _PUSHDOWN_IS_OFF in text:
+        return errors.OptionError(
+            "pushdown=true: Spark hands no filters to Python data sources in this session. Set "
+            "spark.sql.python.filterPushdown.enabled to true in it, or choose keys by the option keys"
         )
     places = list(_RAISED.finditer(text))
     kind = getattr(errors, places[0][1], None) if places else None

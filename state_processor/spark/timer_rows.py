@@ -106,6 +106,11 @@ def _contradiction(rows: DataFrame, key: str, times: list[str]) -> str:
     with our_errors():
         row = rows.select(f.col(quoted(key)).alias("key"), *shown).first()
     assert row is not None
+    micros = row[FIRES_AT] if FIRES_AT in times else None
+    if micros is not None and micros % 1000:
+        return (
+            f"timers: for the key {row['key']!r} {FIRES_AT} is {micros} µs since 1970, expected whole milliseconds, as Flink's "
+            f"timers have: use date_trunc('MILLISECOND', {FIRES_AT})"
+        )
     said = ", ".join(f"{name} {row[name]}{' µs' if name == FIRES_AT else ' ms'}" for name in times)
-    advice = "select the one that is meant" if len(times) > 1 else "Flink's timers have whole milliseconds: truncate it"
-    return f"timers: for the key {row['key']!r} the columns say different times since 1970: {said}; {advice}"
+    return f"timers: for the key {row['key']!r} the columns have different times since 1970: {said}; select the one that is meant"

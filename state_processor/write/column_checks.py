@@ -17,6 +17,7 @@ from state_processor.serializers.errors import InvalidRowError, OptionError, Uns
 from state_processor.serializers.kernel.encode.conversion import bind
 from state_processor.serializers.kernel.encode.program import EncodeOptions
 from state_processor.serializers.kryo.nested_kryo import for_flink
+from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.rows import OperatorRows
 
 METADATA: Final = (KEY_GROUP_COLUMN, SUBTASK, LAST_ACCESS)
@@ -127,7 +128,8 @@ def check_types(
     """
     require(schema.names, columns.values())
     rows = pa.schema([(name, schema.field(column).type) for name, column in columns.items()])
-    with naming(f"state {state.name!r}"):
+    where = f"state {state.name!r}"
+    with naming(where), third_party_errors(where, parts=state.serializers.values()):
         compile_entries(for_flink(state, flink_major), rows, max_parallelism, EncodeOptions(), columns)
 
 
@@ -140,6 +142,7 @@ def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping
         If a type does not fit; the message names state and column.
     """
     roles = state.serializers | dict.fromkeys(NAMESPACES, state.namespace)
-    with naming(f"state {state.name!r}"):
+    where = f"state {state.name!r}"
+    with naming(where), third_party_errors(where, parts=state.serializers.values()):
         for role, column in columns.items():
             bind(roles[role], schema.field(column).type, column)

@@ -22,7 +22,7 @@ from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, Pa
 from state_processor.write.rows import Columns
 from state_processor.write.shuffle import ShuffleBlobs
 from state_processor.write.shuffle_index import ShuffleIndex, WriteShuffleIndex, WriteSubtasks, shuffle_indexes
-from state_processor.write.subtask_files import SubtaskWriter
+from state_processor.write.subtask_files import SubtaskWriter, WrittenFile
 from state_processor.write.task_data import Batches
 
 _LOCAL_THREADS: Final = 4
@@ -30,8 +30,8 @@ _REMOTE_THREADS: Final = 16
 
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
 """A function from the batches of a partition to others; it can be pickled."""
-Written = dict[int, tuple[Any, int]]
-"""By subtask: the handle of its file, and the number of entries."""
+Written = dict[int, WrittenFile]
+"""The files by subtask: of a task that ran more than once, one attempt."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class LocalEngine:
         """See :class:`Engine`."""
         run = RunParts(task, tuple(((number, part),) for number, part in enumerate(parts)))
         found = _results(_run_in_threads(run, [range(i, i + 1) for i in range(len(parts))], _LOCAL_THREADS))
-        return [found[number][0] for number in range(len(parts))]
+        return [found[number] for number in range(len(parts))]
 
     copy_files = run_parts
 
@@ -166,9 +166,9 @@ class LocalEngine:
         return _results(_run_in_threads(write, [range(i, i + 1) for i in numbers], threads))
 
 
-def _results(batches: Sequence[pa.RecordBatch]) -> Written:
+def _results(batches: Sequence[pa.RecordBatch]) -> dict[int, Any]:
     """Return the results of tasks by number."""
-    return {m["subtask"]: (pickle.loads(m["handle"]), m["entries"]) for b in batches for m in b.to_pylist()}
+    return {m["subtask"]: pickle.loads(m["value"]) for b in batches for m in b.to_pylist()}
 
 
 def _run_in_threads(task: Task, shares: Sequence[range], threads: int) -> list[pa.RecordBatch]:

@@ -115,7 +115,7 @@ class RunParts:
         """Yield the results, :data:`~state_processor.write.task_data.TASK_RESULTS`."""
         for group in part_numbers(batches):
             for number, part in self.groups[group]:
-                yield task_result(number, self.task(part), 0)
+                yield task_result(number, self.task(part))
 
 
 def _numbered(blobs: pa.RecordBatch, first: int) -> pa.RecordBatch:

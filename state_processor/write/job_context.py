@@ -25,12 +25,15 @@ class JobContext:
         The operator.
     serializers
         Serializers that users register.
+    time_zone
+        The zone of the JVM of the job.
     """
 
     engine: Engine
     staging: Staging
     draft: OperatorDraft
     serializers: TaskSerializers
+    time_zone: str
 
     @property
     def new_types(self) -> PortableTypes:

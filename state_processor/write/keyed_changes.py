@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from state_processor.backends.formats.entry_layouts import NAMESPACE
+from state_processor.backends.formats.row_shapes import LAST_ACCESS
 from state_processor.backends.read.decoded_columns import FIRES_AT, WINDOW
 from state_processor.backends.read.keyed_reader import DOMAIN, SERVICE
 from state_processor.backends.state.column_types import declared
@@ -23,7 +24,7 @@ from state_processor.kryo_inference import kryo_types
 from state_processor.python_types import PythonTypeArgument, asking_for_python_type, python_type_of
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
-from state_processor.serializers.errors import InvalidRowError, OptionError
+from state_processor.serializers.errors import InvalidRowError, NotFoundError, OptionError
 from state_processor.serializers.keys.hash_codes import require_hash_code
 from state_processor.serializers.table.python_state import PYTHON_PREFIX, PythonKeySerializer
 from state_processor.serializers.table.row_names import row_names
@@ -74,6 +75,7 @@ def add_keyed_states(
         raise OptionError(f"columns={unknown[0]!r}: no state is written from it; there are {', '.join(states)}")
     python = draft.has_python_keys if python is None else python
     key_serializer = _take_key(draft, schema, key, key_type, python)
+    has_ttl = any(as_spec(column, given).ttl is not None for column, given in states.items())
     encoded: dict[str, dict[str, str]] = {}
     names: dict[str, DeclaredNames] = {}
     for column, type_or_spec in states.items():
@@ -90,6 +92,8 @@ def add_keyed_states(
         if context.keys() & {key, column}:
             taken = " and ".join(map(repr, sorted(context.keys() & {key, column})))
             raise InvalidRowError(f"state {name!r}: column {taken} says more of an entry; rename the key's or value's")
+        if not state.has_ttl and has_ttl:  # the times are those of the other states
+            context.pop(LAST_ACCESS, None)
         encoded[name] = context | {KEY: key, VALUE: column}
         names[name] = declared_names(state)
         _check_types(draft, state, schema, encoded[name])
@@ -148,6 +152,8 @@ def delete_keys(
     state = None if state is None else draft.stored(state)
     column = key or (schema.names[0] if len(schema.names) == 1 else KEY)
     names = draft.kept_keyed()
+    if not names and not draft.added:
+        raise NotFoundError(f"{draft.label} has no keyed state that keys could be deleted from; is the uid right?")
     columns = key_columns(schema, column, None if state is None else draft.keyed(state), list(map(shown_name, names)))
     keys: DeclaredNames = {}
     if draft.source_key is not None:

@@ -63,6 +63,7 @@ def keyed_target(job: JobContext) -> KeyedTarget | None:
         frozenset(name for name, (_, with_bytes) in draft.forms.items() if with_bytes),
         draft.registration.raw_timers,
         {name: python for name, python in draft.python.items() if python is not None},
+        job.time_zone,
     )
 
 

@@ -25,6 +25,7 @@ from state_processor.backends.state.part_names import DeclaredNames, with_names
 from state_processor.backends.state.python_states import PythonType, with_python_type
 from state_processor.backends.write.assembly import SubtaskHandles
 from state_processor.backends.write.base_store import BaseStore
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.entry_encoder import KEY, MAP_KEY, NAMESPACES, KeyedStateEncoder, KeyHash
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, KeyedFormat
 from state_processor.backends.write.kryo_updates import Drafts, pairs, with_drafts
@@ -33,12 +34,16 @@ from state_processor.backends.write.raw_timers_writer import RawTimersWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.backends.write.tombstones import TombstoneEncoder, Tombstones
 from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.core.calendars import java_zone
 from state_processor.serializers.core.pojo import PojoSerializer
+from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import declare
+from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.staged_file import staged_file
+from state_processor.write.subtask_files import WrittenFile
 from state_processor.write.task_data import (
     NEW,
     PASSED_THROUGH,
@@ -77,6 +82,8 @@ class KeyedTarget:
         Those of them whose rows have bytes for values of undescribed classes.
     raw_timers
         Whether timers are written to raw keyed state.
+    time_zone
+        The zone of the JVM of the job.
     """
 
     operator_id: str
@@ -92,6 +99,7 @@ class KeyedTarget:
     with_bytes: frozenset[str] = frozenset()
     raw_timers: bool = False
     python: Mapping[str, PythonType] = field(default_factory=dict)
+    time_zone: str = "UTC"
 
     def open_header(self) -> mi.KeyedHeader:
         """Read the header with its serializers."""
@@ -111,6 +119,7 @@ class KeyedTarget:
         states = tuple(describe_keyed(header, meta) for meta in header.states)
         states = tuple(declare(self.java_types.get(state.name, ()), state) for state in states)
         states = tuple(undescribed_as_bytes(state) if state.name in self.with_bytes else state for state in states)
+        states = tuple(in_time_zone(state, java_zone(self.time_zone)) for state in states)
         return tuple(with_python_type(s, self.python[s.name]) if s.name in self.python else s for s in states)
 
     @property
@@ -123,7 +132,7 @@ class KeyedTarget:
         """Function from a column of keys to their ``hashCode``; ``None`` if the serializer has it."""
         if not isinstance(self.hashing, tuple):
             return self.hashing
-        key = self.open_header().key.restore_serializer()
+        key = in_time_zone(self.open_header().key.restore_serializer(), java_zone(self.time_zone))
         return LearnedHash(cast(PojoSerializer, key), self.hashing, self.max_parallelism)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -193,14 +202,17 @@ class EncodeRows:
         if state.replaces == "keys" or entries is None:
             tombstones = TombstoneEncoder(description, state.state_id, schema, **options)
 
+        where = f"{t.label}, state {description.name!r}"
+
         def encode(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            if tombstones is not None:
-                yield from (with_phase(blobs, TOMBSTONES) for blobs in tombstones.encode(rows))
-            if entries is not None:
-                for blobs in entries.encode(rows):
-                    if state.replaces == "entries":
-                        yield with_phase(blobs, TOMBSTONES)
-                    yield with_phase(blobs, NEW)
+            with third_party_errors(where, parts=description.serializers.values()):
+                if tombstones is not None:
+                    yield from (with_phase(blobs, TOMBSTONES) for blobs in tombstones.encode(rows))
+                if entries is not None:
+                    for blobs in entries.encode(rows):
+                        if state.replaces == "entries":
+                            yield with_phase(blobs, TOMBSTONES)
+                        yield with_phase(blobs, NEW)
 
         return encode
 
@@ -232,8 +244,9 @@ class PassThroughEntries:
         pass_through = self.pass_through()
         source = part.handle.open(self.snapshot)
         for name, state_id in self.states:
-            for blobs in pass_through.blobs(source, name, state_id, part.key_groups):
-                yield with_phase(blobs, PASSED_THROUGH)
+            with third_party_errors(f"{self.target.label}, state {name!r}"):
+                for blobs in pass_through.blobs(source, name, state_id, part.key_groups):
+                    yield with_phase(blobs, PASSED_THROUGH)
 
     def pass_through(self) -> KeyedPassThrough:
         """Return the object that copies or converts the entries."""
@@ -250,8 +263,8 @@ class WriteKeyedState:
     format: KeyedFormat = CANONICAL_FORMAT
     bases: Mapping[int, BaseStore] = field(default_factory=dict)
 
-    def __call__(self, subtask: int, blobs: Batches) -> tuple[SubtaskHandles, int]:
-        """Write the files; return their handles and the number of entries."""
+    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+        """Write the files."""
         t = self.target
         key_groups = range_of_subtask(subtask, t.parallelism, t.max_parallelism)
         header, managed = t.open_header(), t.open_managed_header()
@@ -285,5 +298,11 @@ class WriteKeyedState:
                 elif drafts.has(b.state):
                     entries = drafts.settled(*place, entries)
                 writer.add(*place, entries)
+                if b.phase == NEW:
+                    tombstones.count_new(*place, entries, b.entries)
             handles = SubtaskHandles(store.close(), raw_keyed=timers.close() if timers is not None else None)
-        return handles, store.entries + (timers.entries if timers is not None else 0)
+        changes = tombstones.counts()
+        for state_id, counts in store.changes.items():
+            changes[state_id] = changes.get(state_id, ChangeCounts()) + counts
+        by_name = {t.states[state_id].name: counts for state_id, counts in changes.items()}
+        return WrittenFile(handles, store.entries + (timers.entries if timers is not None else 0), by_name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.formats.serialized_entries import serialized_entries
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
-from state_processor.backends.read.state_listing import operator_header
 from state_processor.backends.state.descriptions import BROADCAST, describe_operator_state
 from state_processor.backends.write.pass_through import KeyedPassThrough
 from state_processor.backends.write.state_migration import (

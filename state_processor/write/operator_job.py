@@ -17,7 +17,9 @@ from state_processor.write.engines import Engine, StateFiles, Written
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import keyed_state_files
 from state_processor.write.operator_state_job import operator_state_files
+from state_processor.write.state_changes import state_changes
 from state_processor.write.subtask_files import CopyPart, CopySubtasks
+from state_processor.write_summary import StateChanges
 
 KEYED: Final = "keyed"
 OPERATOR: Final = "operator"
@@ -42,6 +44,8 @@ class WrittenOperator:
         Whether all of its files are copies.
     rewritten
         Why all entries were written, though the format has files of the source savepoint; empty if they were not.
+    changes
+        Changes to its states.
     """
 
     operator: OperatorState
@@ -49,6 +53,7 @@ class WrittenOperator:
     states: tuple[str, ...]
     carried: bool
     rewritten: tuple[str, ...] = ()
+    changes: tuple[StateChanges, ...] = ()
 
 
 def copy_unchanged(engine: Engine, drafts: Sequence[OperatorDraft], staging: Staging) -> dict[tuple[str, int], Any]:
@@ -105,10 +110,10 @@ def written_operator(draft: OperatorDraft, copies: Copies, written: Mapping[str,
     subtasks = {}
     for index in range(draft.final_parallelism):
         copy = copies.get((draft.identifier.uid_hash, index), OperatorSubtaskState(index))
-        new_keyed = keyed[index][0] if index in keyed else SubtaskHandles(copy.managed_keyed)
+        new_keyed = keyed[index].handle if index in keyed else SubtaskHandles(copy.managed_keyed)
         subtasks[index] = SubtaskHandles(
             keyed=new_keyed.keyed,
-            operator=operator[index][0] if index in operator else copy.managed_operator,
+            operator=operator[index].handle if index in operator else copy.managed_operator,
             raw_keyed=new_keyed.raw_keyed or copy.raw_keyed,
             raw_operator=copy.raw_operator,
         )
@@ -121,8 +126,9 @@ def written_operator(draft: OperatorDraft, copies: Copies, written: Mapping[str,
         draft.final_identifier.uid,
         draft.source.operator.name if draft.source is not None else None,
     )
-    entries = sum(count for _, count in (*keyed.values(), *operator.values()))
-    return WrittenOperator(new.to_state(), entries, draft.final_names, carried=False, rewritten=draft.reasons_to_rewrite)
+    files = (*keyed.values(), *operator.values())
+    entries, changes = sum(file.entries for file in files), state_changes(draft, files)
+    return WrittenOperator(new.to_state(), entries, draft.final_names, False, draft.reasons_to_rewrite, changes)
 
 
 def _copied(draft: OperatorDraft, copies: Copies) -> WrittenOperator:

@@ -12,8 +12,11 @@ from state_processor.backends.state.part_names import declared_names
 from state_processor.backends.state.state_registration import operator_header, register
 from state_processor.backends.write.operator_writer import encode_broadcast
 from state_processor.backends.write.state_migration import converted_broadcast
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kryo.nested_kryo import for_flink, java_types
+from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.engines import PartsPass, RowsPass, StateFiles
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_tasks import header_bytes
@@ -49,13 +52,15 @@ def operator_state_files(job: JobContext) -> StateFiles | None:
         job.serializers,
         {name: java_types(state) for name, (state, _) in draft.operator_states.items()},
         {name: declared_names(state) for name, (state, _) in draft.operator_states.items()},
+        job.time_zone,
     )
     passes: list[RowsPass] = []
     parts: list[PartsPass] = []
     broadcasts: list[BroadcastBytes] = []
     for name, (state, rows) in draft.operator_states.items():
         if isinstance(state, BroadcastDescription):
-            broadcasts.append(_encode_broadcast(for_flink(state, draft.flink_major), ids[name], rows, draft.label))
+            state = in_time_zone(for_flink(state, draft.flink_major), java_zone(job.time_zone))
+            broadcasts.append(_encode_broadcast(state, ids[name], rows, draft.label))
         else:
             (column,) = rows.schema.names
             passes.append(RowsPass(rows, [column], EncodeElements(target, ids[name], column)))
@@ -72,12 +77,15 @@ def _encode_broadcast(state: BroadcastDescription, state_id: int, rows: Operator
     """Encode broadcast state from rows, which are collected."""
     table = rows.to_arrow().combine_chunks()
     if not table.num_rows:
-        return BroadcastBytes(state_id, 0, b"")
+        return BroadcastBytes(state_id, 0, b"", is_new=True)
     keys, values = (table.column(i).combine_chunks() for i in (0, 1))
     nulls = keys.null_count
     if nulls:
         raise InvalidRowError(f"{label}, state {state.name!r}: {nulls} of the keys are null")
-    return BroadcastBytes(state_id, len(keys), encode_broadcast(state, keys, values, f"{label}, state {state.name!r}").tobytes())
+    where = f"{label}, state {state.name!r}"
+    with third_party_errors(where, parts=state.serializers.values()):
+        encoded = encode_broadcast(state, keys, values, where)
+    return BroadcastBytes(state_id, len(keys), encoded.tobytes(), is_new=True)
 
 
 def _splits(source: SourceOperator) -> tuple[OperatorSplit, ...]:

@@ -10,22 +10,26 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import OperatorDescription, describe_operator_state
 from state_processor.backends.state.part_names import DeclaredNames, with_names
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.operator_writer import OperatorStateFileWriter
 from state_processor.backends.write.staging import Staging
 from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.serializers.kryo.nested_kryo import declare
+from state_processor.serializers.third_party import third_party_errors
 from state_processor.write.shuffle import fetch_blobs
 from state_processor.write.staged_file import staged_file
+from state_processor.write.subtask_files import WrittenFile
 from state_processor.write.task_data import NEW, PASSED_THROUGH, PHASED_BLOBS, Batches
 
 _LENGTH: Final = np.dtype("<i8")
@@ -46,6 +50,7 @@ class OperatorTarget:
     serializers: TaskSerializers = field(default_factory=TaskSerializers)
     java_types: Mapping[str, tuple[JavaType, ...]] = field(default_factory=dict)
     names: Mapping[str, DeclaredNames] = field(default_factory=dict)
+    time_zone: str = "UTC"
 
     def metas(self) -> tuple[mi.StateMetaInfo, ...]:
         """Read the states from the header, in the order of their ids."""
@@ -57,6 +62,7 @@ class OperatorTarget:
         """Return a state by its id."""
         state = describe_operator_state(self.metas()[state_id])
         state = declare(self.java_types.get(state.name, ()), state)
+        state = in_time_zone(state, java_zone(self.time_zone))
         return with_names(state, self.names.get(state.name, {}))
 
 
@@ -75,10 +81,12 @@ class EncodeElements:
 
         def encode(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             nonlocal first
+            where = f"{self.target.label}, state {state.name!r}"
             try:
-                encoded = encode_column(state.value, batch.column(self.column))
+                with third_party_errors(where, parts=[state.value]):
+                    encoded = encode_column(state.value, batch.column(self.column))
             except InvalidRowError as problem:
-                raise InvalidRowError(f"{self.target.label}, state {state.name!r}: {problem}") from None
+                raise InvalidRowError(f"{where}: {problem}") from None
             starts = np.append(encoded.entries[:, 0], len(encoded.data))
             yield from distribute(encoded.data, starts, self.state_id, NEW, first, self.target.parallelism)
             first += batch.num_rows
@@ -139,6 +147,7 @@ class BroadcastBytes:
     state_id: int
     count: int
     data: bytes
+    is_new: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,20 +158,26 @@ class WriteOperatorState:
     staging: Staging
     broadcasts: tuple[BroadcastBytes, ...] = ()
 
-    def __call__(self, subtask: int, blobs: Batches) -> tuple[h.OperatorStreamStateHandle, int]:
-        """Write the file; return its handle and the number of its elements."""
+    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+        """Write the file."""
         metas = self.target.metas()
         states = [describe_operator_state(meta) for meta in metas]
         elements = 0
+        changes: dict[str, ChangeCounts] = {}
         with staged_file(self.staging, self.target.operator_id, "operator", subtask) as sink:
             writer = OperatorStateFileWriter(sink, states, metas, f"{self.target.label}, subtask {subtask}")
             for b in fetch_blobs(blobs, self.staging):
                 head = b.entries * _LENGTH.itemsize
                 starts = b.data[:head].view(_LENGTH).astype(np.int64)
-                writer.add_elements(metas[b.state].name, b.data[head:], starts)
+                name = metas[b.state].name
+                writer.add_elements(name, b.data[head:], starts)
                 elements += b.entries
+                if b.phase == NEW:
+                    changes[name] = changes.get(name, ChangeCounts()) + ChangeCounts(b.entries, inserted=b.entries)
             for copy in self.broadcasts:
                 writer.add_broadcast_bytes(metas[copy.state_id].name, copy.count, np.frombuffer(copy.data, np.uint8))
                 elements += copy.count
+                if copy.is_new and not subtask:  # the other subtasks have copies
+                    changes[metas[copy.state_id].name] = ChangeCounts(copy.count, inserted=copy.count)
             handle = writer.close()
-        return handle, elements
+        return WrittenFile(handle, elements, changes)

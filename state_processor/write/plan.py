@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
@@ -36,7 +36,7 @@ from state_processor.write.format_choice import keyed_format
 from state_processor.write.job_context import JobContext
 from state_processor.write.keyed_state_job import first_pass, keyed_target
 from state_processor.write.migration_plan import TypesOfStates, plan_migrations, types_by_path
-from state_processor.write.operator_job import changed_files, copy_unchanged, written_operator
+from state_processor.write.operator_job import WrittenOperator, changed_files, copy_unchanged, written_operator
 from state_processor.write.source_operator import SourceOperator
 from state_processor.write_summary import OperatorSummary, WriteSummary
 
@@ -290,8 +290,10 @@ class SavepointPlan:
     def prepare(self, staging: Staging, owner: int | None = None) -> None:
         """Check what can be checked before rows are read, and make the directory; see :meth:`Staging.prepare`."""
         self._check()
-        if self.snapshot is not None and is_same_directory(self.snapshot.directory, staging.directory):
-            raise OptionError(f"{staging.directory} is the source savepoint, which is never changed; write to another directory")
+        if self.snapshot is not None and is_within(staging.directory, self.snapshot.directory):
+            same = is_within(self.snapshot.directory, staging.directory)
+            place = "is the source savepoint" if same else f"is inside the source savepoint {self.snapshot.directory}"
+            raise OptionError(f"{staging.directory} {place}. A source savepoint is never changed; write to another directory")
         staging.prepare(owner)
 
     def first_pass(self, engine: Engine, staging: Staging) -> RowsPass:
@@ -340,16 +342,37 @@ class SavepointPlan:
             master_states=source.master_states if source is not None else (),
             format=self._format.savepoint_format,
         )
-        operators = tuple(OperatorSummary.of(w.operator, w.states, w.entries, w.carried, w.rewritten) for w in written)
+        operators = tuple(map(_summary, self.drafts, written))
         report = self.migration_report() if self._migrated_to is not None else None
         shared = refers_elsewhere(metadata)
         return WriteSummary(
-            staging.directory, metadata.checkpoint_id, operators, report, self.source_directory if shared else None
+            staging.directory,
+            metadata.checkpoint_id,
+            operators,
+            report,
+            self.source_directory if shared else None,
+            self._removed,
+            self._changes_nothing(operators),
         )
+
+    @property
+    def _removed(self) -> tuple[str, ...]:
+        """The operators of the source savepoint that are left out."""
+        left = {d.source.operator.operator_id for d in self.drafts if d.source is not None}
+        operators = self.snapshot.metadata.operators if self.snapshot is not None else ()
+        return tuple(o.uid or o.operator_id for o in operators if o.operator_id not in left)
+
+    def _changes_nothing(self, operators: Sequence[OperatorSummary]) -> bool:
+        """Return whether the state of all operators is as it was, whatever was asked for."""
+        if self.snapshot is None or self._removed or self._migrated_to is not None:
+            return False
+        without_effect = all(change.is_empty for operator in operators for change in operator.changes)
+        return without_effect and not any(map(_is_reshaped, self.drafts))
 
     def _jobs(self, engine: Engine, staging: Staging) -> Iterator[JobContext]:
         serializers = self._task_serializers
-        return (JobContext(engine, staging, draft, serializers) for draft in self.drafts)
+        time_zone = self.access.time_zone or "UTC"
+        return (JobContext(engine, staging, draft, serializers, time_zone) for draft in self.drafts)
 
     @property
     def _task_serializers(self) -> TaskSerializers:
@@ -396,9 +419,37 @@ class SavepointPlan:
             )
 
 
-def is_same_directory(one: str, other: str) -> bool:
-    """Return whether two paths or URLs lead to the same directory."""
-    locations = [Location.given(p) for p in (one, other)]
-    if all(location.is_local for location in locations):
-        return len({os.path.realpath(location.path) for location in locations}) == 1
-    return len({(location.scheme, location.authority, location.path.rstrip("/")) for location in locations}) == 1
+def _is_reshaped(draft: OperatorDraft) -> bool:
+    """Return whether more than the states of an operator was changed, or it is new."""
+    told = (draft.renamed, draft.coordinator, draft.asynchronous)
+    return draft.source is None or draft.changes_parallelism or any(one is not None for one in told)
+
+
+def _summary(draft: OperatorDraft, written: WrittenOperator) -> OperatorSummary:
+    """Summarize an operator of the new savepoint."""
+    o, before = written.operator, draft.identifier
+    renamed = draft.final_identifier.uid_hash != before.uid_hash
+    return OperatorSummary(
+        o.uid,
+        o.operator_id,
+        o.parallelism,
+        o.max_parallelism,
+        written.states,
+        written.entries,
+        o.state_size,
+        written.carried,
+        written.rewritten,
+        written.changes,
+        (before.uid or before.uid_hash) if renamed else None,
+    )
+
+
+def is_within(inner: str, outer: str) -> bool:
+    """Return whether a path or URL leads to a directory, or below it."""
+    one, other = Location.given(inner), Location.given(outer)
+    if one.is_local and other.is_local:
+        path, directory = (os.path.realpath(location.path) for location in (one, other))
+        return path == directory or path.startswith(directory.rstrip("/") + "/")
+    if (one.scheme, one.authority) != (other.scheme, other.authority):
+        return False
+    return f"{one.path.rstrip('/')}/".startswith(f"{other.path.rstrip('/')}/")

@@ -126,8 +126,8 @@ class QueryMigration:
 
     @property
     def left_out(self) -> tuple[OperatorIdentifier, ...]:
-        """The operators that are left out: those that are dropped, and those of the old plan that have no state."""
-        return tuple(o.draft.identifier for o in self.operators if o.dropped or (o.is_planned and not _has_bytes(o.draft)))
+        """The operators that are left out: those that are dropped, and those of the old plan without state."""
+        return tuple(o.draft.identifier for o in self.operators if o.dropped or (o.is_planned and not _is_known(o.draft)))
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -152,7 +152,7 @@ class _Operator:
         self.label = str(draft.identifier) if planned is None else f"{planned.label} (uid {planned.uid!r})"
         self.uid = draft.identifier.uid or (planned.uid if planned is not None else None)
         self.is_planned = planned is not None
-        if planned is None or dropped or not _has_bytes(draft):
+        if planned is None or dropped or not _is_known(draft):
             return
         try:
             found = changes.changes(planned.node)
@@ -204,7 +204,7 @@ class _Operator:
                 yield StateReport(*identifier, name, kind, CONVERTED, migrated[name].change.notes, becomes=self.becomes)
             else:
                 yield StateReport(*identifier, name, kind, UNCHANGED, notes, becomes=self.becomes)
-        if not kinds and _has_bytes(self.draft):
+        if not kinds and _is_known(self.draft):
             yield StateReport(*identifier, "", "all states", UNCHANGED, notes, becomes=self.becomes)
 
     def _kinds(self) -> dict[str, str]:
@@ -218,8 +218,12 @@ class _Operator:
             return {}
 
 
-def _has_bytes(draft: OperatorDraft) -> bool:
-    return draft.source is not None and draft.source.operator.state_size > 0
+def _is_known(draft: OperatorDraft) -> bool:
+    """Return whether a savepoint has state of an operator, or that it has finished: Flink would run it again without that."""
+    if draft.source is None:
+        return False
+    operator = draft.source.operator
+    return operator.state_size > 0 or operator.fully_finished or any(subtask.finished for subtask in operator.subtasks)
 
 
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:

@@ -27,7 +27,7 @@ def context_columns(state: KeyedDescription, schema: pa.Schema) -> dict[str, str
     names: list[str] = []
     if not state.in_void_namespace:
         names += [n for n in NAMESPACES if n in schema.names]
-    if state.has_ttl and LAST_ACCESS in schema.names:
+    if LAST_ACCESS in schema.names:  # of a state without time-to-live it has to be null
         names.append(LAST_ACCESS)
     return {n: n for n in names}
 

@@ -106,8 +106,7 @@ FileWriters = Sequence[tuple[int, SubtaskWriter]]
 def write_file(writers: FileWriters, number: int, blobs: Batches) -> pa.RecordBatch:
     """Write the file with a number from its blobs; return a row of :data:`~state_processor.write.task_data.TASK_RESULTS`."""
     first, write = writers[bisect_right(writers, number, key=itemgetter(0)) - 1]
-    handle, entries = write(number - first, blobs)
-    return task_result(number, handle, entries)
+    return task_result(number, write(number - first, blobs))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ from dataclasses import replace
 from functools import cached_property
 
 from state_processor.backends.files.parallel import at_once
+from state_processor.backends.formats.operator_file import operator_header
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handles
-from state_processor.backends.read.state_listing import operator_header, operator_label, subtask_label
+from state_processor.backends.read.state_listing import operator_label, subtask_label
 from state_processor.backends.sql.naming import state_names
 from state_processor.backends.state import meta_info as mi
 from state_processor.backends.state.descriptions import (

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorSubtaskState
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.copied_subtasks import copy_subtask
 from state_processor.backends.write.staging import Staging
 from state_processor.write.staged_file import staged_file
 from state_processor.write.task_data import Batches
 
 
+@dataclass(frozen=True)
+class WrittenFile:
+    """File of one subtask: its handle, the number of entries, and by state the changes to the source savepoint."""
+
+    handle: Any
+    entries: int
+    changes: Mapping[str, ChangeCounts] = field(default_factory=dict)
+
+
 class SubtaskWriter(Protocol):
     """Task of pass 2, which writes a file of one subtask."""
 
-    def __call__(self, subtask: int, blobs: Batches) -> tuple[Any, int]:
-        """Write the file from its blobs; return its handle and the number of entries."""
+    def __call__(self, subtask: int, blobs: Batches) -> WrittenFile:
+        """Write the file from its blobs."""
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,10 @@ PHASED_BLOBS: Final = BLOB_SCHEMA.append(pa.field("phase", pa.int32(), nullable=
 TASK_RESULTS: Final = pa.schema(
     [
         pa.field("subtask", pa.int32(), nullable=False),
-        pa.field("handle", pa.binary(), nullable=False),
-        pa.field("entries", pa.int64(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
     ]
 )
-"""Results of tasks for the driver, by number of the subtask or part: a pickled state handle or other value."""
+"""Results of tasks for the driver, by number of the subtask or part: a pickled value."""
 
 _BATCH_BYTES: Final = 32 << 20
 
@@ -71,11 +70,7 @@ def part_numbers(batches: Batches) -> Iterator[int]:
         yield from batch.column(0).to_pylist()
 
 
-def task_result(subtask: int, handle: Any, entries: int) -> pa.RecordBatch:
+def task_result(subtask: int, value: Any) -> pa.RecordBatch:
     """Return a row of :data:`TASK_RESULTS`."""
-    columns = [
-        numbers(np.array([subtask], np.int32)),
-        repeated(pickle.dumps(handle), 1, pa.binary()),
-        numbers(np.array([entries], np.int64)),
-    ]
+    columns = [numbers(np.array([subtask], np.int32)), repeated(pickle.dumps(value), 1, pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=TASK_RESULTS)

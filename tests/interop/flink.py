@@ -121,6 +121,25 @@ def plans(version: str, requests: Sequence[Mapping[str, Any]], at_once: int = 1)
     return answers
 
 
+def local_values(version: str, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, list[str]]]:
+    """Write and read values of ``java.sql`` with Flink's serializers in JVMs of several time zones.
+
+    Args:
+        version: the Flink version.
+        requests: for each the ``zone``, the ``type``, ``texts`` and ``bytes`` as hexadecimal digits.
+
+    Returns
+    -------
+        The ``bytes`` of the texts and the ``texts`` of the bytes.
+
+    Raises
+    ------
+        FlinkError: Flink did not run.
+    """
+    answers: list[dict[str, list[str]]] = _asked(version, "LocalValues", requests)
+    return answers
+
+
 def _asked(version: str, main: str, requests: Sequence[Any], *arguments: str) -> Any:
     """Return the answers of one of our main classes to requests, with all jars on its class path."""
     CACHE.mkdir(exist_ok=True)

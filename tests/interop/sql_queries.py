@@ -209,6 +209,66 @@ QUERIES = {
         "customer STRING, first_id BIGINT, second_id BIGINT",
         lines=1,
     ),
+    "distinct-times": Query(
+        "SELECT customer, COUNT(DISTINCT CAST(ts AS DATE)), COUNT(DISTINCT CAST(ts AS TIME)), COUNT(DISTINCT CAST(ts AS"
+        " TIMESTAMP_LTZ(6))) FROM orders GROUP BY customer",
+        "customer STRING, days BIGINT, times BIGINT, moments BIGINT",
+        lines=7,
+    ),
+    "distinct-split": Query(
+        "SELECT customer, COUNT(DISTINCT item), COUNT(DISTINCT amount), SUM(amount * 2) FROM orders GROUP BY customer",
+        "customer STRING, kinds BIGINT, amounts BIGINT, total BIGINT",
+        TWO_PHASES | {"table.optimizer.distinct-agg.split.enabled": "true"},
+        lines=3,
+    ),
+    "first-row-by-time": Query(
+        "SELECT item, id, amount FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY item ORDER BY ts) AS n FROM late_orders)"
+        " WHERE n = 1",
+        "item STRING, id BIGINT, amount BIGINT",
+        lines=2,
+        more=0,
+    ),
+    "multi-join": Query(
+        "SELECT o.id, c.city, t.item, t.total FROM orders o JOIN customers c ON UPPER(o.customer) = UPPER(c.id) JOIN"
+        " (SELECT UPPER(customer) AS who, item, SUM(amount) AS total FROM orders GROUP BY UPPER(customer), item) t"
+        " ON UPPER(o.customer) = t.who",
+        "id BIGINT, city STRING, item STRING, total BIGINT",
+        {"table.optimizer.multi-join.enabled": "true"},
+        lines=14,
+    ),
+    "computed-join": Query(
+        "SELECT o.id, c.city FROM orders o LEFT JOIN customers c ON UPPER(o.customer) = UPPER(c.id)",
+        "id BIGINT, city STRING",
+        lines=9,
+    ),
+    "computed-top": Query(
+        "SELECT customer, id, twice FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY UPPER(customer) ORDER BY amount * 2 DESC)"
+        " AS n, amount * 2 AS twice FROM orders) WHERE n <= 2",
+        "customer STRING, id BIGINT, twice BIGINT",
+        lines=5,
+    ),
+    "computed-over": Query(
+        "SELECT id, MAX(amount * 2) OVER (PARTITION BY UPPER(customer) ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+        " FROM orders",
+        "id BIGINT, most BIGINT",
+        lines=6,
+    ),
+    "lag": Query(
+        "SELECT id, LAG(amount) OVER w, LAG(item, 2) OVER w, LAG(amount, 1, CAST(-1 AS BIGINT)) OVER w, LAG(CAST(ts AS"
+        " DATE)) OVER w, LAG(ROW(id, item)) OVER w FROM orders WINDOW w AS (PARTITION BY customer ORDER BY ts)",
+        "id BIGINT, a BIGINT, b STRING, c BIGINT, d DATE, e ROW<x BIGINT, y STRING>",
+        lines=6,
+    ),
+    "over-rank": Query(
+        "SELECT id, RANK() OVER (PARTITION BY customer ORDER BY ts) FROM orders", "id BIGINT, place BIGINT", lines=6
+    ),
+    "materialized-by-number": Query(
+        "SELECT c.city, o.total FROM (SELECT customer, SUM(amount) AS total FROM orders GROUP BY customer) o"
+        " JOIN customers c ON o.customer = c.id",
+        "city STRING, total BIGINT, PRIMARY KEY (city) NOT ENFORCED",
+        {"table.exec.sink.upsert-materialize": "FORCE", "table.exec.sink.upsert-materialize-strategy.type": "MAP"},
+        lines=3,
+    ),
 }
 _NUMBERS = count()
 _VERSIONS = """CREATE VIEW {0}versions AS SELECT id, city, ts

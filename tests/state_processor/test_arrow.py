@@ -198,13 +198,13 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "kind": (
         lambda: sp.arrow.read_state(ORDERS_PATH, "orders", "total", kind="BROADCAST"),
         sp.NotFoundError,
-        "is VALUE; read it with read_keyed_state",
+        "is VALUE; read it with kind='KEYED'",
     ),
     "no keyed state": (lambda: sp.arrow.read_state(ORDERS_PATH, "catalog"), sp.NotFoundError, "no keyed state"),
     "keys of operator state": (
         lambda: sp.arrow.read_state(ORDERS_PATH, "catalog", "discounts", keys=["tray"]),
         sp.OptionError,
-        "operator state",
+        "keys does not apply to .* broadcast state",
     ),
     "a key": (lambda: sp.arrow.read_state(ORDERS_PATH, "orders", keys="amelia"), sp.OptionError, "expected a list of keys"),
     "a key of timers": (lambda: sp.arrow.read_timers(ORDERS_PATH, "orders", keys="amelia"), sp.OptionError, "a list of keys"),

@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,23 +104,6 @@ def test_show_timers_and_nested(capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = run_json(capsys, "show", ORDERS_PATH, *arguments)
     assert (row["value"], row["_subtask"]) == (expected_values(ORDERS, "orders", "history")["anders"], row["_subtask"])
     assert row.keys() == {"key", "value", "_key_group", "_subtask", "_last_access"}
-
-
-def test_list(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    shutil.copytree(ORDERS_PATH, tmp_path / "one" / "savepoint-012345-0123456789ab")
-    (tmp_path / "two" / "chk-7").mkdir(parents=True)
-    rows = run_json(capsys, "list", str(tmp_path))
-    assert [(r["kind"], r["checkpoint_id"], r["job_id"], r["is_complete"]) for r in rows] == [
-        ("savepoint", 1, "012345", None),
-        ("checkpoint", 7, None, False),
-    ]
-    sizes = {r["operator_uid"]: r["operator_total_size_in_bytes"] for r in run_json(capsys, "inspect", ORDERS_PATH)}
-    assert rows[0]["size_in_bytes"] == sum(int(str(s)) for s in sizes.values())
-    (unchecked, _), (checked, _) = (run(capsys, "list", str(tmp_path), *c).splitlines()[2:] for c in ((), ("--check",)))
-    assert (unchecked.split()[-2], checked.split()[-2]) == ("unknown", "true")
-    first, _, *lines = run(capsys, "list", str(tmp_path) + "/").splitlines()
-    assert first.split() == ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
-    assert [line.split()[-1] for line in lines] == ["one/savepoint-012345-0123456789ab", "two/chk-7"]
 
 
 @pytest.mark.parametrize(

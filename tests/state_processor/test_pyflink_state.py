@@ -180,9 +180,9 @@ def test_pickles_are_loaded_on_request_alone(reader: sp.SavepointReader, spark: 
         ("map-string-long", Types.LONG(), sp.OptionError, "is a map, which LONG is not"),
         ("value-long", MapState(Types.STRING(), Types.LONG()), sp.OptionError, "is no map state"),
         ("list-long", Types.LIST(Types.LONG()), sp.OptionError, r"give ListState.* or ValueState"),
-        ("_timer_state/event_user-timers", Types.LONG(), sp.OptionError, "is not one of PyFlink"),
+        ("_timer_state/event_user-timers", Types.LONG(), sp.OptionError, "does not apply to .*, a read of timers"),
         ("value-lon", Types.LONG(), sp.NotFoundError, "Did you mean 'value-long'"),
-        (None, Types.LONG(), sp.OptionError, "python_type is the type of one state"),
+        (None, Types.LONG(), sp.OptionError, "python_type does not apply to .* Name one state"),
     ],
 )
 def test_types_that_are_not_the_jobs(

@@ -151,6 +151,7 @@ class Exploding:
 
 def test_options_are_not_unpickled(tmp_path: Path, spark: SparkSession) -> None:
     harmful = "registered:" + b64encode(pickle.dumps(Exploding(tmp_path / "harm"))).decode()
+    sp.register(spark)
     source = spark.read.format("flink-savepoint").option("uid", "shapes").option("serializers", harmful)
     with pytest.raises(sp.OptionError, match=r"serializers=.*expected names of modules"):
         source.load(ORDERS_PATH)

@@ -84,7 +84,7 @@ def test_other_types_of_sql() -> None:
     assert str(T.ARRAY_DATA("INT NOT NULL")) == "ARRAY<INT NOT NULL>"
     assert str(T.MAP_DATA(st.StringType(), "ROW<a INT>")) == "MAP<STRING, ROW<`a` INT>>"
     assert [str(T.SQL_DATA(t)) for t in ("STRING", "DECIMAL(5, 2)", "TIMESTAMP_LTZ(3)", "DATE", "BYTES")] == [
-        *("STRING", "DECIMAL(5, 2)", "TIMESTAMP(3)", "INT", "BYTES")
+        *("STRING", "DECIMAL(5, 2)", "TIMESTAMP(3)", "DATE", "BYTES")
     ]
 
 

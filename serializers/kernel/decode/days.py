@@ -6,6 +6,7 @@ from typing import Final
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import kernel
+from state_processor.serializers.kernel.decode.java_days import java_date
 from state_processor.serializers.kernel.decode.slots import VAR, VAR_SIZE, end_text, put_fixed, room
 from state_processor.serializers.kernel.decode.text import INSTANT_SIZE, civil_from_days, put_date
 
@@ -30,6 +31,16 @@ def put_day_text(arena, cols, col, days):  # type: ignore[no-untyped-def]
         return outcomes.FULL
     year, month, day = civil_from_days(days)
     end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, day))
+    return outcomes.OK
+
+
+@kernel
+def put_java_day_text(arena, cols, col, day):  # type: ignore[no-untyped-def]
+    """Append a day as the text that ``java.sql.Date`` shows. Return 0, or the status that stops the run."""
+    if not room(cols, col, INSTANT_SIZE):
+        return outcomes.FULL
+    year, month, of_month = java_date(day)
+    end_text(arena, cols, col, put_date(arena, cols[col, VAR] + cols[col, VAR_SIZE], year, month, of_month))
     return outcomes.OK
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.kernel.builder import Program, ProgramBuilder
 from state_processor.serializers.kernel.columns import DISCARD, Column
 from state_processor.serializers.kernel.opcodes import Op
+
+if TYPE_CHECKING:
+    from state_processor.serializers.core.calendars import JavaZone
 
 CONTEXT: Final = 0
 """The register with the number that the caller gives for rows that come without entries (their key group)."""
@@ -106,6 +109,10 @@ class DecodeBuilder(ProgramBuilder):
     def time(self, op: Op, column: Column) -> None:
         """Read a date or time as the options represent it."""
         self.op(op, column, mode=self.options.time_mode)
+
+    def zoned_time(self, op: Op, column: Column, zone: JavaZone) -> None:
+        """Read a date or time of ``java.sql`` in a time zone."""
+        self.op(op, column, mode=self.options.time_mode, zone=-1 if zone.is_utc else self.constant(zone.table()))
 
     def skip(self, count: int) -> None:
         """Step over so many bytes."""

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, on_demand
-from state_processor.serializers.kernel.decode.days import TEXTUAL, put_day
+from state_processor.serializers.kernel.decode.days import TEXTUAL, put_day_number, put_java_day_text
+from state_processor.serializers.kernel.decode.java_days import NO_DAY, to_gregorian, zone_offset
 from state_processor.serializers.kernel.decode.slots import (
     VAR,
     VAR_SIZE,
@@ -33,10 +36,11 @@ _MIN_I32: Final = -(2**31)
 _NANOS: Final = 1000000000
 _INSTANT_MIN: Final = -31557014167219200
 _INSTANT_MAX: Final = 31556889864403199
+_CHANGE: Final = -12219206400000  # 1582-10-16 in UTC, which no zone reaches before the Gregorian calendar begins
 
 
 @inlined_kernel
-def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+def _millis(op, mode, utc, consts, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 8 > end:
         return pos, outcomes.TRUNCATED
     ms = load_be_i64(buf, pos)
@@ -46,23 +50,26 @@ def _millis(op, mode, zone, buf, pos, end, arena, cols, col):  # type: ignore[no
     if ms == _MIN_I64 and op != Op.MILLIS:
         return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
     if op == Op.SQL_DATE:
-        return pos, put_day(arena, cols, col, ms // 86400000, mode)
+        day = (ms + zone_offset(consts, zone, ms, False)) // 86400000
+        if mode == TEXTUAL:
+            return pos, put_java_day_text(arena, cols, col, day)
+        return pos, put_day_number(arena, cols, col, to_gregorian(day))
     if op == Op.SQL_TIME:
         if not room(cols, col, TIME_SIZE):
             return pos, outcomes.FULL
-        of_day = ms % 86400000
+        of_day = (ms + zone_offset(consts, zone, ms, False)) % 86400000
         seconds = of_day // 1000
         out = cols[col, VAR] + cols[col, VAR_SIZE]
         out = put_time(arena, out, seconds // 3600, seconds // 60 % 60, seconds % 60, of_day % 1000 * 1000000, True)
         end_text(arena, cols, col, out)
         return pos, outcomes.OK
-    if mode == TEXTUAL and not zone:
+    if mode == TEXTUAL and not utc:
         return pos, put_instant_text(arena, cols, col, ms // 1000, ms % 1000 * 1000000, False)
     return pos, put_time_of(arena, cols, col, ms // 1000, ms % 1000 * 1000000, mode)
 
 
 @inlined_kernel
-def _with_nanos(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
+def _with_nanos(op, mode, consts, zone, buf, pos, end, arena, cols, col):  # type: ignore[no-untyped-def]
     if pos + 12 > end:
         return pos, outcomes.TRUNCATED
     whole = load_be_i64(buf, pos)
@@ -73,6 +80,12 @@ def _with_nanos(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-u
     if whole == _MIN_I64 and ((op == Op.INSTANT and nano == _MIN_I32) or op == Op.SQL_TIMESTAMP):
         return pos, outcomes.OK if put_null(arena, cols, col) else outcomes.FULL
     if op == Op.SQL_TIMESTAMP:
+        if whole < _CHANGE:
+            day = (whole + zone_offset(consts, zone, whole, False)) // 86400000
+            shown = to_gregorian(day)
+            if shown == NO_DAY:
+                return pos - 12, outcomes.OUT_OF_RANGE
+            whole += (shown - day) * 86400000
         whole = whole // 1000
     elif whole < _INSTANT_MIN or whole > _INSTANT_MAX:
         return pos - 12, outcomes.BAD_TIME
@@ -85,15 +98,18 @@ def _with_nanos(op, mode, buf, pos, end, arena, cols, col):  # type: ignore[no-u
 def temporal(tables, pc, pos, end):  # type: ignore[no-untyped-def]
     """Read one date or time. Return the index of the next instruction, the position, the status, the column.
 
-    ``zone`` is an operand of ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as that of the others does.
+    The operand ``utc`` belongs to ``MILLIS`` alone: 1 if its text ends with the ``Z`` of UTC, as the text of the others does. The
+    operand ``zone`` belongs to the others.
     """
-    prog, _, _, _, buf, _, arena, cols = load_tables(tables)
+    prog, _, _, consts, buf, _, arena, cols = load_tables(tables)
     op = prog[pc, CODE]
     col = prog[pc, COL]
     mode = prog[pc, A]
     status = outcomes.UNKNOWN_INSTRUCTION
     if op == Op.SQL_TIMESTAMP or op == Op.INSTANT:
-        pos, status = _with_nanos(op, mode, buf, pos, end, arena, cols, col)
+        pos, status = _with_nanos(op, mode, consts, prog[pc, B], buf, pos, end, arena, cols, col)
     elif op == Op.DATE_MS or op == Op.SQL_DATE or op == Op.SQL_TIME or op == Op.MILLIS:
-        pos, status = _millis(op, mode, prog[pc, B] != 0 or op != Op.MILLIS, buf, pos, end, arena, cols, col)
+        zone = np.int64(-1) if op == Op.MILLIS else prog[pc, B]
+        utc = prog[pc, B] != 0 or op != Op.MILLIS
+        pos, status = _millis(op, mode, utc, consts, zone, buf, pos, end, arena, cols, col)
     return pc + 1 if status == outcomes.OK else pc, pos, status, col

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.decode_options import WIDEST
-from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError
+from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
+from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
 from state_processor.serializers.kernel.encode.contracts import ValueWriter
 from state_processor.serializers.kernel.encode.conversion_table import (
@@ -31,6 +32,7 @@ from state_processor.serializers.kernel.encode.conversion_table import (
 from state_processor.serializers.kernel.encode.distinct_keys import check_distinct_values
 from state_processor.serializers.kernel.encode.program import EncodeProgram
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
+from state_processor.serializers.third_party import culprit_of
 
 Rows = Callable[[int], int]
 """The row of a slot of a column."""
@@ -278,12 +280,15 @@ def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Ma
             value = scalar.as_py()
             written.append(serializer.serialize(serializer.accept(value)))
         except UNWRITABLE as problem:  # of text that is not UTF-8, too
-            raise _unfit(path, rows(slot), value, _words(problem, serializer)) from None
+            raise _unfit(path, rows(slot), value, _words(problem, serializer, value)) from problem
     return pa.array(written, pa.binary())
 
 
-def _words(problem: Exception, serializer: ValueWriter) -> str:
-    return str(problem) if isinstance(problem, StateProcessorError) else f"no value of {serializer} ({problem})"
+def _words(problem: Exception, serializer: ValueWriter, value: Any) -> str:
+    culprit = None if isinstance(problem, StateProcessorError) else culprit_of(problem)
+    if culprit is None:
+        return why_unwritable(problem, serializer, value)
+    return f"no value of {serializer} ({culprit}: {describe(problem)})"
 
 
 def _unfit(path: str, row: int, value: Any, problem: str) -> InvalidRowError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from state_processor.serializers.kernel.encode.contracts import ColumnLimit, Val
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.fallback import log_fallback
 from state_processor.serializers.kernel.opcodes import Op
+
+if TYPE_CHECKING:
+    from state_processor.serializers.core.calendars import JavaZone
 
 T = TypeVar("T")
 Bytes = bytes  # which is a method of the builder, too
@@ -118,6 +121,11 @@ class EncodeBuilder(ProgramBuilder):
     def time(self, op: Op, column: Column) -> None:
         """Write a date or time, from text if the column holds text."""
         self.op(op, column, text=int(pa.types.is_string(column.type)))
+
+    def zoned_time(self, op: Op, column: Column, zone: JavaZone) -> None:
+        """Write a date or time of ``java.sql`` in a time zone."""
+        table = -1 if zone.is_utc else self.constant(zone.table())
+        self.op(op, column, zone=table, text=int(pa.types.is_string(column.type)))
 
     def number(self, op: Op, column: Column) -> None:
         """Write a number of any size from its digits."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from state_processor.serializers.kernel import outcomes
 from state_processor.serializers.kernel.compiler import inlined_kernel, kernel, on_demand
+from state_processor.serializers.kernel.decode.java_days import NO_DAY, from_gregorian, zone_offset
 from state_processor.serializers.kernel.encode.access import copy, is_null, text_at
 from state_processor.serializers.kernel.encode.input_arena import DATA, LEVEL
 from state_processor.serializers.kernel.encode.tables import LARGEST_FIXED, load_tables
@@ -20,7 +21,8 @@ _MIN_I64: Final = -(2**63)
 _MIN_I32: Final = -(2**31)
 _DAY_MS: Final = 86400000
 _MOST_YEARS: Final = np.int64(999999999)
-_MOST_MS_DAY: Final = 106751991166  # days whose milliseconds fit a long
+_MOST_MS_DAY: Final = 106751991165  # days whose milliseconds fit a long, in every zone
+_CHANGE: Final = -12219206400  # 1582-10-16 in UTC, which no zone reaches before the Gregorian calendar begins
 
 
 @kernel
@@ -34,6 +36,21 @@ def _put_null(op, out, pos):  # type: ignore[no-untyped-def]
         store_be_i64(out, pos, _MIN_I64)
         return pos + 8, outcomes.OK
     return pos, outcomes.UNKNOWN_INSTRUCTION
+
+
+@kernel
+def _put_java_day(days, consts, zone, out, pos):  # type: ignore[no-untyped-def]
+    """Write the start of a day as ``java.sql.Date`` has it. Return the offset after it and 0, or the status."""
+    day = from_gregorian(days)
+    if day == NO_DAY:
+        return pos, outcomes.NO_SUCH_DAY
+    if day > _MOST_MS_DAY or day < -_MOST_MS_DAY:
+        return pos, outcomes.OUT_OF_RANGE
+    millis = day * _DAY_MS - zone_offset(consts, zone, day * _DAY_MS, True)
+    if (millis + zone_offset(consts, zone, millis, False)) // _DAY_MS != day:
+        return pos, outcomes.NO_SUCH_DAY
+    store_be_i64(out, pos, millis)
+    return pos + 8, outcomes.OK
 
 
 @kernel
@@ -55,26 +72,38 @@ def _put_moment(op, seconds, nano, out, pos):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _from_text(op, text, begin, end, out, pos):  # type: ignore[no-untyped-def]
+def _put_java_moment(seconds, nano, consts, zone, out, pos):  # type: ignore[no-untyped-def]
+    """Write a point in time as ``java.sql.Timestamp`` with the same date. Return the offset after it and 0, or the status."""
+    if seconds < _CHANGE:
+        day = (seconds + zone_offset(consts, zone, seconds * 1000, False) // 1000) // 86400
+        shown = from_gregorian(day)
+        if shown == NO_DAY:
+            return pos, outcomes.NO_SUCH_DAY
+        seconds += (shown - day) * 86400
+    return _put_moment(Op.SQL_TIMESTAMP, seconds, nano, out, pos)
+
+
+@kernel
+def _from_text(op, text, begin, end, consts, zone, out, pos):  # type: ignore[no-untyped-def]
     if op == Op.SQL_DATE:
         at, days = parse_date(text, begin, end, _MOST_YEARS)
         if at != end:
             return pos, outcomes.BAD_TIME
-        if days > _MOST_MS_DAY or days < -_MOST_MS_DAY:
-            return pos, outcomes.OUT_OF_RANGE
-        store_be_i64(out, pos, days * _DAY_MS)
-        return pos + 8, outcomes.OK
+        return _put_java_day(days, consts, zone, out, pos)
     if op == Op.SQL_TIME:
         nanos = parse_clock(text, begin, end)
         if nanos < 0:
             return pos, outcomes.BAD_TIME
-        store_be_i64(out, pos, nanos // 1000000)
+        of_day = nanos // 1000000
+        store_be_i64(out, pos, of_day - zone_offset(consts, zone, of_day, True))
         return pos + 8, outcomes.LOST_DIGITS if nanos % 1000000 else outcomes.OK
     if op != Op.INSTANT and op != Op.SQL_TIMESTAMP and op != Op.DATE_MS and op != Op.MILLIS:
         return pos, outcomes.UNKNOWN_INSTRUCTION
     seconds, nano = parse_instant(text, begin, end)
     if nano < 0:
         return pos, outcomes.BAD_TIME
+    if op == Op.SQL_TIMESTAMP:
+        return _put_java_moment(seconds, nano, consts, zone, out, pos)
     return _put_moment(op, seconds, nano, out, pos)
 
 
@@ -90,13 +119,15 @@ def _put_time(prog, pc, consts, arena, cols, col, slot, null, out, pos):  # type
         return copy(consts, prog[pc, A], prog[pc, A] + 8, out, pos), outcomes.OK
     if prog[pc, B]:
         begin, end = text_at(arena, cols, col, slot)
-        return _from_text(op, arena, begin, end, out, pos)
+        return _from_text(op, arena, begin, end, consts, prog[pc, A], out, pos)
     if op == Op.SQL_DATE:
-        store_be_i64(out, pos, load_i32(arena, cols[col, DATA] + 4 * slot) * _DAY_MS)
-        return pos + 8, outcomes.OK
+        return _put_java_day(np.int64(load_i32(arena, cols[col, DATA] + 4 * slot)), consts, prog[pc, A], out, pos)
     micros = load_i64(arena, cols[col, DATA] + 8 * slot)
     seconds = micros // 1000000
-    return _put_moment(op, seconds, (micros - seconds * 1000000) * 1000, out, pos)
+    nano = (micros - seconds * 1000000) * 1000
+    if op == Op.SQL_TIMESTAMP:
+        return _put_java_moment(seconds, nano, consts, prog[pc, A], out, pos)
+    return _put_moment(op, seconds, nano, out, pos)
 
 
 @on_demand(*ARGUMENTS)

@@ -21,7 +21,13 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.serializers import read_serializer_snapshot
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
-from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError, NotFoundError, OptionError
+from state_processor.serializers.errors import (
+    CorruptSnapshotError,
+    InvalidRowError,
+    NotFoundError,
+    OptionError,
+    UnsupportedFormatError,
+)
 from state_processor.serializers.io import DataInput
 from tests import corpus
 from tests.backends import state_files as files
@@ -150,7 +156,7 @@ def test_bytes_of_another_connector_than_the_named_one() -> None:
     with pytest.raises(CorruptSnapshotError, match="subtask 0, split, offset"):
         rows_of(source([Versioned(0, KAFKA_SPLIT + b"\0")], enumerator=None), "kafka")
     operator = replace(files.operator(), coordinator_state=h.ByteStreamStateHandle("coordinator", b"\0\0\0\7"))
-    with pytest.raises(CorruptSnapshotError, match="state of the coordinator, offset 0: version 7"):
+    with pytest.raises(UnsupportedFormatError, match="state of the coordinator, offset 0: version 7"):
         rows_of(operator)
 
 

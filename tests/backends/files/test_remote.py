@@ -191,7 +191,7 @@ def test_snapshots_in_the_store_are_listed(store: Store) -> None:
     url = store.put(INCREMENTAL.directory / "savepoint", "checkpoints")
     store.put(CANONICAL.directory / "savepoint", "checkpoints/savepoint-012345-0123456789ab")
     job = below(INCREMENTAL).split("/")[0]
-    found = [(s.path, s.kind, s.job_id, s.checkpoint_id, s.is_complete) for s in sp.list_snapshots(url, check=True)]
+    found = sorted((s.path, s.kind, s.job_id, s.checkpoint_id, s.is_complete) for s in sp.list_snapshots(url, check=True))
     assert found == [
         (f"{url}/{job}/chk-1", "checkpoint", job, 1, True),
         (f"{url}/savepoint-012345-0123456789ab", "savepoint", "012345", 1, True),

@@ -185,3 +185,15 @@ def test_a_fork_while_a_thread_opens_scratch_space_does_not_wait(tmp_path: Path,
             signal.alarm(20)
             os._exit(0 if module.scratch_space().directory().is_dir() else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_locks_of_processes_that_were_killed_go_and_those_of_running_ones_stay(tmp_path: Path) -> None:
+    first = Scratch(tmp_path, limit=1000)
+    left = first.root / f"making-{'0' * 64}"
+    left.touch()
+    with first._one_at_a_time("1" * 64):
+        other = Scratch(tmp_path, limit=1000)
+        assert [p.name for p in first.root.glob("making-*")] == [f"making-{'1' * 64}"]
+    assert not list(first.root.glob("making-*"))
+    other.close()
+    first.close()

@@ -22,7 +22,7 @@ TWO_STATES = (
 
 def walk_over(data: bytes, blocks: list[tuple[int, int, int]], wanted: int, prefix: int = 1, rows: int = 64, window: int = 0):
     """Keys, values and key groups of a state, and the status of the last step; windows begin where the walk stands."""
-    walk = framing.new_walk()
+    walk = framing.new_walk(8)
     walk[framing.POSITION] = blocks[0][0]
     size = window or len(data)
     found = []

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import partial
+from itertools import permutations, product
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
@@ -213,15 +217,82 @@ def test_bytes_behind_the_last_entry_of_a_heap_block() -> None:
         scan(broken_heap(block), "s1", ("key",))
 
 
-def test_states_of_a_heap_block_are_read_in_any_order_and_what_lies_behind_them_is_not() -> None:
-    block = struct.pack(">i", 0) + b"".join(struct.pack(">Hi", i, 1) + b"\0\2k" + string(f"v{i}") for i in range(2))
-    source = broken_heap(block + struct.pack(">Hi", 2, -1), states=3)
-    for name in ("s1", "s2", "s0", "s2", "s1"):
-        if name == "s2":
-            with pytest.raises(CorruptSnapshotError, match="-1 entries of state number 2 are impossible here"):
-                scan(source, name, ("key",))
-        else:
-            assert scan(source, name, ("key", "value")) == [{"key": "k", "value": f"v{name[1:]}"}]
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_states_of_a_heap_block_are_read_in_any_order(order: tuple[int, ...]) -> None:
+    block = struct.pack(">i", 0) + b"".join(struct.pack(">Hi", i, 1) + b"\0\2k" + string(f"v{i}") for i in range(3))
+    source = broken_heap(block, states=3)
+    for i in order:
+        assert scan(source, f"s{i}", ("key", "value")) == [{"key": "k", "value": f"v{i}"}]
+
+
+VALUES = {"fixed": LONG, "text": STRING}
+
+
+def heap_of(kinds: Sequence[str], counts: Sequence[int], groups: int, damaged: tuple[int, int, int] | None = None) -> Any:
+    """A heap file of states with values of some ``kinds``; ``damaged``: key group, state, and the count that is written."""
+    header = keyed_header(LONG, [keyed(f"s{i}", VALUES[kind]) for i, kind in enumerate(kinds)])
+    blocks = {}
+    for group in range(groups):
+        streams = []
+        for state, kind in enumerate(kinds):
+            written = damaged[2] if damaged is not None and damaged[:2] == (group, state) else counts[state]
+            value = long(group) if kind == "fixed" else string(f"{group}")
+            rows = b"".join(b"\0" + long((j << 8) + group) + value for j in range(counts[state]))
+            streams.append(struct.pack(">Hi", state, written) + rows)
+        blocks[group] = struct.pack(">i", group) + b"".join(streams)
+    data, offsets = bytearray(header), []
+    for group in range(groups):
+        offsets.append(len(data))
+        data += blocks[group]
+    handle = StateFile(bytes(data), h.KeyGroupRange(0, groups - 1), tuple(offsets)).handle(12)
+    return HeapSource(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(bytes(data))), "context")
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_changed_count_is_found_whichever_state_of_fixed_size_is_read(data: Any) -> None:
+    """One bit of a count: no state can be read, since the counts do not lead to the end of the key group."""
+    states, groups = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
+    counts = data.draw(st.lists(st.integers(0, 3), min_size=states, max_size=states))
+    kinds = ["fixed"] * states
+    for read in range(states):
+        assert len(scan(heap_of(kinds, counts, groups), f"s{read}", ("key", "value"))) == groups * counts[read]
+    group, state = data.draw(st.integers(0, groups - 1)), data.draw(st.integers(0, states - 1))
+    bit = 1 << data.draw(st.integers(0, 31))
+    wrong = struct.unpack(">i", struct.pack(">I", counts[state] ^ bit))[0]
+    for read in range(states):
+        with pytest.raises(CorruptSnapshotError):
+            scan(heap_of(kinds, counts, groups, (group, state, wrong)), f"s{read}", ("key", "value"))
+
+
+@pytest.mark.parametrize("kinds", [("fixed", "text"), ("text", "fixed"), ("text", "text"), ("text", "fixed", "text")])
+def test_a_changed_count_of_any_state_is_found_by_a_walk_through_all(kinds: tuple[str, ...]) -> None:
+    counts = [1] * len(kinds)
+    assert heap_of(kinds, counts, 3).count_through(h.KeyGroupRange(0, 2)) == ""
+    for group, state, wrong in product(range(3), range(len(kinds)), (0, 2, 3, 1 << 20, -1)):
+        with pytest.raises(CorruptSnapshotError, match=r"^context, .*inline state file, offset \d+"):
+            heap_of(kinds, counts, 3, (group, state, wrong)).count_through(h.KeyGroupRange(0, 2))
+
+
+@pytest.mark.parametrize("kinds", [("fixed", "text"), ("text", "text"), ("text", "fixed")])
+@pytest.mark.parametrize("count", [0, -1, 1 << 20])
+def test_a_row_does_not_vanish_in_front_of_values_that_differ_in_size(kinds: tuple[str, ...], count: int) -> None:
+    """What follows a state that is read has to be a state with as many entries as there are bytes for."""
+    with pytest.raises(CorruptSnapshotError):
+        scan(heap_of(kinds, (1, 2), 3, (1, 0, count)), "s0", ("key",))
+    if count:
+        with pytest.raises(CorruptSnapshotError, match=f"key group 1: {count} entries of state number 1 are impossible"):
+            scan(heap_of(kinds, (1, 2), 3, (1, 1, count)), "s0", ("key",))
+
+
+def test_a_state_in_front_of_an_unknown_serializer_is_read() -> None:
+    unknown = keyed("s1", STRING).replace(b"StringSerializerSnapshot", b"StrangSerializerSnapshot")
+    header = keyed_header(LONG, [keyed("s0", LONG), unknown])
+    block = struct.pack(">iHi", 0, 0, 1) + b"\0" + long(1) + long(2) + struct.pack(">Hi", 1, 1) + b"?????"
+    handle = StateFile(header + block, h.KeyGroupRange(0, 0), (len(header),)).handle(12)
+    source = HeapSource(stream_of(handle), handle, mi.KeyedHeader.read(DataInput(header)), "context")
+    assert scan(source, "s0", ("key", "value")) == [{"key": 1, "value": 2}]
+    assert "StrangSerializerSnapshot" in source.count_through(h.KeyGroupRange(0, 0))
 
 
 @pytest.mark.parametrize("kind", [CanonicalSource, HeapSource])

@@ -28,7 +28,7 @@ from state_processor.backends.read.keyed_handles import keyed_handles
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.basic import NumberSerializer, StringSerializer
 from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.errors import CorruptSnapshotError, NotCompilableError, UndecodableValueError
+from state_processor.serializers.errors import CorruptSnapshotError, ForeignCodeError, NotCompilableError, UndecodableValueError
 from state_processor.serializers.kernel.decode.decoder import ColumnDecoder
 from tests import corpus
 from tests.backends.state_files import INT, LONG, STRING, VOID, long, string
@@ -153,7 +153,7 @@ def test_what_cannot_be_compiled_is_decoded_in_python() -> None:
 @pytest.mark.parametrize(
     ("value", "error", "problem"),
     [
-        (struct.pack(">i", -1), CorruptSnapshotError, "ValueError: negative"),
+        (struct.pack(">i", -1), ForeignCodeError, "Exotic.read failed with ValueError: negative"),
         (b"\0\0", CorruptSnapshotError, "int of 4 bytes announced, 2 left"),
         (struct.pack(">i", 0x7FFFFFFF), UndecodableValueError, "the column 'value' of type int32 can't hold it"),
     ],
@@ -182,7 +182,7 @@ def test_the_words_for_a_place_survive_any_damage() -> None:
     layout = exotic_layout(Explosive())
     buffer = np.frombuffer(bytes(8), dtype=np.uint8)
     assert EntryLocator("context", layout, buffer, 0)(3, -1, 0) == "context, offset 3"
-    with pytest.raises(CorruptSnapshotError, match="context, offset 0: RecursionError: deep"):
+    with pytest.raises(ForeignCodeError, match=r"context, offset 0: .*Explosive\.read failed with RecursionError: deep"):
         list(layout.decoder(DecodeOptions()).rows(buffer, 0, 1, EntryLocator("context", layout, buffer, 0)))
 
 

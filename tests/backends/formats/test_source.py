@@ -45,7 +45,7 @@ def test_the_same_bytes_are_parsed_once(snapshot: Snapshot) -> None:
 
 @pytest.mark.usefixtures("own_registrations")
 def test_what_is_registered_meanwhile_counts(snapshot: Snapshot) -> None:
-    data = header_bytes(UnreadSnapshot(MONEY, 7, b"", ""))
+    data = header_bytes(UnreadSnapshot(MONEY, 3, b"", ""))
     before = read_keyed_header(snapshot, data, "subtask 0").states[0].serializers[mi.VALUE]
     assert isinstance(before, UnreadSnapshot)
     register_snapshot(MONEY, type(NumberSerializer("LONG").snapshot()))
@@ -54,7 +54,7 @@ def test_what_is_registered_meanwhile_counts(snapshot: Snapshot) -> None:
 
 
 def test_messages_name_the_file_that_they_are_about(snapshot: Snapshot) -> None:
-    unread = header_bytes(UnreadSnapshot(MONEY, 7, b"", ""))
+    unread = header_bytes(UnreadSnapshot(MONEY, 3, b"", ""))
     for where in ("subtask 0", "subtask 1"):
         found = read_keyed_header(snapshot, unread, where).states[0].serializers[mi.VALUE]
         assert isinstance(found, UnreadSnapshot)

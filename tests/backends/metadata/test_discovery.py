@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from state_processor.backends.metadata.discovery import list_snapshots
+import state_processor as sp
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.discovery import find_snapshots
 from state_processor.backends.metadata.snapshot import open_snapshot
+from state_processor.backends.metadata.snapshot_metadata import (
+    CheckpointMetadata,
+    OperatorState,
+    OperatorSubtaskState,
+    write_metadata,
+)
 from state_processor.serializers.errors import NotASnapshotError
 from tests.corpus import FIXTURES
 
@@ -24,9 +33,9 @@ def test_checkpoints_and_savepoints_are_told_apart(tmp_path: Path) -> None:
     shutil.copytree(CHECKPOINT.parent / "shared", checkpoint.parent / "shared")
     savepoint = tmp_path / "savepoints" / "savepoint-012345-0123456789ab"
     shutil.copytree(SAVEPOINT, savepoint)
-    found = {s.path: s for s in list_snapshots(tmp_path)}
-    assert list(found) == [str(checkpoint), str(savepoint)]
-    assert [(s.kind, s.job_id, s.checkpoint_id, s.is_complete) for s in found.values()] == [
+    found = {s.path: s for s in find_snapshots(tmp_path).snapshots}
+    assert sorted(found) == [str(checkpoint), str(savepoint)]
+    assert [(s.kind, s.job_id, s.checkpoint_id, s.is_complete) for s in (found[str(checkpoint)], found[str(savepoint)])] == [
         ("checkpoint", JOB, 2, None),
         ("savepoint", "012345", open_snapshot(SAVEPOINT).metadata.checkpoint_id, None),
     ]
@@ -47,7 +56,7 @@ def test_incomplete_ones_are_shown_as_such(tmp_path: Path) -> None:
     (damaged / "_metadata").write_bytes(b"no metadata")
     empty = tmp_path / JOB / "chk-8"
     empty.mkdir()
-    found = list_snapshots(tmp_path)
+    found = sorted(find_snapshots(tmp_path).snapshots, key=lambda s: s.path)
     assert [(s.path, s.kind, s.checkpoint_id, s.size, s.is_complete) for s in found] == [
         (str(unfinished), "checkpoint", 7, 5, False),
         (str(empty), "checkpoint", 8, 0, False),
@@ -56,11 +65,49 @@ def test_incomplete_ones_are_shown_as_such(tmp_path: Path) -> None:
     assert [s.time is None for s in found] == [False, True, False]
 
 
+def test_sizes_that_no_file_has_do_not_hide_other_snapshots(tmp_path: Path) -> None:
+    whole, damaged = tmp_path / "savepoint-abcdef-0123456789ab", tmp_path / "savepoint-abcdef-0123456789ac"
+    shutil.copytree(SAVEPOINT, whole)
+    damaged.mkdir()
+    stream = h.RelativeFileStateHandle("file", 2**63 - 1)
+    handle = h.OperatorStreamStateHandle((), stream)
+    subtasks = tuple(OperatorSubtaskState(i, managed_operator=handle) for i in range(2))
+    operator = OperatorState("00" * 16, 2, 128, subtasks)
+    (damaged / "_metadata").write_bytes(write_metadata(CheckpointMetadata(3, 1, (operator,))))
+    found = {Path(s.path).name: s for s in find_snapshots(tmp_path).snapshots}
+    assert (found[whole.name].is_complete, found[damaged.name].is_complete) == (None, False)
+    assert found[damaged.name].size == (damaged / "_metadata").stat().st_size
+    assert sp.arrow.snapshots(str(tmp_path)).num_rows == 2
+
+
 def test_a_snapshot_itself_is_found_whatever_its_name() -> None:
-    [found] = list_snapshots(SAVEPOINT)
+    [found] = find_snapshots(SAVEPOINT).snapshots
     assert (found.path, found.kind, found.job_id, found.is_complete) == (str(SAVEPOINT), "savepoint", None, None)
 
 
 def test_a_directory_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotASnapshotError, match="nowhere is not a directory"):
-        list_snapshots(tmp_path / "nowhere")
+        find_snapshots(tmp_path / "nowhere")
+
+
+def test_the_newest_is_first(tmp_path: Path) -> None:
+    for name, seconds in (("b", 1), ("c", 3), ("a", 2), ("chk-9", 2), ("chk-10", 2)):
+        shutil.copytree(SAVEPOINT, tmp_path / name)
+        if name.startswith("chk"):
+            (tmp_path / name / "_metadata").write_bytes(b"damaged, so that the name has the number")
+        os.utime(tmp_path / name / "_metadata", (seconds, seconds))
+    (tmp_path / "chk-11").mkdir()
+    found = find_snapshots(tmp_path)
+    assert [Path(s.path).name for s in found.snapshots] == ["c", "chk-10", "chk-9", "a", "b", "chk-11"]
+    assert found.unsearched == []
+
+
+def test_directories_that_are_too_deep_are_named(tmp_path: Path) -> None:
+    deep = tmp_path / "1" / "2" / "3"
+    shutil.copytree(SAVEPOINT, deep / "one")
+    (deep / "other" / "shared").mkdir(parents=True)
+    by_depth = {depth: find_snapshots(tmp_path, depth=depth) for depth in range(5)}
+    assert {depth: len(found.snapshots) for depth, found in by_depth.items()} == {0: 0, 1: 0, 2: 0, 3: 0, 4: 1}
+    assert by_depth[0].unsearched == [str(tmp_path / "1")]
+    assert sorted(by_depth[3].unsearched) == [str(deep / "one"), str(deep / "other")]
+    assert by_depth[4].unsearched == []

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import struct
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -333,3 +335,20 @@ def test_real_metadata_says_what_the_job_was(file):
     if parsed.properties is not None:
         kind = {"canonical": ("savepoint", "CANONICAL"), "native": ("savepoint", "NATIVE"), "checkpoint": ("checkpoint", None)}
         assert (parsed.properties.kind, parsed.properties.format) == kind[expected["format"]]
+
+
+def test_content_is_a_view_of_the_file_and_is_pickled_alone() -> None:
+    """A `_metadata` may have gigabytes of inline state and offsets: parsing copies none of it."""
+    inline, offsets = h.ByteStreamStateHandle("file", bytes(range(256)) * 40), h.Offsets.of(range(1000))
+    handle = h.KeyGroupsStateHandle(h.KEY_GROUPS, h.KeyGroupRange(0, 999), offsets, inline)
+    operator = OperatorState("00" * 16, 1, 1000, (OperatorSubtaskState(0, managed_keyed=handle),))
+    data = write_metadata(CheckpointMetadata(3, 1, (operator,)))
+    file = np.frombuffer(data, dtype=np.uint8).copy()
+    read = read_metadata(file.data).operators[0].subtasks[0].managed_keyed
+    assert isinstance(read, h.KeyGroupsStateHandle)
+    assert isinstance(read.stream, h.ByteStreamStateHandle)
+    for content in (read.stream.data, read.offsets.raw):
+        assert np.shares_memory(np.frombuffer(content, dtype=np.uint8), file)
+    assert (read, hash(read)) == (handle, hash(handle))
+    assert len(pickle.dumps(read)) < len(inline.data) + len(offsets.raw) + 1000
+    assert pickle.loads(pickle.dumps(read)) == handle

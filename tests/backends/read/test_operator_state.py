@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cramjam
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
+from state_processor.backends.read.operator_state import OperatorSplit, raw_elements
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.core.temporal import InstantSerializer
@@ -28,6 +30,7 @@ from tests.backends.state_files import (
     operator_header,
     operator_list,
     read_rows,
+    snapshot,
     string,
 )
 
@@ -226,11 +229,85 @@ def test_impossible_offsets(offset: int) -> None:
         read_rows(operator(handle(header, {"l": (SPLIT, [string("a")])}, offsets=[offset])), "l")
 
 
-def test_offsets_of_a_state_that_the_file_does_not_register() -> None:
-    first, second = lists(string("a")), lists(string("a"), name="other")
-    renamed = operator_handle(second.stream.data, {"l": (SPLIT, [len(second.stream.data) - 2])})  # type: ignore[union-attr]
-    with pytest.raises(CorruptSnapshotError, match="state 'l' has offsets, but the file does not register it"):
-        read_rows(operator(first, renamed), "l")
+def of_every_kind(names: Mapping[str, str] | None = None) -> h.OperatorStreamStateHandle:
+    """Operator state of a subtask, some of it under other ``names`` in the handle."""
+    header = operator_header(
+        [operator_list("split", STRING), operator_list("union", LONG, "UNION"), operator_list("empty", LONG)],
+        [broadcast("rules", STRING, LONG)],
+    )
+    states = {
+        "split": (SPLIT, [string("a"), string("b")]),
+        "union": (UNION, [long(1)]),
+        "empty": (SPLIT, []),
+        "rules": (BROADCAST, [entries((string("x"), long(1)))]),
+    }
+    made = handle(header, states)
+    renamed = (replace(s, name=(names or {}).get(s.name, s.name)) for s in made.states)
+    return replace(made, states=tuple(renamed))
+
+
+@pytest.mark.parametrize("asked", ["split", "union", "empty", "rules"])
+@pytest.mark.parametrize("damaged", ["split", "union", "empty", "rules"])
+def test_a_name_that_the_file_does_not_register_is_refused_whichever_state_is_read(damaged: str, asked: str) -> None:
+    whole, renamed = of_every_kind(), of_every_kind({damaged: "splat"})
+    assert read_rows(operator(whole, whole), asked) == read_rows(operator(whole), asked) * (1 if asked == "rules" else 2)
+    with pytest.raises(CorruptSnapshotError, match=r"subtask 1.*'splat'; the header of the file does not register"):
+        read_rows(operator(whole, renamed), asked)
+
+
+def test_a_name_that_occurs_twice() -> None:
+    with pytest.raises(CorruptSnapshotError, match="`_metadata` has state 'union' 2 times"):
+        read_rows(operator(of_every_kind({"split": "union"})), "union")
+    header = operator_header([operator_list("l", LONG), operator_list("l", LONG)])
+    with pytest.raises(CorruptSnapshotError, match="the header has state 'l' 2 times"):
+        read_rows(operator(handle(header, {"l": (SPLIT, [long(1)])})), "l")
+
+
+@pytest.mark.parametrize(("state", "mode"), [("split", UNION), ("union", SPLIT), ("split", BROADCAST), ("rules", UNION)])
+def test_a_mode_that_is_not_that_of_the_header(state: str, mode: int) -> None:
+    """Flink would give all elements to all subtasks, or one copy to one."""
+    made = of_every_kind()
+    damaged = replace(made, states=tuple(replace(s, mode=mode) if s.name == state else s for s in made.states))
+    with pytest.raises(CorruptSnapshotError, match=f"state '{state}' is .* in `_metadata`, .* in the header"):
+        read_rows(operator(damaged), "empty")
+
+
+def test_a_registered_state_that_the_handle_does_not_have_is_empty_as_in_flink() -> None:
+    made = of_every_kind()
+    fewer = replace(made, states=tuple(s for s in made.states if s.name != "empty"))
+    assert read_rows(operator(fewer), "empty") == []
+    assert [r["value"] for r in read_rows(operator(fewer), "split")] == ["a", "b"]
+    fewer = replace(made, states=tuple(s for s in made.states if s.name != "split"))
+    with pytest.raises(CorruptSnapshotError, match="the bytes between them belong to no state"):
+        read_rows(operator(fewer), "union")
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 0], [2, 0, 4], [0, 2, 100], [1, 2, 4], []])
+def test_offsets_are_checked_whichever_state_is_read(offsets: list[int]) -> None:
+    header = operator_header([operator_list("l", STRING), operator_list("empty", STRING)])
+    data = header + string("a") * 3
+    at = [len(header) + o for o in offsets]
+    with pytest.raises(CorruptSnapshotError, match=r"is said to start at"):
+        read_rows(operator(operator_handle(data, {"l": (SPLIT, at), "empty": (SPLIT, [])})), "empty")
+
+
+@pytest.mark.parametrize("offsets", [0, 2])
+def test_broadcast_state_has_one_offset(offsets: int) -> None:
+    made = of_every_kind()
+    rules = made.states[-1]
+    damaged = replace(rules, offsets=h.Offsets.of([*rules.offsets] * offsets))
+    with pytest.raises(CorruptSnapshotError, match=f"{offsets} offsets of broadcast state 'rules', not one"):
+        read_rows(operator(replace(made, states=(*made.states[:-1], damaged))), "split")
+
+
+def test_elements_without_bytes_lie_where_the_next_begins() -> None:
+    header = operator_header([operator_list("l", STRING), operator_list("i", LONG)])
+    at = len(header)
+    found = operator_handle(header + string("a") + long(7), {"i": (SPLIT, [at + 2]), "l": (SPLIT, [at])})
+    assert raw_elements(snapshot(), OperatorSplit(found, 0, ""), "l")[1].tolist() == [0, 2]
+    empty = replace(found, states=(h.OperatorStateMeta("l", SPLIT, h.Offsets.of([at, at, at + 2, at + 2])), found.states[0]))
+    data, bounds = raw_elements(snapshot(), OperatorSplit(empty, 0, ""), "l")
+    assert (bounds.tolist(), bytes(data)) == ([0, 0, 2, 2, 2], string("a"))
 
 
 @settings(max_examples=150, deadline=None)

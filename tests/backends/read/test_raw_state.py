@@ -149,7 +149,7 @@ def test_raw_operator_state_is_given_by_partition(snapshot: Snapshot) -> None:
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        (block(version=1), UnsupportedFormatError, "timers of version 1"),
+        (block(version=1), UnsupportedFormatError, "version 1 of timers"),
         (block(("t", VOID, [("a", 0, 1)], []))[:-14], CorruptSnapshotError, "left"),
         (MAGIC + struct.pack(">ii", 2, 1 << 30), CorruptSnapshotError, "1073741824 timer services announced"),
         (block(("t", VOID, [], []))[:-4] + struct.pack(">i", -1), CorruptSnapshotError, "-1 timers announced"),

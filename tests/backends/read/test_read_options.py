@@ -31,7 +31,7 @@ def test_a_ttl_is_positive(ttl: int) -> None:
 
 
 def test_a_ttl_needs_a_point_in_time() -> None:
-    with pytest.raises(OptionError, match="ttl needs asOf"):
+    with pytest.raises(OptionError, match="ttl needs as_of"):
         ReadOptions(ttl_ms=1)
 
 

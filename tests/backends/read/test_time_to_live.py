@@ -94,5 +94,5 @@ def test_only_expired_values(form: str) -> None:
     assert [r["key"] for r in read_rows(found, "t", expired="include", **asked)] == [1, 2, 3]
     assert read_rows(found, "v", expired="only", **asked) == []
     assert [r["key"] for r in read_rows(found, expired="only", **asked)] == [1, 2]
-    with pytest.raises(OptionError, match="needs ttl and asOf"):
+    with pytest.raises(OptionError, match="needs ttl and as_of"):
         read_rows(found, "t", expired="only")

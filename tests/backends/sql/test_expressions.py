@@ -1,4 +1,4 @@
-"""Tests of :mod:`state_processor.backends.sql.expressions`."""
+"""Tests of :mod:`state_processor.backends.sql.expressions`, and of names by :mod:`state_processor.backends.sql.node_calls`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from state_processor.backends.sql.calls import aggregate_calls
-from state_processor.backends.sql.expressions import column_texts
+from state_processor.backends.sql.node_calls import shown_columns
 from state_processor.backends.sql.plan import CompiledPlan
 
 Json = dict[str, Any]
@@ -37,8 +37,27 @@ def more_than(at: int, value: Any) -> Json:
     return call(">", column(at), literal(value), syntax="BINARY")
 
 
+ROWTIME = {"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 3, "kind": "ROWTIME"}
+
+
+def cast(of: Any, to: Any) -> Json:
+    return call("CAST", column(0) | {"type": of}, syntax="SPECIAL", type=to)
+
+
+def searched(ranges: list[tuple[Any, str, Any, str]]) -> Json:
+    bounds = [
+        {
+            name: {"value": value, "boundType": kind}
+            for name, value, kind in (("lower", low, first), ("upper", high, last))
+            if value is not None
+        }
+        for low, first, high, last in ranges
+    ]
+    return call("SEARCH", column(0), {"kind": "LITERAL", "sarg": {"ranges": bounds, "nullAs": "UNKNOWN"}}, syntax="INTERNAL")
+
+
 def texts(*projections: list[Json], passing: str = "exchange") -> Mapping[str, str]:
-    """The texts of the columns that calc nodes, one after the other, compute of ``a`` and ``b``."""
+    """The texts that calc nodes, one after the other, compute of ``a`` and ``b``, as they leave the node after them."""
     row = "ROW<`a` BIGINT, `b` BIGINT>"
     types = ["table-source-scan", *("calc" for _ in projections), passing, "group-aggregate"]
     rows = [row, *(f"ROW<{', '.join(f'`$f{i}` BIGINT' for i in range(len(p)))}>" for p in projections)]
@@ -50,7 +69,8 @@ def texts(*projections: list[Json], passing: str = "exchange") -> Mapping[str, s
         nodes.append(node)
     edges = [{"source": i, "target": i + 1} for i in range(len(types) - 1)]
     plan = CompiledPlan.parse(json.dumps({"nodes": nodes, "edges": edges}))
-    return column_texts(plan.nodes[-1])
+    shown = shown_columns(plan.nodes[-2])
+    return {f.name: s.name for f, s in zip(plan.nodes[-2].output, shown, strict=True) if f.name != s.name}
 
 
 @pytest.mark.parametrize(
@@ -69,6 +89,18 @@ def texts(*projections: list[Json], passing: str = "exchange") -> Mapping[str, s
         ),
         ({"kind": "CALL", "catalogName": "`c`.`d`.`mine`", "operands": [column(0)]}, "mine(a)"),
         ({"kind": "CALL", "systemName": "mine", "operands": []}, "mine()"),
+        (call("-", column(0), column(1), syntax="SPECIAL"), "a - b"),
+        (call("ITEM", column(0), literal(1), syntax="SPECIAL"), "a[1]"),
+        (call("ROW", column(0), literal(1), syntax="SPECIAL"), "ROW(a, 1)"),
+        ({"kind": "FIELD_ACCESS", "name": "x", "expr": column(0)}, "a.x"),
+        ({"kind": "LITERAL", "value": "2024-02-29", "type": "DATE NOT NULL"}, "DATE '2024-02-29'"),
+        ({"kind": "LITERAL", "value": "5000", "type": "INTERVAL SECOND(3) NOT NULL"}, "INTERVAL '5000' MILLISECOND"),
+        (call("EXTRACT", {"kind": "LITERAL", "symbol": "TIME_UNIT_RANGE", "value": "DAY"}, column(0)), "EXTRACT(DAY, a)"),
+        (searched([(1, "CLOSED", 1, "CLOSED"), (3, "CLOSED", 3, "CLOSED")]), "a IN (1, 3)"),
+        (searched([(1, "OPEN", 5, "CLOSED"), (9, "CLOSED", None, "")]), "a > 1 AND a <= 5 OR a >= 9"),
+        (cast(ROWTIME, "TIMESTAMP(3)"), "a"),
+        (cast(ROWTIME, "DATE"), "CAST(a AS DATE)"),
+        (cast("INT", {"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "precision": 3}), "CAST(a AS TIMESTAMP_LTZ(3))"),
     ],
 )
 def test_expressions_are_shown_as_sql(expression: Json, text: str) -> None:
@@ -78,12 +110,11 @@ def test_expressions_are_shown_as_sql(expression: Json, text: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        {"kind": "FIELD_ACCESS", "name": "x", "expr": column(0)},
+        {"kind": "FIELD_ACCESS", "name": "x", "expr": {"kind": "CORREL_VARIABLE", "correl": "$cor0"}},
         {"kind": "LITERAL", "sarg": {}},
         call("SEARCH", column(0), literal(1), syntax="SPECIAL"),
         call("CASE", more_than(0, 1), literal(True), syntax="SPECIAL"),
         call("ABS", {"kind": "FIELD_ACCESS"}),
-        call("ABS", literal("x" * 100)),
         column(7),
     ],
 )
@@ -91,11 +122,17 @@ def test_others_keep_the_name_of_the_plan(expression: Json) -> None:
     assert texts([expression, column(0)]) == {"$f1": "a"}
 
 
+def test_long_text_is_cut_off() -> None:
+    (text,) = texts([call("ABS", literal("x" * 200))]).values()
+    assert (len(text), text[:9], text[-1]) == (100, "ABS('xxxx", "…")
+
+
 def test_columns_that_are_computed_of_computed_ones() -> None:
     total = call("+", column(0), column(1), syntax="BINARY")
     assert texts([total, column(1)], [call("*", column(0), column(1), syntax="BINARY")]) == {"$f0": "(a + b) * b"}
-    assert texts([total], passing="local-group-aggregate") == {"$f0": "a + b"}
-    assert texts([total], passing="rank") == {}
+    for passing in ("rank", "deduplicate", "changelog-normalize", "window-table-function", "union"):
+        assert texts([total], passing=passing) == {"$f0": "a + b"}
+    assert texts([total], passing="match") == {}
 
 
 def test_calls_are_shown_with_their_texts() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -480,3 +480,71 @@ def test_rows_that_are_taken_back_by_all_of_their_columns_get_no_new_ones() -> N
         one["outputType"] = "ROW<`n` BIGINT NOT NULL, `total` BIGINT, `customer` VARCHAR(2147483647)>"
     with pytest.raises(StateMigrationError, match="would not be found without the values of the new ones"):
         changes_of(old, new).changes(old_node(old, "rank"))
+
+
+LOST = r"Flink would restore the savepoint without an error"
+
+
+OTHER_STATE: Final = frozenset({"first-row-by-time", "lag", "materialized-by-number", "multi-join", "over-rank"})
+"""Queries whose operators have other states in 2.3."""
+
+
+@pytest.mark.parametrize("name", sorted({p.name for p in (unpacked("sql") / "1.20.5").iterdir() if p.is_dir()} - OTHER_STATE))
+def test_state_goes_on_in_the_plan_that_another_version_compiles(name: str) -> None:
+    old, new = plan_of(name, "1.20.5"), plan_of(name, "2.3.0")
+    found = changes_of(old, new)
+    for one in CompiledPlan.parse(json.dumps(old)).nodes:
+        partner = (
+            found.partner(one) if one.type.removeprefix("stream-exec-").startswith(("sink", "match", "over", "window-")) else None
+        )
+        assert partner is None or partner.kind == one.kind
+        if one.kind in ("join", "deduplicate", "rank", "changelog-normalize", "group-aggregate", "global-group-aggregate"):
+            assert all(row.is_same for state in found.changes(one).values() for row in state.rows.values())
+
+
+def test_what_a_plan_leaves_out_and_how_it_calls_things_decides_nothing() -> None:
+    old, new = plan_of("over"), plan_of("over")
+    over = node(new, "over-aggregate")
+    for call_ in over["overSpec"]["groups"][0]["aggCalls"]:
+        call_["name"] = "another"
+    over["overSpec"]["nothing"] = []
+    over["unboundedOverVersion"] = 1  # which this one, bounded, does not have
+    assert changes_of(old, new).partner(old_node(old, "over-aggregate")).kind == "over-aggregate"
+    over["overSpec"]["groups"][0]["isRows"] = True
+    with pytest.raises(StateMigrationError, match="does something else"):
+        changes_of(old, new).partner(old_node(old, "over-aggregate"))
+
+
+def unbounded(version: int | None, column: str) -> Plan:
+    plan = plan_of("over")
+    over = node(plan, "over-aggregate")
+    (group,) = over["overSpec"]["groups"]
+    group["lowerBound"] = {"kind": "UNBOUNDED_PRECEDING"}
+    columns = [f.name for f in old_node(plan, "over-aggregate").left]
+    group["orderBy"]["fields"][0]["index"] = columns.index(column)
+    over.pop("unboundedOverVersion", None)
+    if version is not None:
+        over["unboundedOverVersion"] = version
+    return plan
+
+
+def test_an_unbounded_over_by_row_time_has_other_states_in_its_second_version() -> None:
+    old = unbounded(None, "ts")
+    message = rf"unboundedOverVersion 2, in the old plan 1.*{LOST}.*table.exec.unbounded-over.version = 1"
+    with pytest.raises(StateMigrationError, match=message):
+        changes_of(old, unbounded(2, "ts")).partner(old_node(old, "over-aggregate"))
+    assert changes_of(old, unbounded(1, "ts")).partner(old_node(old, "over-aggregate")).kind == "over-aggregate"
+    by_id = unbounded(None, "id")
+    assert changes_of(by_id, unbounded(2, "id")).partner(old_node(by_id, "over-aggregate")).kind == "over-aggregate"
+
+
+def test_a_first_row_that_waits_for_its_time_is_in_another_state() -> None:
+    def edit(plan: Plan, waits: bool) -> Plan:
+        node(plan, "deduplicate").update(
+            keepLastRow=False, isRowtime=True, generateUpdateBefore=not waits, outputInsertOnly=waits
+        )
+        return plan
+
+    old, new = edit(plan_of("last-row"), waits=False), edit(plan_of("last-row"), waits=True)
+    with pytest.raises(StateMigrationError, match=LOST):
+        changes_of(old, new).changes(old_node(old, "deduplicate"))

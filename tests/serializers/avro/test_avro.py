@@ -13,7 +13,7 @@ from harness import PLAIN, check_payloads, check_snapshot, check_specimen, compi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state_processor.serializers import DataInput, DecodeOptions, read_serializer_snapshot
+from state_processor.serializers import DecodeOptions, read_serializer_snapshot
 from state_processor.serializers.avro.containers import AvroBranch
 from state_processor.serializers.avro.records import AVRO_SNAPSHOT, AvroSerializer, AvroSerializerSnapshot
 from state_processor.serializers.errors import (
@@ -304,7 +304,7 @@ def test_snapshot_versions() -> None:
         assert str(again.restore_serializer()) == "AVRO_SPECIFIC<acme.Trip>"
         assert again.restore_serializer().snapshot().to_bytes() == snapshot.to_bytes()
     with pytest.raises(UnsupportedFormatError, match="version 9"):
-        AvroSerializerSnapshot.read(AVRO_SNAPSHOT, 9, DataInput(b""))
+        read_serializer_snapshot(AvroSerializerSnapshot(AVRO_SNAPSHOT, 9, "acme.Trip", schema).to_bytes())
 
 
 def test_hash_code() -> None:

@@ -178,7 +178,7 @@ def test_cutting_goes_towards_the_past() -> None:
         (DATE, 253402300800000),
         (DATE, -62135596800001),
         (SQL_DATE, 253402300800000),
-        (SQL_DATE, -62135596800001),
+        (SQL_DATE, -62135769600001),
         (SQL_TIMESTAMP, SqlTimestamp(253402300800000, 0)),
         (INSTANT, Instant(-62135596801, 999999999)),
         (LOCAL_DATE, LocalDate(0, 12, 31)),

@@ -37,7 +37,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "conversions.md"
 WIDEST, TEXT = DecodeOptions(row_kind=True, tell_numbers=True), DecodeOptions(nanos="string")
 
 WHOLE = [0, 1, -1]
-MOMENTS = [datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)]
+MOMENTS = [*(datetime(2024, 2, 29, 8, 30, 0, micros) for micros in (0, 123_000, 123_456)), datetime(1582, 10, 10, 8)]
 NUMBERS = [0.0, -0.0, 1.5, 0.1, 1e300, 1e-50, 5e-324, math.nan, math.inf, -math.inf]
 WORDS = ["x", "tea", "OPEN", "", "1", "-1.50", "1E+2", "2024-02-29", "08:30", "2024-02-29T08:30", "2024-02-29T08:30:00.123Z"]
 COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -52,7 +52,7 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "decimal(38,18)": (pa.decimal128(38, 18), [Decimal(f"{n}.{'0' * 17}{d}") for n, d in ((0, 0), (1, 0), (1, 1), (10**19, 0))]),
     "string": (pa.string(), WORDS),
     "binary": (pa.binary(), [b"", b"a", b"\0" * 16]),
-    "date": (pa.date32(), [date(2024, 2, 29), date(1, 1, 1), date(9999, 12, 31)]),
+    "date": (pa.date32(), [date(2024, 2, 29), date(1, 1, 1), date(1582, 10, 10), date(9999, 12, 31)]),
     "timestamp": (pa.timestamp("us", tz="UTC"), [m.replace(tzinfo=UTC) for m in MOMENTS]),
     "timestamp_ntz": (pa.timestamp("us"), MOMENTS),
 }

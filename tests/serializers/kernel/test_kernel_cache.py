@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -12,6 +15,7 @@ import pytest
 
 from state_processor.serializers.kernel.cache import content_stamp
 from state_processor.serializers.kernel.decode import text
+from state_processor.serializers.kernel.trusted_files import doubt_of, doubt_of_folder
 
 NOWHERE = Path("/nowhere")
 MODULE = """
@@ -142,6 +146,87 @@ def test_without_a_home_code_goes_where_only_the_user_can_write(tmp_path: Path) 
     assert run(tmp_path, Path(), **settings | {"STATE_PROCESSOR_CACHE": ""}) == (111, 0, 1)  # not trusted
 
 
+def test_code_that_others_can_replace_is_not_run(tmp_path: Path) -> None:
+    cache, run_by_pickle = tmp_path / "cache", tmp_path / "run"
+    run(tmp_path, cache)
+    (file,) = cache.rglob("main.run-*.kernel")
+    planted = pickle.dumps(Planted(run_by_pickle))
+    file.write_bytes(sha256(planted).digest() + planted)
+    settings = {"XDG_CACHE_HOME": str(tmp_path / "own")}
+    for open_to_others in (file, file.parent, cache):
+        before = open_to_others.stat().st_mode
+        open_to_others.chmod(before | 0o020)
+        (result, _, misses), log = run_and_log(tmp_path, cache, **settings)
+        assert result == 111
+        assert not run_by_pickle.exists()
+        if open_to_others is file:  # replaced by code that only this user can write
+            assert misses == 1
+            assert file.stat().st_mode & 0o022 == 0
+            file.write_bytes(sha256(planted).digest() + planted)
+        else:
+            (warning,) = [line for line in log if "are not used" in line]
+            assert f"{open_to_others} can be written by other users" in warning
+            assert "chmod go-w" in warning
+        open_to_others.chmod(before)
+    subprocess.run(program_of(tmp_path), env=os.environ | {"STATE_PROCESSOR_CACHE": str(cache)}, capture_output=True, check=False)
+    assert run_by_pickle.exists()  # files of the user are loaded: the planted file would have worked
+
+
+class Planted:
+    """A pickle that makes a file when it is loaded."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Callable[[str], None], tuple[str]]:
+        return os.mkdir, (str(self.file),)
+
+
+def test_new_code_is_trusted_whatever_the_umask_is(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert run(tmp_path, tmp_path / "cache") == (111, 0, 1)
+    finally:
+        os.umask(before)
+    assert run(tmp_path, tmp_path / "cache") == (111, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "mode", "doubt"),
+    [
+        ("self", 0o755, None),
+        ("root", 0o755, None),
+        ("other", 0o755, "belongs to user"),
+        ("self", 0o775, "can be written by other users"),
+        ("self", 0o757, "can be written by other users"),
+        ("root", 0o1777, "can be written by other users"),
+    ],
+)
+def test_only_files_of_the_user_and_of_root_are_trusted(owner: str, mode: int, doubt: str | None) -> None:
+    user = {"self": os.geteuid(), "root": 0, "other": os.geteuid() + 1}[owner]
+    found = doubt_of(os.stat_result((mode, 0, 0, 1, user, 0, 0, 0, 0, 0)))
+    assert found == doubt or (doubt and found and found.startswith(doubt))
+
+
+def test_a_sticky_directory_is_trusted_above_a_folder_and_not_as_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "shared" / "own"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o1777)
+    assert doubt_of_folder(folder) is None
+    assert doubt_of_folder(folder.parent) == f"{folder.parent} can be written by other users"
+    folder.parent.chmod(0o777)
+    assert doubt_of_folder(folder) == f"{folder.parent} can be written by other users"
+
+
+def test_a_link_in_a_directory_that_others_write_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "shared").mkdir(mode=0o777)
+    (tmp_path / "shared").chmod(0o777)
+    (tmp_path / "shared" / "link").symlink_to(tmp_path / "own")
+    assert doubt_of_folder(tmp_path / "own") is None
+    assert doubt_of_folder(tmp_path / "shared" / "link") == f"{tmp_path / 'shared'} can be written by other users"
+
+
 def test_a_stamp_covers_what_a_function_calls_and_the_options_of_the_compiler() -> None:
     options = repr(text.put_integer.options)
     assert content_stamp(text.put_integer.py_func, options) == text.put_integer.kernel_stamp
@@ -162,6 +247,60 @@ def test_threads_that_start_together_compile_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", imported + program.format(folder=str(tmp_path), read_only=str(NOWHERE))]
     done = subprocess.run(command, capture_output=True, env=environment, text=True, check=True)
     assert done.stdout.split() == ["111", "0", "1"]
+
+
+LATE_THREAD = """
+import sys, threading
+import numpy as np
+sys.path.insert(0, sys.argv[1])
+from state_processor.serializers.kernel.stored_kernels import KernelCache
+import total
+
+stored, called, found = threading.Event(), threading.Event(), []
+save = KernelCache.save_overload
+
+def save_slowly(self, *arguments):
+    stored.set()
+    called.wait(0.5)  # the other thread calls meanwhile
+    save(self, *arguments)
+
+KernelCache.save_overload = save_slowly
+writable = np.ones(3, np.uint8)
+
+def call():
+    found.append(total.run(writable))
+
+first = threading.Thread(target=call)
+first.start()
+stored.wait()
+second = threading.Thread(target=call)
+second.start()
+second.join(0.5)
+called.set()
+first.join()
+second.join()
+print(found)
+"""
+TOTAL = """
+from state_processor.serializers.kernel.compiler import entry_point
+from state_processor.serializers.kernel.signatures import read, uint8
+
+@entry_point(read(uint8))
+def run(numbers):
+    total = 0
+    for number in numbers:
+        total += number
+    return total
+"""
+
+
+def test_a_thread_that_calls_a_kernel_while_it_is_stored_gets_its_result(tmp_path: Path) -> None:
+    (tmp_path / "total.py").write_text(TOTAL)
+    environment = os.environ | {"STATE_PROCESSOR_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", LATE_THREAD, str(tmp_path)], capture_output=True, env=environment, text=True, check=True
+    )
+    assert done.stdout.strip() == "[3, 3]", done.stderr
 
 
 FORK = """

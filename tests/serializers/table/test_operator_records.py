@@ -19,6 +19,7 @@ from state_processor.serializers.core.collections import ListSerializer, MapSeri
 from state_processor.serializers.core.rows import RowValue
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataOutput
+from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.logical_types import ArrayType, AtomicType, MapType, RowType, TextType, TimeType
 from state_processor.serializers.table.operator_records import (
     MULTISET,
@@ -97,6 +98,8 @@ RECORDS: list[tuple[TypeSerializer, list[Any]]] = [
     (MultisetInfoSerializer(), [MultisetInfo(9, 3)]),
     (PythonDateSerializer(), [0, -719_162]),
     (PythonTimeSerializer(), [0, 86_399_999]),
+    (DateDataSerializer(), [0, 19_782]),
+    (TimeDataSerializer(3), [0, 86_399_999]),
     (PythonBigDecimalSerializer(), ["1.50", "-1E+30"]),
     (PythonDecimalSerializer(10, 8), [Decimal("1.50000000"), Decimal("1E-8")]),
 ]

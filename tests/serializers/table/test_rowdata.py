@@ -432,6 +432,20 @@ def test_external_timestamps_have_a_zone() -> None:
     assert decode_with_kernel(TimestampDataSerializer(6), [bytes(12)], TEXT) == ["1970-01-01T00:00"]
 
 
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        (js.logical("DateType"), "DATE", date(2024, 2, 29)),
+        (js.logical("TimeType", precision=3), "TIME(3)", "00:00:19.782"),
+        (js.logical("IntType"), "INT", 19_782),
+    ],
+)
+def test_external_days_and_times_are_no_numbers(type_: bytes, text: str, value: date | str | int) -> None:
+    serializer = _external(type_, b"", NumberSerializer("INT"))
+    assert str(serializer) == text
+    assert decode_with_kernel(serializer, [struct.pack(">i", 19_782)]) == [value]
+
+
 def test_simple_values() -> None:
     check_codec(StringDataSerializer(), ["", "short", "much longer than that", "é€😀\0"])
     check_codec(DecimalDataSerializer(10, 2), [Decimal("1.50"), Decimal("-99999999.99")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,15 @@ def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: py
     assert main([arguments[0], ORDERS_PATH, str(tmp_path / "savepoint"), *arguments[1:]]) == BAD_INPUT
     assert message in capsys.readouterr().err
     assert not (tmp_path / "savepoint" / "_metadata").exists()
+
+
+def test_a_copy_inside_the_source_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "savepoint"
+    shutil.copytree(ORDERS_PATH, source)
+    (tmp_path / "link").symlink_to(source)
+    before = sorted(source.iterdir())
+    for target in (source / "sub", source / "sub" / "copy", tmp_path / "link" / "sub"):
+        assert main(["copy", str(source), str(target)]) == BAD_INPUT
+        assert "is inside the source savepoint" in capsys.readouterr().err
+    assert sorted(source.iterdir()) == before
+    assert main(["copy", str(source), f"{source}-2"]) == 0

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from state_processor import cli
-from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import METADATA_FILE, open_snapshot
 from state_processor.backends.write.process_identity import this_process
 from tests.backends.write.test_killed_writes import killed
 from tests.state_processor.samples import FIXTURES, ORDERS
 
 RESTORING = ("Flink ", "Every state backend", "The keyed state")
 OLD = FIXTURES / "migration" / "1.18.1" / "baskets-rocksdb-canonical"
+IN_ORDER = "{} files are present, 2 headers of operator state fit, values are not decoded without --values"
+HEAP = ORDERS.parent / "orders-hashmap-native" / "savepoint"
 ROCKSDB = ORDERS.parent / "orders-rocksdb-native"
 
 
@@ -41,11 +44,13 @@ def names(directory: Path) -> set[str]:
     return set(os.listdir(directory))
 
 
-def test_complete_snapshots(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
+def test_snapshots_in_order(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
     code, (line,) = validate(capsys, savepoint)
     assert code == 0
-    assert line == f"complete: {len(names(savepoint)) - 1} files are there"
+    present = f"{len(names(savepoint)) - 1} files are present, 2 headers of operator state fit"
+    assert line == f"{present}, values are not decoded without --values"
     assert validate(capsys, savepoint / METADATA_FILE) == (0, [line])
+    assert "the entries of 2 heap files are counted" in validate(capsys, HEAP)[1][0]
     assert validate(capsys, ROCKSDB / "savepoint")[0] == 0
 
 
@@ -74,7 +79,8 @@ def test_what_a_migration_would_do(capsys: pytest.CaptureFixture[str]) -> None:
 def test_values(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
     code, (line,) = validate(capsys, savepoint, "--values")
     assert code == 0
-    assert line == f"complete: {len(names(savepoint)) - 1} files are there, 410 rows are decodable"
+    present = f"{len(names(savepoint)) - 1} files are present, 2 headers of operator state fit"
+    assert line == f"{present}, 410 rows are decodable"
     largest = max((f for f in savepoint.iterdir() if f.name != METADATA_FILE), key=lambda f: f.stat().st_size)
     data = bytearray(largest.read_bytes())
     at = data.index(b"amelia@example.com")
@@ -84,6 +90,23 @@ def test_values(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
     code, lines = validate(capsys, savepoint, "--values")
     assert code == 1
     assert any("state 'profile'" in line for line in lines)
+
+
+def test_counts_of_heap_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A count of 1 becomes 0: the entry is behind it, whichever state it belongs to."""
+    path = tmp_path / "savepoint"
+    shutil.copytree(HEAP, path)
+    snapshot = open_snapshot(str(path))
+    (orders,) = (o for o in snapshot.metadata.operators if o.uid == "orders")
+    handle = orders.subtasks[0].managed_keyed
+    assert isinstance(handle, h.KeyGroupsStateHandle)
+    file = Path(str(snapshot.open(handle.stream, "").path))
+    whole = file.read_bytes()
+    first = next(o + 4 for o in handle.offsets if whole[o + 6 : o + 10] == b"\0\0\0\1")
+    file.write_bytes(whole[: first + 5] + b"\0" + whole[first + 6 :])
+    code, lines = validate(capsys, path)
+    assert code == 1
+    assert "operator 'orders', subtask 0" in lines[0]
 
 
 def test_files_that_are_missing_or_cut(capsys: pytest.CaptureFixture[str], savepoint: Path) -> None:
@@ -112,7 +135,7 @@ def test_what_a_killed_write_has_left(capsys: pytest.CaptureFixture[str], savepo
     left = names(savepoint) - before
     assert left
     code, lines = validate(capsys, savepoint)
-    assert (code, lines[-1]) == (0, f"complete: {len(before) - 2} files are there")
+    assert (code, lines[-1]) == (0, IN_ORDER.format(len(before) - 2))
     assert {line.rpartition(": ")[2] for line in lines[:-1]} == left
     assert all(line.startswith("left by a write that was killed; --repair removes it") for line in lines[:-1])
     assert names(savepoint) == before | left
@@ -120,7 +143,7 @@ def test_what_a_killed_write_has_left(capsys: pytest.CaptureFixture[str], savepo
     assert code == 0
     assert {(found["finding"], found["file"]) for found in map(json.loads, lines)} == {("removed", name) for name in left}
     assert names(savepoint) == before
-    assert validate(capsys, savepoint, "--repair")[1] == [f"complete: {len(before) - 2} files are there"]
+    assert validate(capsys, savepoint, "--repair")[1] == [IN_ORDER.format(len(before) - 2)]
 
 
 def test_a_killed_write_to_an_empty_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -32,6 +32,12 @@ def test_no_durations(text: str) -> None:
         duration_ms(text)
 
 
+@pytest.mark.parametrize("text", [f"PT{'9' * 400}S", f"P{'9' * 400}D", "P1000000000D"])
+def test_durations_that_are_too_long(text: str) -> None:
+    with pytest.raises(OptionError, match="at most 999999999 days"):
+        duration_ms(text)
+
+
 @pytest.mark.parametrize(
     ("value", "milliseconds"),
     [
@@ -52,5 +58,5 @@ def test_points_in_time(value: str | int | datetime, milliseconds: int) -> None:
 
 
 def test_no_point_in_time() -> None:
-    with pytest.raises(OptionError, match="asOf 'yesterday'"):
+    with pytest.raises(OptionError, match="as_of 'yesterday'"):
         instant_ms("yesterday")

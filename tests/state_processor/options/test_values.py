@@ -48,6 +48,7 @@ SAME: list[tuple[str, Any, str]] = [
     ("serializers", ["one", "two"], "one, two"),
     ("serializers", "one,two", "one,two"),
     ("scratch", Path("/fast"), "/fast"),
+    ("time_zone", "America/New_York", "America/New_York"),
     ("storage_options", {"region": "eu-1", "client_kwargs": {"a": 1}}, '{"region": "eu-1", "client_kwargs": "{\\"a\\": 1}"}'),
     ("kind", "keyed", "KEYED"),
 ]
@@ -82,6 +83,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("allow_paths", {"/old": "/new"}, ""),
     ("serializers", ["os;evil"], "os;evil"),
     ("scratch", "", ""),
+    ("time_zone", "Mars", "Mars"),
     ("storage_options", "region=eu-1", "region=eu-1"),
     ("kind", "VALUE", "VALUE"),
 ]
@@ -111,7 +113,7 @@ def test_arguments_and_text_are_refused_alike(argument: str, value: Any, text: s
             refused(given)
         messages.append(str(caught.value))
     of_value, of_option = messages
-    assert of_value.startswith((f"{argument}=", f"{argument}: expected", KEYWORD_OPTIONS[argument].name))
+    assert of_value.startswith((f"{argument}=", f"{argument}: expected", f"{argument} ", f"{argument}:"))
     assert of_value.split("expected ")[-1].split(" (")[0] == of_option.split("expected ")[-1].split(" (")[0]
 
 

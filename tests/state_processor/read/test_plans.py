@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +163,70 @@ EXPECTED: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {
     ("over-waiting", "over-aggregate", "cleanupTsState"): [
         ({"customer": name}, ms(second) + 1) for name, second in (("ada", 91), ("bob", 93), ("cy", 95))
     ],
+    ("distinct-times", "group-aggregate", "distinctAcc_0"): [(c, date(2024, 1, 1), 1) for c in (ADA, BOB, CY)],
+    ("distinct-times", "group-aggregate", "distinctAcc_1"): [
+        ({"customer": o["customer"]}, f"00:00:{o['ts'].second:02}", 1) for o in ORDERS
+    ],
+    ("distinct-times", "group-aggregate", "distinctAcc_2"): [
+        ({"customer": o["customer"]}, o["ts"].replace(tzinfo=UTC), 1) for o in ORDERS
+    ],
+    ("distinct-split", "global-group-aggregate", "accState"): [
+        (
+            {"customer": name},
+            {
+                "sum0(count(distinct item) filter GROUPING_ID() = 1)": kinds,
+                "sum0(count(distinct amount) filter GROUPING_ID() = 2)": amounts,
+                "sum(sum(amount * 2) filter GROUPING_ID() = 3)": total,
+            },
+        )
+        for name, kinds, amounts, total in (("ada", 2, 3, 70), ("bob", 1, 2, 34), ("cy", 1, 0, None))
+    ],
+    ("computed-join", "join", "left-records"): [
+        (
+            {"UPPER(customer)": o["customer"].upper()},
+            {"id": o["id"], "UPPER(customer)": o["customer"].upper()},
+            {"copies": 1, "associations": {"ada": 2, "bob": 1, "cy": 0}[o["customer"]]},
+        )
+        for o in PLAIN
+    ],
+    ("computed-join", "join", "right-records"): [
+        ({"UPPER(customer)": c["id"].upper()}, {"city": c["city"], "UPPER(id)": c["id"].upper()}, 1) for c in CITIES
+    ],
+    ("computed-top", "rank", "data-state-with-append"): [
+        (
+            {"UPPER(customer)": o["customer"].upper()},
+            {"amount * 2": o["amount"] and 2 * o["amount"]},
+            [
+                {
+                    "id": o["id"],
+                    "customer": o["customer"],
+                    "amount * 2": o["amount"] and 2 * o["amount"],
+                    "UPPER(customer)": o["customer"].upper(),
+                }
+            ],
+        )
+        for o in PLAIN
+        if o["id"] != 4
+    ],
+    ("computed-over", "over-aggregate", "inputState"): [
+        (
+            {"UPPER(customer)": o["customer"].upper()},
+            ms(o["ts"].second),
+            [
+                {
+                    "id": o["id"],
+                    "ts": o["ts"],
+                    "amount * 2": o["amount"] and 2 * o["amount"],
+                    "UPPER(customer)": o["customer"].upper(),
+                }
+            ],
+        )
+        for o in ORDERS
+        if o["id"] != 0
+    ],
+    ("over-rank", "over-aggregate", "accState"): [
+        (c, {"rank() row number": n, "rank()": n}) for c, n in ((ADA, 3), (BOB, 2), (CY, 1))
+    ],
     ("over", "over-aggregate", "inputState"): [
         ({"customer": o["customer"]}, ms(o["ts"].second), [{n: o[n] for n in ("id", "customer", "amount", "ts")}]) for o in ORDERS
     ],
@@ -186,6 +250,73 @@ def read(version: str, query: str, operation: str, state: str, **options: Any) -
 def test_rows_have_the_names_of_the_query(state: tuple[str, str, str], version: str) -> None:
     found = [tuple(row.values()) for row in read(version, *state)]
     assert sorted(found, key=repr) == sorted(EXPECTED[state], key=repr)
+
+
+IN_2_3: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {
+    ("first-row-by-time", "deduplicate", "already-emitted-state-boolean"): [({"item": "pen"}, True), ({"item": "ink"}, True)],
+    ("first-row-by-time", "deduplicate", "waiting-to-emit-on-timer"): [
+        ({"item": None}, {"id": 6, "item": None, "amount": 7, "ts": at(11)})
+    ],
+}
+"""States that Flink 1.20 does not have."""
+
+
+@pytest.mark.parametrize("state", list(IN_2_3), ids=" ".join)
+def test_rows_of_operators_of_2_3_have_the_names_of_the_query(state: tuple[str, str, str]) -> None:
+    found = [tuple(row.values()) for row in read("2.3.0", *state)]
+    assert sorted(found, key=repr) == sorted(IN_2_3[state], key=repr)
+
+
+def test_rows_of_joins_of_many_inputs() -> None:
+    """Of the first input they are found by themselves, of others also by what these are joined by."""
+    directory = unpacked("sql") / "2.3.0" / "multi-join"
+    where = {"plan": directory / "plan.json"}
+    operators = sp.arrow.operators(directory / "savepoint", **where).to_pylist()
+    joins = [o["operator_uid"] for o in operators if (o["operator_uid"] or "").endswith("_multi-join")]
+    first, second = sorted(joins, key=lambda uid: int(uid.partition("_")[0]))
+
+    def rows(uid: str, state: str) -> set[str]:
+        read = sp.arrow.read_state(directory / "savepoint", uid, state, **where)
+        return {str(tuple(row.values())) for batch in read for row in batch.to_pylist()}
+
+    by_customer = {name: {"UPPER(customer)": name.upper()} for name in ("ada", "bob", "cy")}
+    assert rows(first, "multi-join-input-0") == {
+        str((by_customer[o["customer"]], {"id": o["id"], "customer": o["customer"], **by_customer[o["customer"]]}, 1))
+        for o in PLAIN
+    }
+    assert rows(first, "multi-join-input-1") == {
+        str(
+            (
+                {"UPPER(customer)": c["id"].upper()},
+                {"joined_by": {"UPPER(id)": c["id"].upper()}, "record": {"city": c["city"], "UPPER(id)": c["id"].upper()}},
+                1,
+            )
+        )
+        for c in CITIES
+    }
+    assert rows(second, "multi-join-input-1") == {
+        str(
+            (
+                {"UPPER(customer)": who},
+                {"joined_by": {"who": who}, "unique_key": {"who": who, "item": item}},
+                {"who": who, "item": item, "total": total},
+            )
+        )
+        for who, item, total in (
+            *(("ADA", "ink", 20), ("ADA", "pen", 15)),
+            *(("BOB", None, 7), ("BOB", "pen", 10), ("CY", "ink", None)),
+        )
+    }
+
+
+def test_rows_of_sinks_by_number() -> None:
+    query = "materialized-by-number"
+    rows = [("Rome", 35), ("Bonn", 35), ("Oslo", 17)]
+    found = read("2.3.0", query, "upsert-materialize", "sqnToNodeState")
+    assert sorted((r["key"]["city"], r["map_value"]["row"]["total"]) for r in found) == sorted(rows)
+    found = read("2.3.0", query, "upsert-materialize", "rowToSqnState")
+    assert sorted((r["map_key"]["city"], r["map_key"]["total"]) for r in found) == sorted(rows)
+    assert {r["value"]["size"] for r in read("2.3.0", query, "upsert-materialize", "highestSqnState")} == {1}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

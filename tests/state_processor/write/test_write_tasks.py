@@ -11,6 +11,7 @@ import pytest
 
 import state_processor as sp
 from state_processor.backends.state.state_registration import keyed_header, register
+from state_processor.backends.write.change_counts import ChangeCounts
 from state_processor.backends.write.staging import Staging
 from state_processor.spark.task_errors import translated
 from state_processor.write.engines import EncodedRows, LocalEngine, RowsPass, StateFiles
@@ -37,6 +38,9 @@ def target(parallelism: int = 2, max_parallelism: int = 128) -> KeyedTarget:
     return KeyedTarget("0" * 32, "operator people", header_bytes(header), 2, parallelism, max_parallelism)
 
 
+_IN_ORDER = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
+
+
 def batch(keys: list[int], values: list[str | None]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"key": pa.array(keys, pa.int64()), "value": pa.array(values, pa.string())})
 
@@ -47,9 +51,8 @@ def encode_rows(target: KeyedTarget, state: StateColumns) -> EncodeRowsTogether:
 
 def write_all(blobs: list[pa.Table], parallelism: int, write: WriteKeyedState) -> dict[int, int]:
     """The entries that each subtask has written."""
-    order = [(name, "ascending") for name in ("subtask", "key_group", "state", "phase")]
-    parts = dict(split_by_subtask(pa.concat_tables(blobs).sort_by(order).combine_chunks()))
-    return {subtask: write(subtask, [parts[subtask]] if subtask in parts else [])[1] for subtask in range(parallelism)}
+    parts = dict(split_by_subtask(pa.concat_tables(blobs).sort_by(_IN_ORDER).combine_chunks()))
+    return {subtask: write(subtask, [parts[subtask]] if subtask in parts else []).entries for subtask in range(parallelism)}
 
 
 def names(staging: Staging) -> list[str]:
@@ -137,7 +140,7 @@ def test_runs_are_brought_together(staging: Staging) -> None:
     files = StateFiles([RowsPass(rows, list(COLUMNS), task)], [], 2, WriteKeyedState(target(), staging))
     (written,) = LocalEngine().write_files([files], staging)
     assert sorted(written) == [0, 1]
-    assert sum(entries for _, entries in written.values()) == 1000
+    assert sum(file.entries for file in written.values()) == 1000
 
 
 def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
@@ -149,6 +152,8 @@ def test_new_entries_take_the_place_of_old_ones(staging: Staging) -> None:
     carried = carried.set_column(3, SHUFFLED_BLOBS.field("phase"), phases)
     changed = pa.Table.from_batches(new([batch([5, 6, 7000], ["five", None, "new"])]), SHUFFLED_BLOBS)
     assert write_all([carried, changed], 1, WriteKeyedState(t, staging)) == {0: 1000}
+    again = WriteKeyedState(t, staging)(0, pa.concat_tables([carried, changed]).sort_by(_IN_ORDER).to_batches())
+    assert again.changes == {t.states[0].name: ChangeCounts(written=2, inserted=1, updated=1, deleted=1, absent=0)}
 
 
 def test_small_batches_are_put_together() -> None:

@@ -1,0 +1,192 @@
+"""The file of a subtask's operator state: its header, and where elements are, both checked against the state handle.
+
+Flink: ``OperatorStateRestoreOperation``, ``DefaultOperatorStateBackendSnapshotStrategy``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from state_processor.backends.files import snappy
+from state_processor.backends.formats.entry_runs import Buffer, view
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.state_stream import StateStream
+from state_processor.backends.state import meta_info as mi
+from state_processor.backends.state.descriptions import BroadcastDescription, describe_operator_state
+from state_processor.backends.state.headers import read_header
+from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError
+from state_processor.serializers.io import DataInput
+
+_ADVICE: Final = "The snapshot is damaged: use another one, or another copy of it"
+
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StateBytes:
+    """Positions of one state's elements in ``buffer``, which begins at offset ``base`` of the file."""
+
+    buffer: Buffer
+    base: int
+    starts: Positions
+    ends: Positions
+
+
+def operator_header(snapshot: Snapshot, handle: h.OperatorStateHandle, context: str) -> mi.OperatorHeader:
+    """Read the header of a subtask's operator state.
+
+    A state of the header may be missing in the handle: Flink restores it without elements.
+
+    Raises
+    ------
+    CorruptSnapshotError
+        If the handle has a state that the header does not register (Flink: "Found state without corresponding meta info"),
+        has one twice or in another mode, or has offsets that are impossible.
+    """
+    stream = snapshot.open(handle.stream, context)
+    where = f"{context}, {stream.describe()}"
+    first = min((int(o.min()) for o in map(_offsets, handle.states) if len(o)), default=stream.size)
+    if not 0 <= first <= stream.size:
+        raise CorruptSnapshotError(f"{where}: an element is said to start at {first}; the file has {stream.size} bytes")
+    header = read_header(mi.OperatorHeader.read, stream.read(0, first), where, snapshot.flink_major)
+    _check_states(handle, header, where)
+    if not header.compressed:  # in compressed files Flink 1.18.0 wrote wrong offsets (FLINK-34063): elements are counted
+        _check_offsets(handle, header, stream, where)
+    return header
+
+
+def _check_states(handle: h.OperatorStateHandle, header: mi.OperatorHeader, where: str) -> None:
+    """Compare the states of the handle with the states of the header."""
+    metas = (*header.lists, *header.broadcasts)
+    for names, place in (([s.name for s in handle.states], "`_metadata`"), ([m.name for m in metas], "the header")):
+        name, count = Counter(names).most_common(1)[0] if names else ("", 0)
+        if count > 1:
+            raise CorruptSnapshotError(f"{where}: {place} has state {name!r} {count} times. {_ADVICE}")
+    registered = {meta.name: meta for meta in metas}
+    for state in handle.states:
+        meta = registered.get(state.name)
+        if meta is None:
+            raise CorruptSnapshotError(
+                f"{where}: `_metadata` has {len(state.offsets)} elements of state {state.name!r}; "
+                f"the header of the file does not register this state. Flink refuses to restore it, too. {_ADVICE}"
+            )
+        mode = meta.options.get(mi.DISTRIBUTION_MODE, h.MODE_NAMES[state.mode])
+        if mode != h.MODE_NAMES[state.mode] or (state.mode == h.BROADCAST) != (meta in header.broadcasts):
+            raise CorruptSnapshotError(
+                f"{where}: state {state.name!r} is {h.MODE_NAMES[state.mode]} in `_metadata`, "
+                f"{mode} of type {meta.backend_type} in the header of the file. {_ADVICE}"
+            )
+        if state.mode == h.BROADCAST and len(state.offsets) != 1:
+            raise CorruptSnapshotError(
+                f"{where}: `_metadata` has {len(state.offsets)} offsets of broadcast state {state.name!r}, not one. {_ADVICE}"
+            )
+
+
+def _check_offsets(handle: h.OperatorStateHandle, header: mi.OperatorHeader, stream: StateStream, where: str) -> None:
+    """Check that the first element follows the header, and that the offsets of each state ascend."""
+    first = stream.size
+    for state in handle.states:
+        offsets = _offsets(state)
+        if not len(offsets):
+            continue
+        falling = np.flatnonzero(offsets[1:] < offsets[:-1])
+        if len(falling) or offsets[-1] > stream.size:
+            at = int(falling[0]) + 1 if len(falling) else len(offsets) - 1
+            raise CorruptSnapshotError(
+                f"{where}: element {at} of state {state.name!r} is said to start at {offsets[at]}; "
+                f"{offsets[at - 1] if len(falling) else header.size} to {stream.size} is possible. {_ADVICE}"
+            )
+        first = min(first, int(offsets[0]))
+    if first != header.size:
+        raise CorruptSnapshotError(
+            f"{where}: the header ends at {header.size}, the first element is said to start at {first}; "
+            f"the bytes between them belong to no state. {_ADVICE}"
+        )
+
+
+def locate(
+    snapshot: Snapshot, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+) -> StateBytes:
+    """Find one subtask's elements of a state; see :func:`operator_header` for the header."""
+    own = _of_name(handle, name)
+    if not len(own):
+        return StateBytes(np.zeros(0, dtype=np.uint8), 0, own, own)
+    stream = snapshot.open(handle.stream, where)
+    if header.compressed:
+        # The snappy stream begins behind the header, and the first element a stream identifier later.
+        data = stream.read(header.size, stream.size - header.size)
+        return _locate_compressed(data, handle, header, name, where)
+    ends = _ends(handle, name, np.concatenate([_offsets(s) for s in handle.states]), stream.size)
+    first, last = int(own.min()), int(ends.max())
+    return StateBytes(view(stream.read(first, last - first)), first, own - first, ends - first)
+
+
+def _locate_compressed(
+    data: memoryview, handle: h.OperatorStateHandle, header: mi.OperatorHeader, name: str, where: str
+) -> StateBytes:
+    """Count elements through to their end; offsets serve where an element can't be decoded.
+
+    Flink 1.18.0 and 1.18.1 wrote wrong offsets (FLINK-34063): those of the last chunk that had been written out, which
+    may look right.
+    """
+    plain = snappy.decompress(data, where)
+    try:
+        return _count_through(plain, header, handle, name, where)
+    except StateProcessorError:
+        chunks = snappy.chunk_positions(data, where)
+        every = np.concatenate([_offsets(s) for s in handle.states]) - header.size
+        if not all(o in chunks for o in every.tolist()):
+            raise
+    starts = np.array([chunks[o] for o in every.tolist()], dtype=np.int64)
+    own = np.array([chunks[o - header.size] for o in _of_name(handle, name).tolist()], dtype=np.int64)
+    return StateBytes(plain, header.size, own, _ends(handle, name, starts, len(plain)))
+
+
+def _count_through(
+    plain: Buffer, header: mi.OperatorHeader, handle: h.OperatorStateHandle, name: str, where: str
+) -> StateBytes:
+    counts = {s.name: len(s.offsets) for s in handle.states}
+    source = DataInput(plain.data, where)
+    starts, ends = [], []
+    for meta in (*header.lists, *header.broadcasts):
+        state = describe_operator_state(meta)
+        for _ in range(counts.get(meta.name, 0)):
+            start = source.position
+            if isinstance(state, BroadcastDescription):
+                for _ in range(source.read_count("broadcast entries", 1)):
+                    state.key.skip(source)
+                    state.value.skip(source)
+            else:
+                state.value.skip(source)
+            if meta.name == name:
+                starts.append(start)
+                ends.append(source.position)
+    if not source.at_end():
+        raise source.corrupt(f"{source.remaining} bytes are left over behind the last element")
+    return StateBytes(plain, header.size, np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64))
+
+
+def _ends(handle: h.OperatorStateHandle, name: str, starts: Positions, size: int) -> Positions:
+    """Return where the elements of a state end: where the next element of the file starts, of any state.
+
+    ``starts`` has the elements of all states in the order of the handle.
+    """
+    order = np.argsort(starts, kind="stable")
+    ends = np.empty_like(starts)
+    ends[order] = np.append(starts[order][1:], size)
+    own: Positions = ends[np.repeat([s.name == name for s in handle.states], [len(s.offsets) for s in handle.states])]
+    return own
+
+
+def _of_name(handle: h.OperatorStateHandle, name: str) -> Positions:
+    return next((_offsets(s) for s in handle.states if s.name == name), np.zeros(0, dtype=np.int64))
+
+
+def _offsets(state: h.OperatorStateMeta) -> Positions:
+    return state.offsets.to_numpy()

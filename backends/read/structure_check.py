@@ -1,0 +1,97 @@
+"""The structure of a snapshot's state files, as far as it can be checked without decoding values.
+
+Canonical files and those of embedded stores have lengths and checksums that every read checks. Counts in files of the heap
+backend, and what `_metadata` says of operator state, are checked here in all files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from state_processor.backends.files.parallel import at_once
+from state_processor.backends.formats.heap import HeapSource
+from state_processor.backends.formats.opening import open_source
+from state_processor.backends.formats.operator_file import operator_header
+from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot_metadata import OperatorState, OperatorSubtaskState
+from state_processor.backends.read.keyed_splits import SPLIT_BYTES, key_group_chunks
+from state_processor.backends.read.state_listing import leaf_keyed_handles, subtask_label
+from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+from state_processor.serializers.foreign_errors import foreign_errors
+
+
+@dataclass
+class StructureCheck:
+    """Outcome of a check.
+
+    Attributes
+    ----------
+    headers
+        Number of headers of operator state that fit their state handles.
+    counted
+        Number of files of the heap backend whose entries were counted to the end.
+    problems
+        A message for each file that is damaged.
+    unknown
+        A message for each file with entries that can't be counted, since a serializer is not known.
+    """
+
+    headers: int = 0
+    counted: int = 0
+    problems: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+    def check(self, snapshot: Snapshot, watched: Callable[[Sequence[OperatorState]], Iterable[OperatorState]] = iter) -> None:
+        """Check all operators of a snapshot.
+
+        Parameters
+        ----------
+        snapshot
+            The snapshot.
+        watched
+            Yields operators one after the other, and may note how far the check is.
+        """
+        for operator in watched(snapshot.metadata.operators):
+            self.headers += sum(at_once(partial(self._check_header, snapshot, operator), operator.subtasks))
+            for subtask in operator.subtasks:
+                context = subtask_label(operator, subtask)
+                for handle in leaf_keyed_handles(subtask.managed_keyed):
+                    if isinstance(handle, h.KeyGroupsStateHandle):
+                        with self._noting(context):
+                            self._count(snapshot, handle, context, operator.max_parallelism)
+
+    def _check_header(self, snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState) -> bool:
+        """Return whether a subtask has operator state that fits its header."""
+        handle, context = subtask.managed_operator, subtask_label(operator, subtask)
+        if handle is None or not handle.states:
+            return False
+        with self._noting(context):
+            operator_header(snapshot, handle, context)
+            return True
+        return False
+
+    def _count(self, snapshot: Snapshot, handle: h.KeyGroupsStateHandle, context: str, max_parallelism: int) -> None:
+        source = open_source(snapshot, handle, context, max_parallelism)
+        if not isinstance(source, HeapSource):
+            return
+        for key_groups in key_group_chunks(handle.key_groups, handle.state_size, SPLIT_BYTES):
+            unknown = source.count_through(key_groups)
+            if unknown:
+                self.unknown.append(unknown)
+                return
+        self.counted += 1
+
+    @contextmanager
+    def _noting(self, context: str) -> Iterator[None]:
+        """Keep the error of a check."""
+        try:
+            with foreign_errors(context):
+                yield
+        except UnsupportedFormatError as problem:
+            self.unknown.append(str(problem))
+        except StateProcessorError as problem:
+            self.problems.append(str(problem))

@@ -1,0 +1,208 @@
+"""Names of the columns that leave the nodes of a plan, and the calls of aggregates.
+
+A column that a query computes is called by its expression: Flink calls it ``$f2``, ``$5``, ``EXPR$0`` or ``w0$o1``. It keeps that
+name where the plan does not say what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from state_processor.backends.sql.calls import AggregateCall, aggregate_calls
+from state_processor.backends.sql.expressions import expression_text
+from state_processor.backends.sql.plan import PlanNode
+from state_processor.backends.sql.plan_types import PlanFields, distinct_names
+
+_MADE: Final = re.compile(r"\$.+|EXPR\$\d+(_\d+)?|w\d+\$o\d+(_\d+)?")
+"""Names that Flink's planner gives to columns."""
+
+_OF_FUNCTION: Final = re.compile(r"f\d+")
+"""Names of the results of asynchronous and Python functions, and also names that users like."""
+
+_LONGEST: Final = 100
+_SENT: Final = ("exchange", "mini-batch-assigner", "watermark-assigner", "drop-update-before")
+"""Nodes that may come between the two phases of an aggregate."""
+
+
+class _Shown(NamedTuple):
+    """A column: its name or the text of its expression, and whether it is a text in the place of a name that Flink made."""
+
+    text: str
+    computed: bool = False
+
+
+def shown_columns(node: PlanNode) -> PlanFields:
+    """Return the fields of the rows that leave a node, those that are computed with their expressions for names."""
+    return tuple(replace(f, name=s.text) for f, s in zip(node.output, _Columns().of(node), strict=True))
+
+
+def group_calls(node: PlanNode) -> list[AggregateCall]:
+    """Return the calls of an aggregate, whose arguments are columns of the rows before its first phase."""
+    prefix = "partialOriginal" if node.at("partialOriginalAggCalls") is not None else ""
+    names = [f.name for f in distinct_names(call_input(node))]
+    shown = _Columns().before_first_phase(node)
+    texts = {name: s.text for name, s in zip(names, shown, strict=True)} if len(shown) == len(names) else {}
+    needed = "partialAggCallNeedRetractions" if prefix else "aggCallNeedRetractions"
+    calls = node.at("partialOriginalAggCalls" if prefix else "aggCalls", default=())
+    return aggregate_calls(calls, names, retractions(node, needed), texts)
+
+
+def call_input(node: PlanNode) -> PlanFields:
+    """Return the rows that the calls of an aggregate refer to: in two phases those before the first one."""
+    member = "partialLocalAggInputRowType" if node.at("partialOriginalAggCalls") is not None else "localAggInputRowType"
+    return node.fields_of(member) if node.at(member) is not None else node.left
+
+
+def over_calls(node: PlanNode) -> list[AggregateCall]:
+    """Return the calls of an ``OVER`` aggregate."""
+    columns = [s.text for s in _Columns().left(node)]
+    return _over_calls(node, columns)
+
+
+def _over_calls(node: PlanNode, left: Sequence[str]) -> list[AggregateCall]:
+    columns = [*left, *(str(c.get("value")) for c in node.at("overSpec", "constants", default=()))]
+    groups = node.at("overSpec", "groups", default=())
+    return [call for group in groups for call in aggregate_calls(group.get("aggCalls", ()), columns, (over_is_bounded(node),))]
+
+
+def over_is_bounded(node: PlanNode) -> bool:
+    """Return whether rows leave the window of an ``OVER`` aggregate, and are taken back from its accumulators."""
+    groups = node.at("overSpec", "groups", default=())
+    return any(group.get("lowerBound", {}).get("kind") == "BOUNDED_WINDOW" for group in groups)
+
+
+def retractions(node: PlanNode, member: str = "aggCallNeedRetractions") -> Sequence[bool]:
+    """Return for each call of an aggregate whether rows may be taken back."""
+    found = node.at(member)
+    return found if found is not None else (bool(node.at("needRetraction", default=False)),)
+
+
+class _Columns:
+    """Columns of nodes, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[_Shown, ...]] = {}
+
+    def of(self, node: PlanNode) -> tuple[_Shown, ...]:
+        """Return the columns that leave a node."""
+        if node.id not in self._known:
+            fields = node.output if node.at("outputType") is not None else ()
+            found = _COLUMNS.get(node.kind, _inputs_and_more)(self, node)
+            more = [None] * (len(fields) - len(found))
+            self._known[node.id] = tuple(_named(f.name, of) for f, of in zip(fields, (*found, *more)[: len(fields)], strict=True))
+        return self._known[node.id]
+
+    def left(self, node: PlanNode) -> tuple[_Shown, ...]:
+        """Return the columns of the first input."""
+        return self.of(node.inputs[0]) if node.inputs else ()
+
+    def before_first_phase(self, node: PlanNode) -> Sequence[_Shown]:
+        """Return the columns that the calls of an aggregate refer to."""
+        if not node.kind.startswith(("global-", "incremental-")):
+            return self.left(node)
+        before = node
+        while before.inputs:
+            before = before.inputs[0]
+            if before.kind.startswith("local-"):
+                return self.left(before)
+            if before.kind.startswith("incremental-"):
+                keys = [self.left(before)[int(i)] for i in before.at("partialAggGrouping", default=())]
+                return [*keys, *(_Shown(str(call), computed=True) for call in group_calls(before))]
+            if before.kind not in _SENT:
+                break
+        return self.left(node)
+
+
+_Found = Sequence[_Shown | None]
+"""What columns are, one for each; ``None`` for those of which nothing is known. Others may follow."""
+
+
+def _named(name: str, found: _Shown | None) -> _Shown:
+    """Return a column with the text of what it is if its name is not that of a user."""
+    if found is None or not (_MADE.fullmatch(name) or (found.computed and _OF_FUNCTION.fullmatch(name))):
+        return _Shown(name)
+    text = found.text if len(found.text) <= _LONGEST else f"{found.text[: _LONGEST - 1]}…"
+    return _Shown(text, computed=True)
+
+
+def _inputs_and_more(columns: _Columns, node: PlanNode) -> _Found:
+    """Return the columns of all inputs, one after the other: those of joins, ranks, windows, and nodes that let rows pass."""
+    inputs = [columns.of(one) for one in node.inputs]
+    if node.kind == "union" or not inputs:
+        return inputs[0] if inputs else ()
+    return [column for one in inputs for column in one]
+
+
+def _nothing(columns: _Columns, node: PlanNode) -> _Found:
+    return ()
+
+
+def _calc(columns: _Columns, node: PlanNode) -> _Found:
+    projection = node.at("projection")
+    if not isinstance(projection, list):
+        return columns.left(node)
+    return [_projected(one, columns.left(node), of_function=node.kind != "calc") for one in projection]
+
+
+def _projected(expression: Mapping[str, Any], given: Sequence[_Shown], *, of_function: bool) -> _Shown | None:
+    if expression.get("kind") == "INPUT_REF":
+        at = int(expression["inputIndex"])
+        return given[at] if at < len(given) else None
+    text = expression_text(_without_is_true(expression), [column.text for column in given])
+    return None if text is None else _Shown(text, computed=of_function)
+
+
+def _without_is_true(expression: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the condition of a filter: rows for which it is unknown do not count, as SQL has it."""
+    operands = expression.get("operands") or [expression]
+    return operands[0] if expression.get("internalName") == "$IS TRUE$1" else expression
+
+
+def _expand(columns: _Columns, node: PlanNode) -> _Found:
+    """Return the columns of rows that come once for each grouping set, with null in those that the set does not have."""
+    given = columns.left(node)
+    found: list[_Shown | None] = []
+    for column in zip(*node.at("projects", default=()), strict=True):
+        origins = {int(one["inputIndex"]) for one in column if one.get("kind") == "INPUT_REF"}
+        found.append(given[origins.pop()] if len(origins) == 1 else None if origins else _Shown("GROUPING_ID()"))
+    return found
+
+
+def _groups(columns: _Columns, node: PlanNode) -> _Found:
+    """Return the columns that rows are grouped by, then the results of calls."""
+    given = columns.left(node)
+    keys = [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
+    return [*keys, *(_Shown(str(call)) for call in group_calls(node))]
+
+
+def _first_phase(columns: _Columns, node: PlanNode) -> _Found:
+    """Return the columns that rows are grouped by; accumulators follow."""
+    given = columns.left(node)
+    return [given[int(i)] for i in node.at("grouping", default=()) if int(i) < len(given)]
+
+
+def _incremental(columns: _Columns, node: PlanNode) -> _Found:
+    given = columns.left(node)
+    return [given[int(i)] for i in node.at("finalAggGrouping", default=()) if int(i) < len(given)]
+
+
+def _over(columns: _Columns, node: PlanNode) -> _Found:
+    given = columns.left(node)
+    calls = _over_calls(node, [column.text for column in given])
+    return [*given, *(_Shown(f"{call} OVER") for call in calls)]
+
+
+_COLUMNS: Final[Mapping[str, Callable[[_Columns, PlanNode], _Found]]] = {
+    **dict.fromkeys(("calc", "async-calc", "python-calc", "python-async-calc"), _calc),
+    **dict.fromkeys(("group-aggregate", "global-group-aggregate", "group-table-aggregate"), _groups),
+    **dict.fromkeys(("window-aggregate", "global-window-aggregate", "group-window-aggregate"), _groups),
+    **dict.fromkeys(("local-group-aggregate", "local-window-aggregate"), _first_phase),
+    "incremental-group-aggregate": _incremental,
+    "over-aggregate": _over,
+    "expand": _expand,
+    **dict.fromkeys(("table-source-scan", "match", "values", "process-table-function", "ml-predict-table-function"), _nothing),
+}
+"""What the columns of nodes are; those of other kinds are the columns of their inputs, then what they add."""

@@ -1,0 +1,214 @@
+"""The calendar and the time zones of ``java.sql.Date``, ``Time`` and ``Timestamp``.
+
+These classes show themselves by ``java.util.GregorianCalendar``. It follows the Julian calendar before 1582-10-15. Spark, Arrow
+and ``java.time`` follow the Gregorian calendar at all times. A day keeps its year, month and day, as in Spark.
+Before 1900 ``java.util.TimeZone`` has the standard offset of today, not the local mean time of the place.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cache
+from itertools import chain
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from state_processor.serializers.core.time_values import EPOCH, MILLIS_OF_DAY, LocalDate
+from state_processor.serializers.errors import OptionError
+from state_processor.serializers.kernel.decode.java_days import (
+    CYCLE,
+    CYCLE_END,
+    FIRST_GREGORIAN_DAY,
+    JULIAN_SHIFT,
+    LAST_JULIAN_DAY,
+    YEARS_4,
+)
+
+_DAY: Final = 86_400
+_FIRST_TRANSITION: Final = -2_208_988_800  # 1900-01-01
+_LAST_RULE: Final = 2_114_380_800  # 2037-01-01
+_BEGINNING: Final = -(1 << 63)
+
+NO_SUCH_DAY: Final = "1582-10-05 to 1582-10-14 do not exist in the calendar of java.sql"
+
+
+def java_date(day: int) -> LocalDate:
+    """Return the year, month and day that Java shows for days since 1970."""
+    if day >= FIRST_GREGORIAN_DAY:
+        return LocalDate.of_epoch_day(day)
+    era, of_era = divmod(day + JULIAN_SHIFT, YEARS_4)
+    year = min(of_era // 365, 3)
+    of_year = of_era - 365 * year
+    index = (5 * of_year + 2) // 153
+    month = index + 3 if index < 10 else index - 9
+    return LocalDate(year + 4 * era + (month <= 2), month, of_year - (153 * index + 2) // 5 + 1)
+
+
+def to_gregorian(day: int) -> int | None:
+    """Return the day of the Gregorian calendar that has the year, month and day that Java shows; ``None`` if it lacks it."""
+    if day >= FIRST_GREGORIAN_DAY:
+        return day
+    shown = java_date(day)
+    return shown.epoch_day if shown.is_valid else None
+
+
+def java_day(shown: LocalDate) -> int:
+    """Return the days since 1970 of the day that Java shows with this year, month and day.
+
+    Raises
+    ------
+    ValueError
+        If Java's calendar lacks the day.
+    """
+    day = shown.epoch_day
+    if day >= FIRST_GREGORIAN_DAY:
+        return day
+    if day > LAST_JULIAN_DAY:
+        raise ValueError(f"{shown} can't be stored: {NO_SUCH_DAY}")
+    year = shown.year - (shown.month <= 2)
+    era, of_era = divmod(year, 4)
+    of_year = (153 * (shown.month - 3 if shown.month > 2 else shown.month + 9) + 2) // 5 + shown.day - 1
+    return era * YEARS_4 + of_era * 365 + of_year - JULIAN_SHIFT
+
+
+class JavaZone:
+    """The offsets of a time zone as ``java.util.TimeZone`` has them.
+
+    Parameters
+    ----------
+    name
+        The name in the database of time zones, such as ``America/New_York``, or an offset such as ``+05:30``.
+
+    Raises
+    ------
+    OptionError
+        If the zone is not known.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        found = _transitions(name)
+        self._begins = [begin for begin, _ in found]
+        self._local_begins = [_BEGINNING, *(begin + offset for begin, offset in found[1:])]
+        self._offsets = [offset for _, offset in found]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JavaZone) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple[type[JavaZone], tuple[str]]:
+        return JavaZone, (self.name,)
+
+    @property
+    def is_utc(self) -> bool:
+        """Whether local times equal UTC."""
+        return self._offsets == [0]
+
+    def offset_at(self, millis: int) -> int:
+        """Return the milliseconds from UTC to local time at a point in time."""
+        return self._offsets[bisect_right(self._begins, _of_cycle(millis)) - 1]
+
+    def offset_of_local(self, millis: int) -> int:
+        """Return the offset that Java takes for a local time: the later of two, and the one before a gap in a gap."""
+        return self._offsets[bisect_right(self._local_begins, _of_cycle(millis)) - 1]
+
+    def local(self, millis: int) -> int:
+        """Return the local time of a point in time, in milliseconds since 1970."""
+        return millis + self.offset_at(millis)
+
+    def utc(self, local: int) -> int:
+        """Return the point in time of a local time; one that clocks skip is moved forward, as Java does it."""
+        return local - self.offset_of_local(local)
+
+    def start_of(self, shown: LocalDate) -> int:
+        """Return the milliseconds that ``java.sql.Date.valueOf`` has for a day.
+
+        Raises
+        ------
+        ValueError
+            If Java's calendar lacks the day, or clocks in the zone skip all of it.
+        """
+        day = java_day(shown)
+        millis = self.utc(day * MILLIS_OF_DAY)
+        if self.local(millis) // MILLIS_OF_DAY != day:
+            raise ValueError(f"{shown} can't be stored: clocks in {self.name} skip the day")
+        return millis
+
+    def table(self) -> bytes:
+        """Return the offsets for kernels: their number, then the first millisecond and the offset of each."""
+        pairs = [number for pair in zip(self._begins, self._offsets, strict=True) for number in pair]
+        return struct.pack(f"<{len(pairs) + 1}q", len(self._begins), *pairs)
+
+
+def _of_cycle(millis: int) -> int:
+    return millis if millis < CYCLE_END else millis - ((millis - CYCLE_END) // CYCLE + 1) * CYCLE
+
+
+@cache
+def java_zone(name: str) -> JavaZone:
+    """Return the zone of a name; see :class:`JavaZone`."""
+    return JavaZone(name)
+
+
+def _transitions(name: str) -> list[tuple[int, int]]:
+    """Return the first millisecond of each offset of a zone, and the offset in milliseconds."""
+    zone = _zone(name)
+
+    def offset(second: int) -> int:
+        moved = (EPOCH + timedelta(seconds=second)).replace(tzinfo=UTC).astimezone(zone).utcoffset()
+        assert moved is not None
+        return int(moved.total_seconds()) * 1000
+
+    if isinstance(zone, timezone):
+        return [(_BEGINNING, offset(0))]
+    standard = min(offset(_LAST_RULE + day * _DAY) for day in range(0, 366, 5))
+    found = [(_BEGINNING, standard)]
+    if offset(_FIRST_TRANSITION) != standard:
+        found.append((_FIRST_TRANSITION * 1000, offset(_FIRST_TRANSITION)))
+    seen = _FIRST_TRANSITION
+    for second in chain(range(_FIRST_TRANSITION, _LAST_RULE, _DAY), range(_LAST_RULE, CYCLE_END // 1000, 7 * _DAY)):
+        if (new := offset(second)) != found[-1][1]:
+            same, other = seen, second
+            while other - same > 1:
+                middle = (same + other) // 2
+                same, other = (middle, other) if offset(middle) == found[-1][1] else (same, middle)
+            found.append((other * 1000, new))
+        seen = second
+    return found
+
+
+def _zone(name: str) -> ZoneInfo | timezone:
+    try:
+        if name[:1] in ("+", "-"):
+            parsed = datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
+            assert isinstance(parsed, timezone)
+            return parsed
+        return UTC if name in ("UTC", "Z", "GMT", "Etc/UTC") else ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise OptionError(f"{name!r} is not a time zone: expected a name such as 'America/New_York', or '+05:30'") from None
+
+
+UTC_ZONE: Final = java_zone("UTC")
+
+
+def to_gregorian_millis(millis: int, zone: JavaZone) -> int | None:
+    """Return the milliseconds of a ``java.sql.Timestamp`` with the same date in the Gregorian calendar, if it has the date."""
+    day = zone.local(millis) // MILLIS_OF_DAY
+    shown = to_gregorian(day)
+    return None if shown is None else millis + (shown - day) * MILLIS_OF_DAY
+
+
+def from_gregorian_millis(millis: int, zone: JavaZone) -> int:
+    """Return the milliseconds of a ``java.sql.Timestamp`` that shows the same date as a Gregorian point in time.
+
+    Raises
+    ------
+    ValueError
+        If Java's calendar lacks the day.
+    """
+    day = zone.local(millis) // MILLIS_OF_DAY
+    return millis + (java_day(LocalDate.of_epoch_day(day)) - day) * MILLIS_OF_DAY

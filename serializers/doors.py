@@ -1,0 +1,132 @@
+"""Doors through which options come in, and how each spells their names.
+
+An option is a keyword argument (``as_of``), an option of a data source (``asOf``) or a flag (``--as-of``). Messages name options
+by :func:`spelled`, and methods that read state by :func:`read_with`, so that users can copy the advice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum, auto
+from typing import Any, Final
+
+
+class Door(Enum):
+    """Where options come in."""
+
+    METHODS = auto()
+    """Methods of ``SavepointReader`` and ``SavepointWriter``."""
+    FUNCTIONS = auto()
+    """Functions of ``sp.arrow``."""
+    DATA_SOURCE = auto()
+    """Options of the data sources."""
+    COMMAND_LINE = auto()
+    """Flags."""
+
+
+_DOOR: Final[ContextVar[Door]] = ContextVar("door", default=Door.METHODS)
+
+_FLAGS: Final = {
+    "allow_paths": "--allow",
+    "flatten": "--no-flatten",
+    "keys": "--key",
+    "path_mapping": "--map",
+    "storage_options": "--storage",
+}
+"""Flags that are not named like the option."""
+_TEXT_NAMES: Final = {"storage_options": "storage.KEY"}
+"""Options of data sources that are not named like the option."""
+_METHODS: Final = {
+    "KEYED": "read_keyed_state",
+    "WINDOW": "read_window_state",
+    "TIMER": "read_timers",
+    "OPERATOR_LIST": "read_list_state",
+    "UNION_LIST": "read_union_state",
+    "BROADCAST": "read_broadcast_state",
+}
+"""Methods of ``SavepointReader`` by what they read."""
+
+
+@contextmanager
+def entered(door: Door) -> Iterator[None]:
+    """Spell options in messages as at a door; functions that another door calls spell them as that door does."""
+    before = _DOOR.get()
+    if door is not Door.FUNCTIONS or before is Door.METHODS:
+        _DOOR.set(door)
+    try:
+        yield
+    finally:
+        _DOOR.set(before)
+
+
+def text_name(argument: str) -> str:
+    """Return the name of an option of a data source, in camel case."""
+    first, *others = argument.split("_")
+    return _TEXT_NAMES.get(argument) or first + "".join(map(str.capitalize, others))
+
+
+def flag_name(argument: str) -> str:
+    """Return the flag of an option."""
+    return _FLAGS.get(argument) or "--" + argument.replace("_", "-")
+
+
+def spelled(argument: str, *value: Any) -> str:
+    """Return the name of an option as the user of this call writes it.
+
+    Parameters
+    ----------
+    argument
+        The keyword argument.
+    *value
+        A value to show with it: text, a boolean, a list or a mapping.
+    """
+    door = _DOOR.get()
+    if door is Door.COMMAND_LINE:
+        return " ".join([flag_name(argument), *(operand for v in value if (operand := _operand(v)))])
+    if door is Door.DATA_SOURCE:
+        return "=".join([text_name(argument), *map(_option_text, value)])
+    return "=".join([argument, *map(repr, value)])
+
+
+def read_with(kind: str) -> str:
+    """Return how the user of this call reads a kind of state, such as ``read_list_state`` or ``kind='OPERATOR_LIST'``."""
+    if _DOOR.get() is Door.METHODS and kind in _METHODS:
+        return _METHODS[kind]
+    if _DOOR.get() is Door.METHODS:
+        return f"sp.arrow.read_raw_state(…, kind={kind!r})"
+    return spelled("kind", "KEYED" if kind == "WINDOW" else kind)
+
+
+def registering(call: str) -> str:
+    """Return how the user of this call has a function of this library called that registers something.
+
+    Parameters
+    ----------
+    call
+        The call in Python, such as ``register_kryo_class('com.acme.Money', …)``.
+    """
+    if _DOOR.get() in (Door.FUNCTIONS, Door.METHODS):
+        return call
+    return f"{call} in a module that {spelled('serializers')} names"
+
+
+def _operand(value: Any) -> str:
+    """Return a value behind a flag; a boolean needs none."""
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, Mapping):
+        return " ".join(f"{_quoted(str(name))}={_quoted(str(given))}" for name, given in value.items())
+    if isinstance(value, (list, tuple)):
+        return " ".join(_quoted(str(v)) for v in value)
+    return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    return repr(text) if set(text) & set(" '\"") else text
+
+
+def _option_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

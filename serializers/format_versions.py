@@ -1,0 +1,87 @@
+"""Versions of the formats that Flink writes: which of them are read, and which Flink wrote each first.
+
+Flink writes a version number before each structure whose layout may change. Bytes of a version that is not in the table of its
+structure have a layout that nobody here has seen, so that reading them could give wrong values: they are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from state_processor.serializers.errors import StateProcessorError, UnsupportedFormatError
+
+NEWEST_FLINK: Final = "2.3"
+"""The newest release of Flink whose formats were compared with these tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatVersions:
+    """Versions of one structure.
+
+    Parameters
+    ----------
+    what
+        The structure as messages name it.
+    since
+        The versions that are read, each with the first Flink that wrote it; without it for structures of users.
+    advice
+        What to do with a version that is older than all of these.
+    """
+
+    what: str
+    since: Mapping[int, str]
+    advice: str = "restore it with that Flink or the next one, and take a new savepoint"
+
+    def check(
+        self,
+        version: int,
+        source: str,
+        offset: int,
+        flink_major: int | None = None,
+        error: type[StateProcessorError] = UnsupportedFormatError,
+    ) -> None:
+        """Refuse a version that is not known.
+
+        Parameters
+        ----------
+        version
+            As it was read.
+        source, offset
+            Where it was read.
+        flink_major
+            The major version of the Flink that wrote the snapshot, where it is known.
+        error
+            The class of the error.
+
+        Raises
+        ------
+        UnsupportedFormatError
+            If the version is not known. The message names the Flink that probably wrote it.
+        """
+        if version not in self.since:
+            found = f"{source}, offset {offset}: version {version} of {self.what} is not known"
+            raise error(f"{found}, only {self.listed}.\n{self._probable_cause(version, flink_major)}")
+
+    @property
+    def listed(self) -> str:
+        """The versions as text: ``3 (Flink 1.11) and 4 (Flink 2.4)``."""
+        *others, last = (f"{version} (Flink {flink})" if flink else f"{version}" for version, flink in sorted(self.since.items()))
+        return f"{', '.join(others)} and {last}" if others else last
+
+    def _probable_cause(self, version: int, flink_major: int | None) -> str:
+        if not any(self.since.values()):
+            return "The class that was registered declares no other in `versions` or `outer_versions`: register one that does."
+        if version < min(self.since):
+            return f"A Flink before {self.since[min(self.since)]} wrote it, or the bytes are damaged: {self.advice}."
+        newest = max(self.since.values(), key=_release)
+        if version < max(self.since) or (flink_major is not None and flink_major < _release(newest)[0]):
+            written = "" if flink_major is None else f" The snapshot is of Flink {flink_major}.x."
+            return f"No release of Flink writes it: a modified Flink did, or the bytes are damaged.{written}"
+        latest = max(newest, NEWEST_FLINK, key=_release)
+        return f"A Flink after {latest} probably wrote it (install a newer state-processor), or the bytes are damaged."
+
+
+def _release(flink: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in flink.split("."))

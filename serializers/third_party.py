@@ -1,0 +1,84 @@
+"""Errors of code that users register: serializers, their snapshots, connectors. Each is named, and kept to the state it is for.
+
+Such code may raise anything. The class is found in the traceback: the innermost method of a serializer or a snapshot that is not
+defined in this package. Errors without such a method are bugs of this package, and pass unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from state_processor.serializers.errors import ForeignCodeError, StateProcessorError
+from state_processor.serializers.foreign_errors import describe
+
+_OWN: Final = "state_processor."
+_BASES: Final = f"{_OWN}serializers.base"
+
+
+@contextmanager
+def third_party_errors(
+    where: str | Callable[[], str], kind: type[StateProcessorError] = ForeignCodeError, parts: Iterable[Any] = ()
+) -> Iterator[None]:
+    """Raise errors of serializers and snapshots of users in the block as ``kind``; other errors pass.
+
+    Parameters
+    ----------
+    where
+        Operator and state, for the message. A function is called only when there is an error.
+    kind
+        The class of the error.
+    parts
+        Serializers at work in the block. The first one that is not defined in this package is blamed for an error that comes up
+        in this package, such as for a value of the wrong type that it returned.
+    """
+    try:
+        yield
+    except StateProcessorError:
+        raise
+    except Exception as error:
+        culprit = culprit_of(error) or next(foreign_classes(parts), None)
+        if culprit is None:
+            raise
+        raise kind(message_of(where if isinstance(where, str) else where(), culprit, error)) from error
+
+
+def message_of(where: str, culprit: str, error: BaseException) -> str:
+    """Return the message about an error of code that is not of this package."""
+    return f"{where}: {culprit} failed with {describe(error)}.\nThis code is not part of state-processor: correct it."
+
+
+def foreign_classes(parts: Iterable[Any]) -> Iterator[str]:
+    """Yield the names of classes in trees of serializers that are not defined in this package."""
+    for part in parts:
+        if _is_foreign(type(part)):
+            yield qualified_name(type(part))
+        yield from foreign_classes(part.children)
+
+
+def is_foreign(code: Any) -> bool:
+    """Check if a class or function is not defined in this package."""
+    return not getattr(code, "__module__", _OWN).startswith(_OWN)
+
+
+def qualified_name(code: Any) -> str:
+    """Return the name of a class or function, with its module."""
+    return f"{code.__module__}.{code.__qualname__}"
+
+
+def _is_foreign(kind: type) -> bool:
+    return is_foreign(kind) and any(base.__module__ == _BASES for base in kind.__mro__)
+
+
+def culprit_of(error: BaseException) -> str | None:
+    """Return the method in the traceback that is the innermost one of a foreign serializer or snapshot."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
+        kind = owner if isinstance(owner, type) else type(owner)
+        if _is_foreign(kind) and not frame.f_globals.get("__name__", "").startswith(_OWN):
+            found = f"{qualified_name(kind)}.{frame.f_code.co_name}"
+        step = step.tb_next
+    return found

@@ -1,0 +1,103 @@
+"""Commands that look for snapshots below a directory: ``list`` shows all, ``latest`` prints the path of one for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Final
+
+from state_processor.backends.files.location import Location
+from state_processor.backends.metadata.discovery import DEPTH, Discovery
+from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
+from state_processor.commands.arguments import add_output, not_negative
+from state_processor.commands.printing import print_json, print_table, with_sizes
+from state_processor.commands.terminal import complain, say
+from state_processor.options.access import SnapshotAccess
+from state_processor.options.flags import add_flags, flag_values
+from state_processor.read.snapshots import checked, discovered, snapshots_table, unsearched_text
+
+NOTHING_FOUND: Final = 1
+"""Exit code if there is no such snapshot."""
+
+_UNKNOWN: Final = "unknown"
+_UNBOUNDED: Final = 1 << 20
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the parsers of the command line."""
+    text = "Show the snapshots below a directory, newest first. The exit code is 1 if none is found."
+    listing = commands.add_parser("list", help="snapshots below a directory, newest first", description=text)
+    _add_directory(listing)
+    listing.add_argument("--check", action="store_true", help="look for every file, so that is_complete is known")
+    add_output(listing, _list)
+    text = (
+        "Print the path of the newest complete snapshot below a directory, and nothing else. Complete means that _metadata can "
+        "be read and all files are there. Newer snapshots that are not complete are named on standard error. The exit code is 1 "
+        "if none is found."
+    )
+    latest = commands.add_parser("latest", help="path of the newest complete snapshot, for scripts", description=text)
+    _add_directory(latest)
+    latest.add_argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint")
+    latest.add_argument("--no-check", dest="check", action="store_false", help="do not look for the files, only read _metadata")
+    latest.set_defaults(run=_latest)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
+    text = "levels below DIR to search (default: %(default)s); what is deeper is reported on standard error"
+    parser.add_argument("--depth", type=not_negative, default=DEPTH, metavar="N", help=text)
+    add_flags(parser)
+
+
+def _list(options: argparse.Namespace) -> int:
+    access = SnapshotAccess.of(**flag_values(options))
+    found = discovered(options.path, options.depth, access)
+    rows = snapshots_table(checked(found.snapshots, access) if options.check else found.snapshots).to_pylist()
+    if options.json:
+        print_json(rows)
+    elif rows:
+        _print(rows, options)
+    _report_depth(found, options)
+    return 0 if rows else _nothing_found("snapshot", options)
+
+
+def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    prefix = str(Location.given(options.path)).rstrip("/") + "/"
+    shown = [
+        with_sizes(row)
+        | {"path": row["path"].removeprefix(prefix), "time": row["time"] and f"{row['time']:%Y-%m-%d %H:%M:%S}"}
+        | ({"is_complete": _UNKNOWN} if row["is_complete"] is None else {})
+        for row in rows
+    ]
+    columns = ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
+    print_table(columns, shown, options, _UNBOUNDED)  # paths are for copying
+
+
+def _latest(options: argparse.Namespace) -> int:
+    access = SnapshotAccess.of(**flag_values(options))
+    found = discovered(options.path, options.depth, access)
+    wanted = [info for info in found.snapshots if options.kind in (None, info.kind)]
+    _report_depth(found, options)
+    for info in checked(wanted, access) if options.check else wanted:
+        if info.is_complete is not False:
+            _print_path(info.path)
+            return 0
+        complain(f"{info.path} is not complete; state-processor validate names what is missing")
+    return _nothing_found(f"complete {options.kind or 'snapshot'}", options)
+
+
+def _print_path(path: str) -> None:
+    if sys.stdout.isatty():
+        say(path)
+    else:
+        print(path)  # a program gets the unchanged name
+
+
+def _report_depth(found: Discovery, options: argparse.Namespace) -> None:
+    if found.unsearched:
+        complain(unsearched_text(found, options.depth, f"--depth {options.depth + 1}"))
+
+
+def _nothing_found(what: str, options: argparse.Namespace) -> int:
+    complain(f"no {what} found in {options.path}: name another directory, or search deeper with --depth")
+    return NOTHING_FOUND

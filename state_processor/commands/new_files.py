@@ -1,0 +1,104 @@
+"""Files that commands write: a new file appears under its name when it is complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+from uuid import uuid4
+
+from state_processor.backends.files.location import Location
+from state_processor.serializers.errors import WriteError
+
+STANDARD_OUTPUT: Final = "-"
+
+
+def check_new(path: str) -> None:
+    """Check that a file can be created, before anything is read for it.
+
+    Raises
+    ------
+    WriteError
+        If the path is a URL or exists, or its directory does not exist.
+    """
+    if not Location.parse(path).is_local:
+        raise WriteError(f"{path}: only local files are written; write a local file and copy it")
+    if os.path.lexists(path):
+        raise WriteError(f"{path} exists; name a new file")
+    directory = os.path.dirname(path) or os.curdir
+    if not os.path.isdir(directory):
+        raise WriteError(f"{path} can't be created: {directory} is not a directory; create it first")
+
+
+@contextmanager
+def new_file(path: str) -> Iterator[Any]:
+    """Create a file, which has another name until the block ends and is removed if it fails.
+
+    Raises
+    ------
+    WriteError
+        As for :func:`check_new`, or if the file system refuses the file.
+    """
+    check_new(path)
+    local = Location.parse(path).path
+    partial = os.path.join(os.path.dirname(local), f".state-processor-{uuid4().hex}.part")
+    try:
+        file = open(partial, "xb")  # noqa: SIM115 - closed below, before the file gets its name
+    except OSError as problem:
+        raise WriteError(f"{path} can't be created: {problem.strerror}; name a file in a directory that you can write") from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        _rename(partial, local)
+    except FileExistsError:
+        raise WriteError(f"{path} exists; name a new file") from None
+    except OSError as problem:
+        if isinstance(problem, BrokenPipeError):
+            raise
+        raise WriteError(f"{path} can't be written: {problem.strerror or problem}") from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
+
+
+def _rename(partial: str, path: str) -> None:
+    """Give a file its name; unlike ``rename``, never replace a file that another process has made meanwhile."""
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            raise FileExistsError from None
+        os.rename(partial, path)
+
+
+class UnclosedFile:
+    """A file for writers that would close it, or that ask for the position, which a pipe lacks."""
+
+    closed = False
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._position = 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        self._file.write(data)
+        self._position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return the number of bytes that were written."""
+        return self._position
+
+    def flush(self) -> None:
+        """Pass on the bytes that are buffered."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Leave the file open."""
+        self.flush()

@@ -1,0 +1,205 @@
+"""Formats of files of rows: which one a name stands for, and how batches are written in it.
+
+Batches are written one by one. CSV and JSON have no bytes, nested values or points in time: these become text, by the rules of
+:func:`~state_processor.display.json_value`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from state_processor.commands.new_files import UnclosedFile
+from state_processor.display import json_text, json_value
+from state_processor.serializers.errors import OptionError
+
+FormatWriter = Callable[[Any, pa.Schema], AbstractContextManager[Callable[[pa.RecordBatch], object]]]
+"""Opens a context whose value writes a batch into a file."""
+
+_COMPRESSIONS: Final = {".gz": "gzip", ".zst": "zstd"}
+_OTHER_COMPRESSIONS: Final = frozenset({".bz2", ".xz", ".zip", ".lz4", ".snappy", ".br", ".lzo", ".7z"})
+_ROWS: Final = 8192
+"""Rows that are Python objects at a time."""
+_FORMULA: Final = r"^[=+\-@\t\r\n＝＋－＠]"
+"""What makes a spreadsheet take the text of a cell for a formula, unless it is a number."""
+_NUMBER: Final = r"^[+-]?[0-9]*[.]?[0-9]+(?:[eE][+-]?[0-9]+)?$"
+_TEXT_IN_CSV: Final = (
+    pa.types.is_nested,
+    pa.types.is_temporal,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_fixed_size_binary,
+    pa.types.is_large_string,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """A format: suffixes, whether a file may be compressed as a whole, and whether control characters are escaped in it."""
+
+    suffixes: tuple[str, ...]
+    opened: FormatWriter
+    is_text: bool = True
+    is_for_terminals: bool = False
+
+
+@contextmanager
+def _parquet(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
+    with pyarrow.parquet.ParquetWriter(file, schema) as writer:
+        yield writer.write_batch
+
+
+@contextmanager
+def _feather(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
+    with pa.ipc.new_file(file, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        yield writer.write_batch
+
+
+@contextmanager
+def _csv(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
+    with pyarrow.csv.CSVWriter(file, pa.schema([(f.name, _csv_type(f.type)) for f in schema])) as writer:
+        yield lambda batch: [writer.write_batch(_csv_batch(piece)) for piece in _pieces(batch)]
+
+
+@contextmanager
+def _ndjson(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
+    yield lambda batch: [file.write("".join(f"{json_text(r)}\n" for r in p.to_pylist()).encode()) for p in _pieces(batch)]
+
+
+@contextmanager
+def _json(file: Any, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
+    before = "[\n"
+
+    def write(batch: pa.RecordBatch) -> None:
+        nonlocal before
+        for piece in _pieces(batch):
+            file.write((before + ",\n".join(map(json_text, piece.to_pylist()))).encode())
+            before = ",\n"
+
+    yield write
+    file.write(b"[]\n" if before == "[\n" else b"\n]\n")
+
+
+FORMATS: Final = {
+    "csv": RowFormat((".csv",), _csv),
+    "feather": RowFormat((".feather", ".arrow"), _feather, is_text=False),
+    "json": RowFormat((".json",), _json, is_for_terminals=True),
+    "ndjson": RowFormat((".ndjson", ".jsonl"), _ndjson, is_for_terminals=True),
+    "parquet": RowFormat((".parquet",), _parquet, is_text=False),
+}
+_BY_SUFFIX: Final = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
+
+
+def format_of(path: str, asked: str | None) -> tuple[str, str | None]:
+    """Return the format and the compression of a file.
+
+    Parameters
+    ----------
+    path
+        The file; the end of its name decides, in any case: ``.csv``, ``.csv.gz``.
+    asked
+        The format that the user names, for files whose names stand for none.
+
+    Raises
+    ------
+    OptionError
+        If nothing names a format, the name stands for another one, or the format can't be compressed.
+    """
+    stem, suffix = os.path.splitext(os.path.basename(path).lower())
+    compression = _COMPRESSIONS.get(suffix)
+    named = _BY_SUFFIX.get(os.path.splitext(stem)[1] if compression else suffix)
+    if suffix in _OTHER_COMPRESSIONS or (named is None and asked is None):
+        known = ", ".join(sorted(_BY_SUFFIX))
+        found = f"the suffix {suffix} is unknown" if suffix else "the name has no suffix"
+        raise OptionError(f"-o {path}: {found}; use one of {known} (csv and json also with .gz or .zst), or --format")
+    if named is not None and asked not in (None, named):
+        raise OptionError(f"-o {path} --format {asked}: the name stands for {named}; choose another name, or leave out --format")
+    name = named or asked or ""
+    if compression and not FORMATS[name].is_text:
+        raise OptionError(f"-o {path}: {name} compresses its columns itself; leave out {suffix}")
+    return name, compression
+
+
+def write_rows(
+    file: Any, name: str, compression: str | None, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, quote_formulas: bool
+) -> int:
+    """Write batches of one schema into a file, and return the number of rows.
+
+    Parameters
+    ----------
+    file
+        An open file.
+    name, compression
+        What :func:`format_of` returns.
+    schema, batches
+        The rows.
+    quote_formulas
+        Whether text that a spreadsheet would run begins with an apostrophe, names of columns included.
+    """
+    changed: Callable[[pa.RecordBatch], Iterable[pa.RecordBatch]] = _unchanged
+    if quote_formulas:
+        names = quoted_formulas(pa.array(schema.names, pa.string())).to_pylist()
+        schema = pa.schema([(name, _csv_type(field.type)) for name, field in zip(names, schema, strict=True)])
+        changed = partial(_without_formulas, schema)
+    stream = pa.CompressedOutputStream(UnclosedFile(file), compression) if compression else nullcontext(file)
+    rows = 0
+    with stream as target, FORMATS[name].opened(target, schema) as write:
+        for batch in batches:
+            for piece in changed(batch):
+                write(piece)
+            rows += batch.num_rows
+    return rows
+
+
+def quoted_formulas(text: pa.Array) -> pa.Array:
+    """Return text in which that of formulas begins with an apostrophe, which spreadsheets take for the mark of plain text."""
+    is_formula = pc.and_not(pc.match_substring_regex(text, _FORMULA), pc.match_substring_regex(text, _NUMBER))
+    return pc.if_else(is_formula, pc.binary_join_element_wise("'", text, ""), text)
+
+
+def _unchanged(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return [batch]
+
+
+def _without_formulas(schema: pa.Schema, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for piece in map(_csv_batch, _pieces(batch)):
+        columns = [quoted_formulas(column) if pa.types.is_string(column.type) else column for column in piece.columns]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(start, _ROWS) for start in range(0, batch.num_rows, _ROWS))
+
+
+def _csv_type(column: pa.DataType) -> pa.DataType:
+    """Return the type of a column in CSV: text for what has no form there."""
+    kinds = (
+        pa.types.is_nested,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_fixed_size_binary,
+        pa.types.is_temporal,
+    )
+    if any(is_kind(column) for is_kind in kinds) or pa.types.is_large_string(column):
+        return pa.string()
+    return column
+
+
+def _csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [c if _csv_type(c.type) == c.type else pa.array(map(_csv_text, c.to_pylist()), pa.string()) for c in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _csv_text(value: Any) -> str | None:
+    plain = json_value(value)
+    return plain if plain is None or isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

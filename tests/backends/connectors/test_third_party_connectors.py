@@ -1,0 +1,65 @@
+"""Connectors that are not of this package and raise anything: the others are recognized all the same."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from state_processor.backends.connectors import sink_state, source_splits
+from state_processor.backends.connectors.connector import Connector, Format, Formats, Versioned
+from state_processor.backends.connectors.file_sink import FILE_SINK
+from state_processor.backends.connectors.sink_state import ListOfBytes, SinkState, read_sink_state
+from state_processor.backends.connectors.sinks import SinkConnector
+from state_processor.serializers.errors import ForeignCodeError
+from tests.backends import state_files as files
+from tests.backends.connectors.test_connector import KAFKA_SPLIT
+from tests.backends.connectors.test_source_splits import rows_of, source
+
+
+def _key_error(*_: Any) -> Any:
+    raise KeyError("shard")
+
+
+def _nothing(source: Any) -> Any:
+    source.read_bytes(source.remaining)
+
+
+FAILURES = pytest.mark.parametrize(("read", "error"), [(_key_error, "KeyError: 'shard'"), (_nothing, "TypeError")])
+
+
+def _formats(what: str, read: Callable[..., Any]) -> Formats[Any]:
+    return Formats(what, {version: (Format(read, _key_error),) for version in range(4)})
+
+
+@FAILURES
+def test_kafka_is_recognized_beside_a_source_that_fails(
+    read: Callable[..., Any], error: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    acme = Connector("acme", (), _formats("splits of acme", read), _formats("enumerator of acme", read))
+    monkeypatch.setitem(source_splits.CONNECTORS, "acme", acme)
+    operator = source([Versioned(0, KAFKA_SPLIT)], enumerator=None)
+    with caplog.at_level(logging.WARNING, "state_processor"):
+        assert [row["topic"] for row in rows_of(operator)] == ["orders"]
+    assert "connector 'acme' is not tried: operator 'op'" in caplog.text
+    blamed = rf"operator 'op'.*splits of acme: .*\.{read.__name__} failed with {error}"
+    with pytest.raises(ForeignCodeError, match=blamed) as refused:
+        rows_of(operator, "acme")
+    assert isinstance(refused.value.__cause__, KeyError | TypeError)
+    with pytest.raises(ForeignCodeError, match=r"splits of acme: .*_key_error failed"):
+        acme.splits.write({})
+
+
+@FAILURES
+def test_a_sink_that_fails(read: Callable[..., Any], error: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    formats = _formats("writers of acme", read)
+    acme = SinkConnector("acme", (), formats, formats, lambda row, number: number)
+    monkeypatch.setitem(sink_state.SINKS, "acme", acme)
+    writer = ListOfBytes(files.operator(), "writer_raw_states", ((0, Versioned(0, b"?")),))
+    state = SinkState("operator 'op'", writer, None)
+    assert [row["raw"] for row in read_sink_state(state).to_pylist()] == [b"?"]
+    with pytest.raises(ForeignCodeError, match=rf"operator 'op'.*writers of acme: .* failed with {error}"):
+        read_sink_state(state, "acme")
+    assert sink_state.SINKS["file"] is FILE_SINK

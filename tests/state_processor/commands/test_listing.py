@@ -1,0 +1,77 @@
+"""Commands that look for snapshots."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from state_processor import cli
+from state_processor.commands.listing import NOTHING_FOUND
+from tests.state_processor.samples import ORDERS_PATH
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A complete savepoint, a newer one that lacks a file, and a checkpoint without ``_metadata``."""
+    for seconds, name in enumerate(("one/savepoint-012345-0123456789ab", "lacking")):
+        shutil.copytree(ORDERS_PATH, tmp_path / name)
+        os.utime(tmp_path / name / "_metadata", (seconds + 1, seconds + 1))
+    next(f for f in (tmp_path / "lacking").iterdir() if f.name != "_metadata").unlink()
+    (tmp_path / "two" / "chk-7").mkdir(parents=True)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = cli.main(arguments)
+    return code, *capsys.readouterr()
+
+
+def test_list(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    code, out, err = run(capsys, "list", str(directory), "--json")
+    assert (code, err) == (0, "")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [(r["kind"], r["checkpoint_id"], r["job_id"], r["is_complete"]) for r in rows] == [
+        ("savepoint", 1, None, None),
+        ("savepoint", 1, "012345", None),
+        ("checkpoint", 7, None, False),
+    ]
+    _, out, _ = run(capsys, "inspect", ORDERS_PATH, "--json")
+    assert rows[0]["size_in_bytes"] == sum(json.loads(line)["operator_total_size_in_bytes"] for line in out.splitlines())
+    for check, complete in (((), ["unknown", "unknown", "false"]), (("--check",), ["false", "true", "false"])):
+        first, _, *lines = run(capsys, "list", f"{directory}/", *check)[1].splitlines()
+        assert first.split() == ["kind", "job_id", "checkpoint_id", "time", "size", "is_complete", "path"]
+        assert [line.split()[-1] for line in lines] == ["lacking", "one/savepoint-012345-0123456789ab", "two/chk-7"]
+        assert [line.split()[-2] for line in lines] == complete
+
+
+def test_what_is_not_searched_is_reported(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    code, out, err = run(capsys, "list", str(directory), "--depth", "1")
+    assert (code, len(out.splitlines())) == (0, 3)
+    assert "2 directories more than 1 level down were not searched" in err
+    assert "--depth 2 searches deeper" in err
+    for options in ([], ["--json"]):
+        code, out, err = run(capsys, "list", str(directory), "--depth", "0", *options)
+        assert (code, out) == (NOTHING_FOUND, "")
+        assert "3 directories more than 0 levels down were not searched" in err
+        assert f"no snapshot found in {directory}" in err
+    assert run(capsys, "list", str(directory), "--depth", "2")[2] == ""
+
+
+def test_latest(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    complete = directory / "one" / "savepoint-012345-0123456789ab"
+    code, out, err = run(capsys, "latest", str(directory))
+    assert (code, out) == (0, f"{complete}\n")
+    assert err == f"state-processor: {directory}/lacking is not complete; state-processor validate names what is missing\n"
+    assert run(capsys, "latest", str(directory), "--no-check") == (0, f"{directory}/lacking\n", "")
+    assert run(capsys, "latest", str(directory / "one"), "--kind", "savepoint") == (0, f"{complete}\n", "")
+    code, out, err = run(capsys, "latest", str(directory), "--kind", "checkpoint")
+    assert (code, out) == (NOTHING_FOUND, "")
+    assert "chk-7 is not complete" in err
+    assert f"no complete checkpoint found in {directory}" in err
+    code, out, err = run(capsys, "latest", str(directory / "one"), "--depth", "0")
+    assert (code, out) == (NOTHING_FOUND, "")
+    assert "--depth 1 searches deeper" in err
