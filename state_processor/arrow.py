@@ -46,6 +46,11 @@ from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.read.sources import ProjectedReader, find_reader
 from state_processor.serializers.doors import Door, entered
 
+__all__ = [
+    "diff", "diff_summary", "handles", "lookup", "operators", "read_channel_state", "read_raw_state", "read_sink_state",
+    "read_source_splits", "read_state", "read_timers", "size_report", "snapshots", "states",
+]
+
 Path: TypeAlias = str | PathLike[str]
 
 _LOOKUP: Final = frozenset(LookupOptions.__annotations__)

@@ -26,6 +26,8 @@ from state_processor.serializers.io import DataInput
 from state_processor.serializers.table import pickles
 from state_processor.serializers.table.python_coders import python_coder
 
+__all__ = ["decode", "decode_column", "decode_elements", "encode", "load_pickle", "state_name"]
+
 
 def state_name(name: str) -> str:
     """Return the name in a snapshot of the state that a PyFlink job calls ``name``."""
