@@ -83,9 +83,9 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.ttl_ms is not None and self.ttl_ms <= 0:
-            raise OptionError(f"ttl of {self.ttl_ms} ms: expected a positive duration")
+            raise OptionError(f"{spelled('ttl')} of {self.ttl_ms} ms: expected a positive duration")
         if self.ttl_ms is not None and self.as_of_ms is None:
-            raise OptionError(f"{spelled('ttl')} needs {spelled('as_of')}: the time at which values expire")
+            raise OptionError(f"{spelled('ttl')} needs {spelled('as_of', 'now')}, or another time at which values expire")
         if self.expired == "only" and self.ttl_ms is None:
             raise OptionError(f"{spelled('expired', 'only')} needs {spelled('ttl')} and {spelled('as_of')}")
         if self.unpickle is not False and self.python_type is None and not self.python_types:

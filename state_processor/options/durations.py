@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
-_DURATION: Final = re.compile(
-    r"P(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,3})?)S)?)?"
+_ISO: Final = re.compile(
+    r"P(?:(?P<w>\d+)W)?(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
 )
+_UNITS: Final = {
+    "w week weeks": timedelta(weeks=1),
+    "d day days": timedelta(days=1),
+    "h hour hours": timedelta(hours=1),
+    "m min mins minute minutes": timedelta(minutes=1),
+    "s sec secs second seconds": timedelta(seconds=1),
+    "ms milli millis millisecond milliseconds": timedelta(milliseconds=1),
+}
+"""Labels of ``org.apache.flink.util.TimeUtils``, units of Spark's intervals, and weeks."""
+_BY_LABEL: Final = {label: unit for labels, unit in _UNITS.items() for label in labels.split()}
+_PART: Final = re.compile(rf"(\d+)\s*({'|'.join(sorted(_BY_LABEL, key=len, reverse=True))})")
+_PARTS: Final = re.compile(rf"(?:interval\s+)?{_PART.pattern}(?:\s*{_PART.pattern})*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_NOW: Final = "now"
+_SHOWN: Final = 60
+"""Characters of a refused value in a message."""
 
 
 def duration_ms(value: str | timedelta) -> int:
-    """Return the milliseconds of a ``timedelta``, or of an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``.
+    """Return the milliseconds of a duration.
+
+    Parameters
+    ----------
+    value
+        A ``timedelta``, an ISO-8601 duration such as ``PT1H``, ``P7D`` or ``PT0.5S``, or numbers with units as in options of
+        Flink and intervals of Spark: ``1h``, ``7 d``, ``90 seconds``, ``1 day 12 hours``.
 
     Raises
     ------
@@ -26,16 +48,28 @@ def duration_ms(value: str | timedelta) -> int:
     """
     if isinstance(value, timedelta):
         return value // _MILLISECOND
-    text = value.strip().upper() if isinstance(value, str) else ""
-    match = _DURATION.fullmatch(text)
-    if match is None or not any(match.groupdict().values()) or text.endswith("T"):
-        raise OptionError(f"{spelled('ttl')} {value!r}: expected a timedelta, or an ISO-8601 duration such as PT1H, PT90S or P7D")
-    parts = {name: float(number) for name, number in match.groupdict().items() if number}
+    parts = _parts(value.strip()) if isinstance(value, str) else []
+    if not parts:
+        unit = f"; {value} of which unit?" if re.fullmatch(r"\d+", str(value).strip()) else ""
+        raise OptionError(f"{_shown('ttl', value)}: expected a timedelta, or text such as 1h, 90s, 7d or PT1H (ISO-8601){unit}")
     try:
-        return round(timedelta(**parts) / _MILLISECOND)
+        return round(sum((float(number) * _BY_LABEL[label] for number, label in parts), timedelta()) / _MILLISECOND)
     except OverflowError:
         longest = f"a duration of at most {timedelta.max.days} days"
-        raise OptionError(f"{spelled('ttl')} of {len(text)} characters: expected {longest}") from None
+        raise OptionError(f"{spelled('ttl')} of {len(value)} characters: expected {longest}") from None
+
+
+def _parts(text: str) -> list[tuple[str, str]]:
+    """Return the numbers and unit labels of a duration; an empty list if the text is not a duration."""
+    iso = _ISO.fullmatch(text.upper())
+    if iso is not None and not text.upper().endswith("T"):
+        return [(number, label) for label, number in iso.groupdict().items() if number]
+    return _PART.findall(text.lower()) if _PARTS.fullmatch(text.lower()) else []
+
+
+def _shown(argument: str, value: object) -> str:
+    text = repr(value)
+    return f"{spelled(argument)} {text if len(text) <= _SHOWN else text[:_SHOWN] + '…'}"
 
 
 def duration_text(milliseconds: int) -> str:
@@ -44,9 +78,12 @@ def duration_text(milliseconds: int) -> str:
 
 
 def instant_ms(value: str | int | datetime) -> int:
-    """Return the epoch milliseconds of a point in time: a ``datetime``, ISO text, or epoch milliseconds.
+    """Return the epoch milliseconds of a point in time.
 
-    A time without a time zone is in UTC.
+    Parameters
+    ----------
+    value
+        A ``datetime``, ISO text, epoch milliseconds, or ``now``, the time of this call. A time without a time zone is in UTC.
 
     Raises
     ------
@@ -55,17 +92,17 @@ def instant_ms(value: str | int | datetime) -> int:
     """
     if isinstance(value, str):
         text = value.strip()
+        if text.lower() == _NOW:
+            return instant_ms(datetime.now(UTC))
         if re.fullmatch(r"-?\d+", text):
             return int(text)
-        try:
+        with suppress(ValueError):
             return instant_ms(datetime.fromisoformat(text))
-        except ValueError:
-            pass
     if isinstance(value, datetime):
         return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MILLISECOND
-    if isinstance(value, int):
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise OptionError(
-        f"{spelled('as_of')} {value!r}: expected a datetime, ISO text such as 2024-01-31T12:00:00Z, "
+        f"{_shown('as_of', value)}: expected now, a datetime, ISO text such as 2024-01-31T12:00:00Z, "
         "or epoch milliseconds such as 1706702400000"
     )

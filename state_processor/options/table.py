@@ -269,7 +269,7 @@ READ_OPTIONS: Final = (
     Option(
         "as_of",
         INSTANT,
-        "The time at which values are expired or not; needed with `ttl`.",
+        "The time at which values are expired or not; needed with `ttl`. A time without a zone is in UTC.",
         field="as_of_ms",
         flag="--as-of TIME",
         on=KEYED,

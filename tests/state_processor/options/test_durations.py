@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,15 @@ from state_processor.options.durations import duration_ms, duration_text, instan
         ("P2W", 1_209_600_000),
         ("pt1m", 60_000),
         (timedelta(minutes=1, microseconds=1500), 60_001),
+        ("1h", 3_600_000),
+        ("7d", 604_800_000),
+        (" 2 W ", 1_209_600_000),
+        ("10 min", 600_000),
+        ("90 Seconds", 90_000),
+        ("100ms", 100),
+        ("1h30m", 5_400_000),
+        ("1 day 12 hours", 129_600_000),
+        ("INTERVAL 1 hour 1 millisecond", 3_600_001),
     ],
 )
 def test_durations(text: str | timedelta, milliseconds: int) -> None:
@@ -26,13 +36,19 @@ def test_durations(text: str | timedelta, milliseconds: int) -> None:
     assert duration_ms(duration_text(milliseconds)) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "P", "PT", "1H", "PT1", "P1H", "PT1.5H", "-PT1H", "P1DT", "3600000"])
+@pytest.mark.parametrize("text", ["", "P", "PT", "h", "PT1", "P1H", "PT1.5H", "-PT1H", "P1DT", "1 fortnight", "1h or 2h", "-1h"])
 def test_no_durations(text: str) -> None:
-    with pytest.raises(OptionError, match="ISO-8601"):
+    with pytest.raises(OptionError, match=r"expected a timedelta, or text such as 1h, 90s, 7d or PT1H \(ISO-8601\)$"):
         duration_ms(text)
 
 
-@pytest.mark.parametrize("text", [f"PT{'9' * 400}S", f"P{'9' * 400}D", "P1000000000D"])
+@pytest.mark.parametrize("number", ["3600000", 3600])
+def test_numbers_without_a_unit(number: str | int) -> None:
+    with pytest.raises(OptionError, match=rf"ttl {number!r}: expected .*; {number} of which unit\?$"):
+        duration_ms(number)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", [f"PT{'9' * 400}S", f"P{'9' * 400}D", "P1000000000D", f"{'9' * 400}d"])
 def test_durations_that_are_too_long(text: str) -> None:
     with pytest.raises(OptionError, match="at most 999999999 days"):
         duration_ms(text)
@@ -57,6 +73,12 @@ def test_points_in_time(value: str | int | datetime, milliseconds: int) -> None:
     assert instant_ms(value) == milliseconds
 
 
-def test_no_point_in_time() -> None:
-    with pytest.raises(OptionError, match="as_of 'yesterday'"):
-        instant_ms("yesterday")
+def test_now() -> None:
+    before = datetime.now(UTC)
+    assert instant_ms(before) <= instant_ms(" Now ") <= instant_ms(datetime.now(UTC))
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2024-13-01", True, 1.5])
+def test_no_point_in_time(value: Any) -> None:
+    with pytest.raises(OptionError, match=rf"as_of {value!r}: expected now, a datetime, "):
+        instant_ms(value)

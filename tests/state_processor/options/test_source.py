@@ -94,7 +94,7 @@ def test_uid_hash() -> None:
         ({"pathMapping": '{"a": 1}'}, "present prefixes"),
         ({"splitSize": "big"}, "expected a size"),
         ({"splitSize": "0"}, "expected a size"),
-        ({"ttl": "1h", "asOf": "1706702400000"}, "ISO-8601"),
+        ({"ttl": "1x", "asOf": "1706702400000"}, "ISO-8601"),
         ({"ttl": "PT1H"}, "asOf"),
         ({"ttl": "PT0S", "asOf": "1706702400000"}, "positive"),
         ({"uid": ""}, "option uid='': expected text"),
