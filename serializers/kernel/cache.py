@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Final
 
-from state_processor.serializers.kernel.trusted_files import doubt_of_folder, make_private
+from state_processor.serializers.kernel.trusted_files import doubt_of_folder, make_private, write_private
 
 FOLDER_SETTING: Final = "STATE_PROCESSOR_CACHE"
 PACKAGE: Final = "state_processor"
@@ -128,10 +128,19 @@ def module_stamp(name: str) -> bytes:
 
 @cache
 def log_compilation() -> None:
-    """Log that kernels are compiled, once per process: the first read takes longer than others for it."""
+    """Log that kernels are compiled: once for each folder and version of the package, without a folder once per process."""
     folder = writable_folder()
     if folder is not None:
-        _LOG.warning("compiling kernels, which takes some seconds; they are kept in %s", folder)
+        try:
+            write_private(folder / f"announced-{sys.modules[PACKAGE].__version__}", b"")
+        except FileExistsError:
+            return
+        except OSError:  # the disk is full, perhaps
+            pass
+        _LOG.warning(
+            "compiling kernels, which takes some seconds; they are kept in %s. 'state-processor warm-up' compiles all",
+            folder,
+        )
     else:
         reason = f"{cache_folders()[0]} can't be written" if cache_folders() else "there is no writable directory for them"
         advice = f"set {FOLDER_SETTING} to one that can be"

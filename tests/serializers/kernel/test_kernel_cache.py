@@ -81,11 +81,13 @@ def test_code_is_kept_until_something_in_it_changes(tmp_path: Path) -> None:
     assert run(tmp_path, cache) == (111, 1, 0)  # what was there before still is
 
 
-def test_the_first_compilation_is_logged_in_one_line(tmp_path: Path) -> None:
+def test_the_first_compilation_of_an_installation_is_logged_in_one_line(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (line,) = run_and_log(tmp_path, cache)[1]
     assert line.startswith(f"compiling kernels, which takes some seconds; they are kept in {cache}")
     assert run_and_log(tmp_path, cache)[1] == []
+    assert run_and_log(tmp_path, cache, limit=20) == ((121, 0, 1), [])  # other code of the same installation
+    assert len(run_and_log(tmp_path, tmp_path / "other")[1]) == 1
 
 
 def test_what_can_not_be_kept_is_logged_with_what_to_do(tmp_path: Path) -> None:
