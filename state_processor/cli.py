@@ -29,18 +29,35 @@ from state_processor.serializers.errors import StateProcessorError
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 """What shells report of a process that Ctrl-C ended."""
+EXIT_CODES: Final = {
+    0: "success",
+    1: "an answer for scripts, which the help of the command describes",
+    BAD_INPUT: "an error, with a message on standard error",
+    INTERRUPTED: "interrupted by Ctrl-C",
+}
 
 _GROUPS: Final = (listing, showing, analysing, reporting, exporting, rewriting, sinks, validating, queries, warming)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; the exit code is 0, 1 if a command refuses its input or finds nothing, or 2 for invalid input."""
-    parser = argparse.ArgumentParser(prog="state-processor", description="Show and rewrite Flink savepoints and checkpoints.")
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
+    parser = argparse.ArgumentParser(
+        prog="state-processor",
+        description="Show, compare and rewrite savepoints and checkpoints of Flink, without Spark.",
+        epilog=f"Exit codes: {codes}.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for group in _GROUPS:
         group.add_commands(commands)
     completing.add_command(commands, parser)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, and return one of :data:`EXIT_CODES`."""
+    parser = command_parser()
     escape_in_help()
     options = parser.parse_args(arguments)
     try:

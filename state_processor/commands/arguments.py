@@ -25,10 +25,16 @@ def snapshot_command(commands: Any, name: str, run: Run, text: str, *, reading: 
     return parser
 
 
+def add_exit_code(parser: argparse.ArgumentParser, when: str) -> None:
+    """Describe when a command ends with the exit code 1; no other exit code is a command's own."""
+    parser.epilog = f"The exit code is 1 if {when}."
+
+
 def add_output(parser: argparse.ArgumentParser, run: Run) -> None:
     """Add the choice between a table, lines and JSON, and the function that runs the command."""
-    parser.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
-    parser.add_argument("--vertical", action="store_true", help="a line for each value, none of which is shortened")
+    group = parser.add_argument_group("options of printing")
+    group.add_argument("--json", action="store_true", help="one JSON object per line instead of a table")
+    group.add_argument("--vertical", action="store_true", help="a line for each value, none of which is shortened")
     parser.set_defaults(run=run)
 
 

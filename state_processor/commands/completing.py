@@ -14,7 +14,7 @@ def add_command(commands: Any, parser: argparse.ArgumentParser) -> None:
     """Add the command to the parsers of the command line, all of which ``parser`` has."""
     text = 'Print a script that completes commands. In the profile of a shell: eval "$(state-processor completion bash)".'
     completion = commands.add_parser("completion", help="script by which a shell completes commands", description=text)
-    completion.add_argument("shell", choices=_SHELLS)
+    completion.add_argument("shell", choices=_SHELLS, metavar="SHELL", help="one of %(choices)s")
     completion.set_defaults(run=lambda options: _print_script(parser, options.shell))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from state_processor.backends.files.location import Location
 from state_processor.backends.metadata.discovery import DEPTH, Discovery
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
-from state_processor.commands.arguments import add_output, not_negative
+from state_processor.commands.arguments import add_exit_code, add_output, not_negative
 from state_processor.commands.printing import print_json, print_table, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
@@ -25,18 +25,19 @@ _UNBOUNDED: Final = 1 << 20
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
-    text = "Show the snapshots below a directory, newest first. The exit code is 1 if none is found."
+    text = "Show the snapshots below a directory, newest first."
     listing = commands.add_parser("list", help="snapshots below a directory, newest first", description=text)
     _add_directory(listing)
+    add_exit_code(listing, "no snapshot is found")
     listing.add_argument("--check", action="store_true", help="look for every file, so that is_complete is known")
     add_output(listing, _list)
     text = (
         "Print the path of the newest complete snapshot below a directory, and nothing else. Complete means that _metadata can "
-        "be read and all files are there. Newer snapshots that are not complete are named on standard error. The exit code is 1 "
-        "if none is found."
+        "be read and all files are there. Newer snapshots that are not complete are named on standard error."
     )
     latest = commands.add_parser("latest", help="path of the newest complete snapshot, for scripts", description=text)
     _add_directory(latest)
+    add_exit_code(latest, "no complete snapshot is found")
     latest.add_argument("--kind", choices=(SAVEPOINT, CHECKPOINT), help="only a savepoint, or only a checkpoint")
     latest.add_argument("--no-check", dest="check", action="store_false", help="do not look for the files, only read _metadata")
     latest.set_defaults(run=_latest)

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import Any, Final
 
+from state_processor.commands.arguments import add_exit_code
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess, read_plan
@@ -21,9 +22,10 @@ def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
         "Say what migrate_query would do with the state of a query of Flink SQL, by the compiled plans of the query that wrote "
-        "it and of the one that is to go on. The exit code is 0 if all state is kept or named by --drop, else 1."
+        "it and of the one that is to go on."
     )
     check = commands.add_parser("check-query", help="what of its state another query can go on with", description=text)
+    add_exit_code(check, "there is state that can neither be kept nor is named by --drop")
     check.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     check.add_argument("old", metavar="OLD", help="file of the compiled plan of the query that wrote the snapshot")
     check.add_argument("new", metavar="NEW", help="file of the compiled plan of the new query")

@@ -45,9 +45,10 @@ def add_commands(commands: Any) -> None:
 def rewriting_command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:
     """Add a command that writes a savepoint with a change to another one, in a format of choice."""
     parser = _command(commands, name, text, change)
-    parser.add_argument("--format", choices=("canonical", "native"), help="(default: %(default)s)")
-    parser.add_argument("--backend", help="the state backend that restores a native savepoint")
-    parser.add_argument(
+    group = parser.add_argument_group("options of writing a savepoint")
+    group.add_argument("--format", choices=("canonical", "native"), help="the format of keyed state (default: %(default)s)")
+    group.add_argument("--backend", help="the state backend that restores a native savepoint")
+    group.add_argument(
         "--share-files",
         action="store_true",
         help="do not copy files of RocksDB and ForSt that stay as they are: the native savepoint refers to those of IN, and "

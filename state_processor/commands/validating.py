@@ -16,6 +16,7 @@ from state_processor.backends.read.file_check import check_files
 from state_processor.backends.read.structure_check import StructureCheck
 from state_processor.backends.read.value_check import ValueCheck
 from state_processor.backends.write.staging import Staging
+from state_processor.commands.arguments import add_exit_code
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.display import text_of
@@ -44,10 +45,10 @@ def add_commands(commands: Any) -> None:
     text = (
         "Check that every file of a snapshot is present with its bytes, that operator state fits its headers, and that entries "
         "in files of the heap backend, which are read for this, can be counted to the end. Print which versions of Flink restore "
-        "the snapshot, and the files that writes have left in its directory. Values are decoded with --values only. "
-        "The exit code is 0 if nothing is missing or damaged, else 1."
+        "the snapshot, and the files that writes have left in its directory. Values are decoded with --values only."
     )
     validate = commands.add_parser("validate", help="check the files of a snapshot", description=text)
+    add_exit_code(validate, "something is missing or damaged")
     validate.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     validate.add_argument(
         "--repair",

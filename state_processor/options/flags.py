@@ -31,17 +31,24 @@ def add_flags(
     without
         Options, as keyword arguments, that change nothing that the command shows.
     """
-    of_reading = (o for o in _READING if o.on.intersection(reading) and o.argument not in without)
-    for option in (*SNAPSHOT_OPTIONS, *of_reading):
-        flag, _, operand = option.flag.partition(" ")
-        text = option.doc.replace("`", "")
-        if not operand:
-            parser.add_argument(flag, dest=option.argument, action="store_const", const=not option.default, help=text)
-        elif _is_repeated(operand):
-            name = operand.removesuffix("...")
-            parser.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
-        else:
-            parser.add_argument(flag, dest=option.argument, metavar=operand, help=text)
+    of_reading = [o for o in _READING if o.on.intersection(reading) and o.argument not in without]
+    for title, options in (("options of reading state", of_reading), ("options of opening a snapshot", SNAPSHOT_OPTIONS)):
+        if options:
+            group = parser.add_argument_group(title)
+            for option in options:
+                _add_flag(group, option)
+
+
+def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:
+    flag, _, operand = option.flag.partition(" ")
+    text = option.doc.replace("`", "")
+    if not operand:
+        group.add_argument(flag, dest=option.argument, action="store_const", const=not option.default, help=text)
+    elif _is_repeated(operand):
+        name = operand.removesuffix("...")
+        group.add_argument(flag, dest=option.argument, metavar=name, action="append", help=f"{text} May be repeated.")
+    else:
+        group.add_argument(flag, dest=option.argument, metavar=operand, help=text)
 
 
 def _is_repeated(operand: str) -> bool:
