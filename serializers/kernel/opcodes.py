@@ -154,6 +154,7 @@ class Op(IntEnum):
     END_FRAME = "the end of what a FRAME counts, which must be consumed", "a register", "a register"
     UNTIL_END = "nothing: continue at the target at the end of the part", "d:target target", None
     MOVE = "nothing: the position becomes that of a mark", "a register", None
+    INSIDE = "nothing: a region is a part, up to END_FRAME; the register has the outer one's end", "a register, b region", None
     PREFIX = "the row's key group", None, "a width"
     ENTRY_END = "the end of an entry, which began at the last one or at the row's begin", None, ""
 

@@ -430,6 +430,11 @@ _SLOTS: Final[dict[type, Callable[[Any], Slot]]] = {
 }
 
 
+def provide_slot(type_: type[LogicalType], make: Callable[[Any], Slot]) -> None:
+    """Add the slot of a type whose bytes are those of a serializer, which this module does not know."""
+    _SLOTS[type_] = make
+
+
 def slot_of(type_: LogicalType) -> Slot:
     """Return the slot of a type's values in a row or an array."""
     held = without_name_and_alias(type_)

@@ -43,6 +43,7 @@ from state_processor.serializers.table.binary_values import (
 from state_processor.serializers.table.logical_types import BytesType, DecimalType, LogicalType, TimestampType
 
 if TYPE_CHECKING:
+    from state_processor.serializers.base import TypeSerializer
     from state_processor.serializers.kernel.columns import Column
     from state_processor.serializers.kernel.decode.program import DecodeBuilder
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
@@ -283,6 +284,36 @@ class BytesSlot(Slot):
 
     def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
         builder.op(Op.SLOT_BYTES, column, place=place, inline=int(self._inline))
+
+
+class SerializedSlot(Slot):
+    """Bytes that a serializer reads and writes, which the slot points to."""
+
+    def __init__(self, type_: LogicalType, serializer: TypeSerializer) -> None:
+        super().__init__(type_)
+        self._serializer = serializer
+
+    def get(self, data: bytes, at: int) -> Any:
+        return self._serializer.deserialize(pointed(data, at))
+
+    def put(self, writer: BinaryWriter, at: int, value: Any) -> None:
+        writer.append(at, self._serializer.serialize(self._serializer.accept(value)))
+
+    def present(self, value: Any, options: DecodeOptions) -> Any:
+        return self._serializer.present(value, options)
+
+    def emit(self, builder: DecodeBuilder, column: Column, place: Place) -> None:
+        if column.index >= 0:
+            region = builder.registers(2)
+            builder.op(Op.SUBREGION, column, place=place, inner=region, smallest=self._serializer.smallest)
+            with builder.inside(region):
+                self._serializer.emit(builder, column)
+
+    def emit_encode(self, builder: EncodeBuilder, column: Column, place: Place) -> None:
+        region = builder.register()
+        builder.op(Op.OPEN, region=region, size=0)
+        self._serializer.emit_encode(builder, column)
+        builder.op(Op.CLOSE, region=region, slot=(place.register, place.offset), outer=place.region)
 
 
 class VariantSlot(Slot):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from state_processor.serializers.errors import UnsupportedFormatError
@@ -17,6 +18,7 @@ from state_processor.serializers.table.logical_types import (
     DecimalType,
     DistinctType,
     IntervalType,
+    LinkedListType,
     LogicalType,
     MapType,
     MultisetType,
@@ -71,7 +73,32 @@ def _structured(converter: _Converter, content: JavaInstance, nullable: bool) ->
     own = converter.fields(content.get("attributes"))
     above = converter.type(inherited) if inherited is not None else None
     fields = (*above.fields, *own) if isinstance(above, RowType) else own
-    return StructuredType(fields, _identifier(content), _implementation(content), nullable=nullable)
+    implementation = _implementation(content)
+    if implementation in _LISTS:
+        fields = _with_list(fields, content, *_LISTS[implementation])
+    return StructuredType(fields, _identifier(content), implementation, nullable=nullable)
+
+
+_LISTS: Final = {"org.apache.flink.table.runtime.functions.aggregate.LagAggFunction$LagAcc": ("buffer", "defaultValue")}
+"""Accumulators with a ``LinkedList``: its attribute, and the attribute that has the type of its elements."""
+
+
+def _with_list(fields: Sequence[RowField], content: JavaInstance, name: str, like: str) -> tuple[RowField, ...]:
+    """Return fields with the elements of a list.
+
+    A serializer without the field ``hasNullMask`` is that of Flink 1.14 or earlier; whether it wrote a mask is not known.
+    """
+    types = {_instance(e).get("name"): _instance(e).get("type") for e in elements(content.get("attributes"))}
+    element = next((f.type for f in fields if f.name == like), None)
+    raw = types.get(name)
+    serializer = raw.fields.get("serializer") if isinstance(raw, JavaInstance) else None
+    has_mask = serializer.fields.get("hasNullMask") if isinstance(serializer, JavaInstance) else None
+    return tuple(
+        replace(f, type=LinkedListType(f.type.class_name, element, has_mask, nullable=f.type.nullable))
+        if f.name == name and isinstance(f.type, RawType) and element is not None and isinstance(has_mask, bool)
+        else f
+        for f in fields
+    )
 
 
 def _implementation(content: JavaInstance) -> str:

@@ -371,6 +371,17 @@ class RawType(LogicalType):
         return pa.binary()
 
 
+@dataclass(frozen=True)
+class LinkedListType(RawType):
+    """A ``LinkedList`` whose elements have a known type (Flink: ``RawType`` with a ``LinkedListSerializer``)."""
+
+    element: LogicalType
+    has_null_mask: bool = True
+
+    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
+        return pa.list_(self.element.arrow_type(options))
+
+
 def escape(name: str) -> str:
     """Quote a name as SQL does."""
     return "`" + name.replace("`", "``") + "`"

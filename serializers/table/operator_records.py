@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from state_processor.serializers.base import (
     VARIABLE,
-    CompositeTypeSerializerSnapshot,
     TypeSerializer,
     TypeSerializerSnapshot,
     read_nested_snapshots,
@@ -47,138 +46,6 @@ if TYPE_CHECKING:
 MULTISET: Final = "org.apache.flink.table.runtime.sequencedmultisetstate.linked."
 SORTED_LONG_SNAPSHOT: Final = "org.apache.flink.table.runtime.operators.sink.SortedLongSerializer$SortedLongSerializerSnapshot"
 _LONG: Final = NumberSerializer("LONG")
-
-LINKED_LIST_SNAPSHOT: Final = f"{TABLE}LinkedListSerializer$LinkedListSerializerSnapshot"
-_NULL_MASK_SINCE: Final = 2
-_NULL_MASK_OPTIONAL_SINCE: Final = 3
-
-
-class LinkedListSerializer(TypeSerializer):
-    """``LinkedList``: a count, a bit mask of null elements, the elements that are there (Flink: ``LinkedListSerializer``).
-
-    Parameters
-    ----------
-    element
-        The serializer of an element.
-    has_null_mask
-        Whether there is a mask; Flink 1.13 and earlier wrote none.
-    outer_version
-        Version of the snapshot, where an older Flink wrote it.
-    """
-
-    smallest = 4
-
-    def __init__(
-        self, element: TypeSerializer, *, has_null_mask: bool = True, outer_version: int = _NULL_MASK_OPTIONAL_SINCE
-    ) -> None:
-        self.element = element
-        self.has_null_mask = has_null_mask
-        self._outer_version = outer_version
-
-    def __str__(self) -> str:
-        return f"LIST<{self.element}>"
-
-    @property
-    def children(self) -> Sequence[TypeSerializer]:
-        return (self.element,)
-
-    def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
-        (element,) = children
-        return LinkedListSerializer(element, has_null_mask=self.has_null_mask, outer_version=self._outer_version)
-
-    def _nulls(self, source: DataInput) -> list[bool]:
-        if not self.has_null_mask:
-            return [False] * source.read_count("list elements", self.element.smallest)
-        start, count = source.position, source.read_int()
-        if count < 0:
-            raise source.corrupt(f"{count} list elements announced", start)
-        mask = source.read_bytes((count + 7) // 8, "bit mask of a list")
-        return [bool(mask[i >> 3] & 0x80 >> (i & 7)) for i in range(count)]
-
-    def read(self, source: DataInput) -> list[Any]:
-        return [None if null else self.element.read(source) for null in self._nulls(source)]
-
-    def skip(self, source: DataInput) -> None:
-        for null in self._nulls(source):
-            if not null:
-                self.element.skip(source)
-
-    def write(self, value: Sequence[Any], target: DataOutput) -> None:
-        target.write_int(len(value))
-        if self.has_null_mask:
-            mask = bytearray((len(value) + 7) // 8)
-            for i, element in enumerate(value):
-                mask[i >> 3] |= (element is None) * (0x80 >> (i & 7))
-            target.write_bytes(mask)
-        for element in value:
-            if element is not None:
-                self.element.write(element, target)
-
-    def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.list_(self.element.arrow_type(options))
-
-    def present(self, value: Sequence[Any], options: DecodeOptions) -> list[Any]:
-        return [None if v is None else self.element.present(v, options) for v in value]
-
-    def accept(self, value: Sequence[Any]) -> list[Any]:
-        return [None if v is None else self.element.accept(v) for v in value]
-
-    def emit(self, builder: DecodeBuilder, column: Column) -> None:
-        child = column.child(0)
-        if not self.has_null_mask:
-            with builder.counted(column, smallest=self.element.smallest):
-                self.element.emit(builder, child)
-            return
-        registers = builder.registers(3)
-        with (
-            builder.loop(Op.MASKED, Op.MASKED_NEXT, column, registers=registers, child=child),
-            builder.unless(Op.MASKED_NULL, child, registers=registers, nulls=child),
-        ):
-            self.element.emit(builder, child)
-
-    def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        child = column.child(0)
-        with builder.elements(column, COUNTED, nulls_of=child if self.has_null_mask else None), builder.field("element"):
-            if self.has_null_mask:
-                with builder.unless(Op.SKIP_NULL, child):
-                    self.element.emit_encode(builder, child)
-            else:
-                builder.op(Op.REQUIRE, child)
-                self.element.emit_encode(builder, child)
-
-    def snapshot(self) -> TypeSerializerSnapshot:
-        snapshot = LinkedListSerializerSnapshot(
-            LINKED_LIST_SNAPSHOT, [self.element.snapshot()], outer_version=self._outer_version
-        )
-        snapshot.has_null_mask = self.has_null_mask
-        return snapshot
-
-    def hash_code(self, value: Sequence[Any]) -> int:
-        return hashing.of_units((0 if v is None else self.element.hash_code(v) for v in value), start=1)
-
-
-class LinkedListSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Of :class:`LinkedListSerializer`."""
-
-    current_outer_version = _NULL_MASK_OPTIONAL_SINCE
-    has_null_mask = True
-
-    def read_outer(self, source: DataInput) -> None:
-        self.has_null_mask = self.outer_version >= _NULL_MASK_SINCE
-        if self.outer_version >= _NULL_MASK_OPTIONAL_SINCE:
-            self.has_null_mask = source.read_boolean()
-
-    def write_outer(self, target: DataOutput) -> None:
-        if self.outer_version >= _NULL_MASK_OPTIONAL_SINCE:
-            target.write_boolean(self.has_null_mask)
-
-    def resolve_outer(self, new: Any) -> SchemaCompatibility:
-        if self.has_null_mask != new.has_null_mask:
-            return SchemaCompatibility.compatible_after_migration()
-        return SchemaCompatibility.compatible_as_is()
-
-    def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
-        return LinkedListSerializer(nested[0], has_null_mask=self.has_null_mask, outer_version=self.outer_version)
 
 
 class DataViewSerializer(NestedDelegatingSerializer):
@@ -467,7 +334,6 @@ class RowDataKeySerializerSnapshot(TypeSerializerSnapshot):
         return self.inner.resolve_schema_compatibility(new.inner)
 
 
-provide_snapshots((LINKED_LIST_SNAPSHOT,), LinkedListSerializerSnapshot)
 provide_snapshots((f"{TABLE}SortedMapSerializerSnapshot",), SortedMapSerializerSnapshot)
 provide_snapshots((f"{MULTISET}RowDataKeySerializerSnapshot",), RowDataKeySerializerSnapshot)
 for _serializer in (

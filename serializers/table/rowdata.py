@@ -26,8 +26,10 @@ from state_processor.serializers.java.murmur import hash_words
 from state_processor.serializers.java.object_input import JavaObject, read_java_object
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
-from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot
+from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
+from state_processor.serializers.table.binary_slots import SerializedSlot
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
+from state_processor.serializers.table.linked_lists import LinkedListSerializer
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
 from state_processor.serializers.table.logical_type_streams import serializer_object, type_object
 from state_processor.serializers.table.logical_types import (
@@ -37,6 +39,7 @@ from state_processor.serializers.table.logical_types import (
     DateType,
     DecimalType,
     IntervalType,
+    LinkedListType,
     LogicalType,
     MapType,
     MultisetType,
@@ -435,6 +438,13 @@ def internal_serializer(type_: LogicalType) -> TypeSerializer:
         raise UnsupportedFormatError(f"{type_} is of a user's class: it can be carried over from a savepoint, but not made")
     return _INTERNAL[type(held)](held)
 
+
+def _list_slot(type_: LinkedListType) -> SerializedSlot:
+    elements = internal_serializer(type_.element)
+    return SerializedSlot(type_, LinkedListSerializer(elements, has_null_mask=type_.has_null_mask))
+
+
+provide_slot(LinkedListType, _list_slot)
 
 provide_snapshots(
     (ROW_SNAPSHOT, f"{TABLE}BaseRowSerializer$BaseRowSerializerSnapshot"),

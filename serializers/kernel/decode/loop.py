@@ -360,6 +360,10 @@ def run(prog, families, nulls, aux, consts, buf, entries, entry, rows, pos, end,
                 continue
         elif op == Op.MOVE:
             pos = regs[prog[pc, A]]
+        elif op == Op.INSIDE:
+            regs[prog[pc, A]] = end
+            pos = regs[prog[pc, B]]
+            end = regs[prog[pc, B] + 1]
         elif op == Op.MARK:
             regs[prog[pc, A]] = pos
         elif op == Op.SUFFIX:

@@ -91,6 +91,16 @@ class DecodeBuilder(ProgramBuilder):
         self.op(Op.END_FRAME, register=register)
 
     @contextmanager
+    def inside(self, region: int) -> Iterator[None]:
+        """Read what is emitted inside from a region, which it has to use up; then go on at the present position."""
+        position, end = self.register(), self.register()
+        self.op(Op.MARK, register=position)
+        self.op(Op.INSIDE, register=end, region=region)
+        yield
+        self.op(Op.END_FRAME, register=end)
+        self.op(Op.MOVE, register=position)
+
+    @contextmanager
     def until_end(self) -> Iterator[None]:
         """Read what is emitted inside as often as it occurs up to the end of the part."""
         begin = self.place()

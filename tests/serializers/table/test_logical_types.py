@@ -14,34 +14,43 @@ from state_processor.serializers.table.logical_types import (
     PACKAGE,
     AtomicType,
     DecimalType,
+    LinkedListType,
     LogicalType,
     RowField,
     RowType,
+    StructuredType,
     TimestampType,
 )
 from tests.serializers import java_streams as js
 
 PLAIN, TEXT, KINDS = DecodeOptions(), DecodeOptions(nanos="string"), DecodeOptions(row_kind=True)
 INT, STRING = js.logical("IntType"), js.logical("VarCharType", length=2**31 - 1)
-POJO = js.instance(
-    f"{PACKAGE}StructuredType",
-    {
-        "isInstantiable": True,
-        "attributes": js.unmodifiable(
-            [
-                js.instance(
-                    f"{PACKAGE}StructuredType$StructuredAttribute",
-                    {"description": js.NULL, "name": js.string("own"), "type": INT},
-                )
-            ]
-        ),
-        "implementationClass": js.java_class("a.Pojo"),
-        "superType": js.NULL,
-        "objectIdentifier": js.NULL,
-    },
-    f"{PACKAGE}LogicalType",
-    {"isNullable": True},
-)
+
+
+def structured(class_name: str, **attributes: bytes) -> bytes:
+    return js.instance(
+        f"{PACKAGE}StructuredType",
+        {
+            "isInstantiable": True,
+            "attributes": js.unmodifiable(
+                [
+                    js.instance(
+                        f"{PACKAGE}StructuredType$StructuredAttribute",
+                        {"description": js.NULL, "name": js.string(name), "type": type_},
+                    )
+                    for name, type_ in attributes.items()
+                ]
+            ),
+            "implementationClass": js.java_class(class_name),
+            "superType": js.NULL,
+            "objectIdentifier": js.NULL,
+        },
+        f"{PACKAGE}LogicalType",
+        {"isNullable": True},
+    )
+
+
+POJO = structured("a.Pojo", own=INT)
 INTERVAL = js.enum(f"{PACKAGE}DayTimeIntervalType$DayTimeResolution", "DAY_TO_SECOND")
 MONTHS = js.enum(f"{PACKAGE}YearMonthIntervalType$YearMonthResolution", "YEAR_TO_MONTH")
 
@@ -88,6 +97,27 @@ TYPES = [
 def test_type(content: bytes, sql: str, arrow: pa.DataType) -> None:
     assert str(read(content)) == sql
     assert read(content).arrow_type(PLAIN) == arrow
+
+
+@pytest.mark.parametrize(
+    ("class_name", "serializer", "buffer"),
+    [
+        ("LagAggFunction$LagAcc", {"hasNullMask": True}, pa.list_(pa.date32())),
+        ("LagAggFunction$LagAcc", {"hasNullMask": False}, pa.list_(pa.date32())),
+        ("LagAggFunction$LagAcc", {}, pa.binary()),
+        ("OtherFunction$Acc", {"hasNullMask": True}, pa.binary()),
+    ],
+)
+def test_buffers_of_lag(class_name: str, serializer: dict[str, bool], buffer: pa.DataType) -> None:
+    linked = js.instance("org.apache.flink.table.runtime.typeutils.LinkedListSerializer", dict(serializer))
+    raw = js.logical("RawType", clazz=js.java_class("java.util.LinkedList"), serializer=linked)
+    of = f"org.apache.flink.table.runtime.functions.aggregate.{class_name}"
+    found = read(structured(of, offset=INT, defaultValue=js.logical("DateType"), buffer=raw))
+    assert isinstance(found, StructuredType)
+    assert found.arrow_type(PLAIN) == pa.struct([("offset", pa.int32()), ("defaultValue", pa.date32()), ("buffer", buffer)])
+    list_ = found.types[-1]
+    assert str(list_) == "RAW('java.util.LinkedList', '...')"
+    assert not isinstance(list_, LinkedListType) or list_.has_null_mask is serializer["hasNullMask"]
 
 
 def test_options_change_columns() -> None:

@@ -36,6 +36,7 @@ from state_processor.serializers.table.logical_types import (
     DecimalType,
     DistinctType,
     IntervalType,
+    LinkedListType,
     LogicalType,
     MapType,
     MultisetType,
@@ -166,6 +167,13 @@ VALUES: list[tuple[LogicalType, st.SearchStrategy[Any]]] = [
     (IntervalType("MONTH"), st.integers(-100, 100)),
     (IntervalType("SECOND"), st.integers(-(2**40), 2**40)),
     (DistinctType("`d`", INT), st.integers(0, 9)),
+    (LinkedListType("java.util.LinkedList", LONG), st.lists(st.none() | st.integers(-9, 9), max_size=9)),
+    (LinkedListType("java.util.LinkedList", STRING), st.lists(st.none() | st.text("abcd", max_size=9), max_size=9)),
+    (LinkedListType("java.util.LinkedList", DateType(), has_null_mask=False), st.lists(st.integers(0, 19_782), max_size=3)),
+    (
+        LinkedListType("java.util.LinkedList", RowType.of(INT, STRING)),
+        st.lists(st.none() | st.tuples(st.integers(-9, 9), st.none() | st.text("abcd", max_size=9)), max_size=3),
+    ),
 ]
 
 
@@ -225,7 +233,10 @@ def test_arrays_and_maps_by_themselves(data: st.DataObject, options: DecodeOptio
 def test_damaged_rows_never_read_elsewhere(data: st.DataObject) -> None:
     nested = RowType((RowField("s", STRING), RowField("m", MapType(STRING, ArrayType(DecimalType(20, 2))))))
     serializer = RowDataSerializer(
-        RowType.of(STRING, nested, ArrayType(STRING), TimestampType(9), BytesType(), DecimalType(38, 9))
+        RowType.of(
+            *(STRING, nested, ArrayType(STRING), TimestampType(9), BytesType(), DecimalType(38, 9)),
+            LinkedListType("java.util.LinkedList", STRING),
+        )
     )
     fields = (
         "a long enough text",
@@ -234,6 +245,7 @@ def test_damaged_rows_never_read_elsewhere(data: st.DataObject) -> None:
         TimestampData(1, 1000),
         b"12345678",
         Decimal(3),
+        ["a", None, "eight characters"],
     )
     raw = bytearray(serializer.row(fields).data)
     for _ in range(data.draw(st.integers(1, 3))):

@@ -39,6 +39,10 @@ def customer(name: str, city: str, second: int | None = None) -> dict[str, Any]:
     return {"id": name, "city": city} | ({"ts": at(second)} if second is not None else {})
 
 
+def lag(buffer: list[Any], default: Any = None, offset: int = 1) -> dict[str, Any]:
+    return {"offset": offset, "defaultValue": default, "buffer": buffer}
+
+
 ORDERS = [
     order(1, "ada", 10, 1),
     order(2, "ada", 20, 2),
@@ -50,6 +54,7 @@ ORDERS = [
 PLAIN = [{n: v for n, v in o.items() if n != "ts"} for o in ORDERS]
 CUSTOMERS = [customer("ada", "Rome", 0), customer("bob", "Oslo", 2), customer("ada", "Bonn", 3), customer("dan", "Nice", 12)]
 CITIES = [{n: v for n, v in c.items() if n != "ts"} for c in CUSTOMERS]
+ITEMS = {1: "pen", 2: "ink", 3: "pen", 4: "pen", 5: "ink", 6: None}
 ADA, BOB, CY = ({"customer": name} for name in ("ada", "bob", "cy"))
 
 EXPECTED: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {
@@ -223,6 +228,20 @@ EXPECTED: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {
         )
         for o in ORDERS
         if o["id"] != 0
+    ],
+    ("lag", "over-aggregate", "accState"): [
+        (
+            {"customer": name},
+            {
+                "lag(amount)": lag([o["amount"] for o in orders[-2:]]),
+                "lag(item, 2)": lag([ITEMS[o["id"]] for o in orders], offset=2),
+                "lag(amount, 1, -1)": lag([o["amount"] for o in orders[-2:]], default=-1),
+                "lag(CAST(ts AS DATE))": lag([date(2024, 1, 1) for _ in orders[-2:]]),
+                "lag(ROW(id, item))": lag([{"EXPR$0": o["id"], "EXPR$1": ITEMS[o["id"]]} for o in orders[-2:]]),
+            },
+        )
+        for name in ("ada", "bob", "cy")
+        for orders in ([o for o in PLAIN if o["customer"] == name],)
     ],
     ("over-rank", "over-aggregate", "accState"): [
         (c, {"rank() row number": n, "rank()": n}) for c, n in ((ADA, 3), (BOB, 2), (CY, 1))
