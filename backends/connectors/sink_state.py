@@ -19,7 +19,7 @@ from state_processor.backends.connectors.kafka_sink import KAFKA_SINK
 from state_processor.backends.connectors.list_elements import versioned_elements
 from state_processor.backends.connectors.sinks import CHECKPOINT, COMMITTABLE, RETRIES, ROLE, STATUS, WRITER, SinkConnector
 from state_processor.backends.connectors.source_splits import RAW, RAW_BYTES, SUBTASK, VERSION
-from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
@@ -100,7 +100,7 @@ def sink_state(snapshot: Snapshot, writer: OperatorState, uid: str | None, commi
 def _committer(snapshot: Snapshot, uid: str | None, uid_hash: str | None) -> OperatorState | None:
     if uid_hash is not None:
         return find_operator(snapshot, uid_hash=uid_hash)
-    derived = operator_id(f"Sink Committer: {uid}") if uid is not None else None
+    derived = operator_id(uids_of_sink(uid)[0]) if uid is not None else None
     return next((o for o in snapshot.metadata.operators if o.operator_id == derived), None)
 
 

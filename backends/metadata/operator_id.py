@@ -12,11 +12,18 @@ from typing import Final
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _C1: Final = 0x87C37B91114253D5
 _C2: Final = 0x4CF5AD432745937F
+_COMMITTERS: Final = ("Sink Committer: {}", "Sink {} Global Committer")
+"""What Flink makes of the uid of a sink (``SinkTransformationTranslator``); the writer has the uid itself."""
 
 
 def operator_id(uid: str) -> str:
     """Return the operator id, 32 hexadecimal digits, of a uid set by ``uid("…")``."""
     return murmur3_128(uid.encode("utf-8", "surrogatepass")).hex()
+
+
+def uids_of_sink(uid: str) -> list[str]:
+    """Return the uids of the committer and the global committer of a sink with a uid."""
+    return [pattern.format(uid) for pattern in _COMMITTERS]
 
 
 def murmur3_128(data: bytes) -> bytes:

@@ -87,6 +87,7 @@ class Snapshot:
     ``directory`` holds ``_metadata``, whose content has the ``digest``; ``scratch`` is where files are copied that have to be on
     this machine, by default what :mod:`~state_processor.backends.files.scratch` takes from the environment. ``plan`` is that of
     the query of Flink SQL that wrote it, if the user gave it. ``time_zone`` is the zone of the JVM of the job.
+    ``unmatched_uids`` are uids of the user that match no operator.
     """
 
     directory: str
@@ -97,6 +98,7 @@ class Snapshot:
     plan: CompiledPlan | None = None
     time_zone: str = "UTC"
     digest: str = ""
+    unmatched_uids: tuple[str, ...] = ()
 
     __repr__ = redacted_repr
 

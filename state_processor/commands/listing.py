@@ -14,7 +14,7 @@ from state_processor.commands.printing import print_json, print_table, with_size
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.read.snapshots import checked, discovered, snapshots_table, unsearched_text
+from state_processor.read.snapshots import NAMING, checked, discovered, snapshots_table, unsearched_text
 
 NOTHING_FOUND: Final = 1
 """Exit code if there is no such snapshot."""
@@ -47,7 +47,7 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
     text = "levels below DIR to search (default: %(default)s); what is deeper is reported on standard error"
     parser.add_argument("--depth", type=not_negative, default=DEPTH, metavar="N", help=text)
-    add_flags(parser)
+    add_flags(parser, without=NAMING)
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from logging import getLogger
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from state_processor.options.keywords import check_arguments
 from state_processor.options.table import SNAPSHOT_OPTIONS, SnapshotOptions, fields_of
 from state_processor.portable_registrations import import_serializers
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
 
 if TYPE_CHECKING:
     from state_processor.backends.files.storage import Storage
     from state_processor.backends.metadata.snapshot import Snapshot
     from state_processor.backends.sql.plan import CompiledPlan
+
+_LOG: Final = getLogger("state_processor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class SnapshotAccess:
         Settings of remote storage, which are not shown.
     plan
         Path or text of the compiled plan of the query that wrote the snapshot.
+    uids
+        Path of a file of uids, or the uids, for snapshots that record only the hashes of operators.
     time_zone
         The zone of the JVM of the job; ``None`` for UTC.
     """
@@ -46,6 +53,7 @@ class SnapshotAccess:
     allow_paths: tuple[str, ...] = ()
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     plan: str | None = field(default=None, repr=False)
+    uids: str | tuple[str, ...] | None = None
     time_zone: str | None = None
 
     __repr__ = redacted_repr
@@ -88,9 +96,9 @@ class SnapshotAccess:
         CorruptSnapshotError
             If ``_metadata`` is damaged.
         OptionError
-            If a module can't be imported, or the plan is none.
+            If a module can't be imported, the plan is none, or no operator has one of the uids.
         MissingFileError
-            If there is no file with the plan.
+            If there is no file with the plan or the uids.
         """
         from state_processor.backends.metadata.snapshot import open_snapshot  # slow to import, and not every worker opens one
 
@@ -98,18 +106,52 @@ class SnapshotAccess:
         snapshot = open_snapshot(fspath(path), self.path_mapping, self.storage(), self.scratch, self.allow_paths)
         if self.time_zone is not None:
             snapshot = replace(snapshot, time_zone=self.time_zone)
-        return snapshot if self.plan is None else self._planned(snapshot, self.plan)
+        if self.plan is not None:
+            snapshot = self._planned(snapshot, self.plan)
+        return snapshot if self.uids is None else self._named(snapshot, self.uids)
 
     def _planned(self, snapshot: Snapshot, plan: str) -> Snapshot:
         from state_processor.backends.sql.naming import with_plan
 
         return with_plan(snapshot, read_plan(plan, snapshot.storage))
 
+    def _named(self, snapshot: Snapshot, uids: str | tuple[str, ...]) -> Snapshot:
+        from state_processor.backends.metadata.given_uids import some_of, with_uids
+
+        named = with_uids(snapshot, read_uids(uids, snapshot.storage) if isinstance(uids, str) else uids)
+        if named.unmatched_uids:
+            number, names = len(named.unmatched_uids), some_of(named.unmatched_uids)
+            what = f"{spelled('uids')}: no operator of {snapshot.directory}"
+            _LOG.warning("%s has %s", what, f"the uid {names}" if number == 1 else f"{number:,} of the uids: {names}")
+        return named
+
     def storage(self) -> Storage:
         """Return access to files."""
         from state_processor.backends.files.storage import Storage
 
         return Storage(self.storage_options)
+
+
+def read_uids(path: str, storage: Storage) -> tuple[str, ...]:
+    """Return the uids in a file: each line is one. Empty lines are skipped; spaces belong to the uid.
+
+    Raises
+    ------
+    OptionError
+        If the file contains no uid, or other bytes than UTF-8.
+    MissingFileError
+        If the file does not exist.
+    """
+    from state_processor.backends.files.location import Location
+
+    try:
+        text = bytes(storage.read_all(str(Location.given(path)), spelled("uids"))).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise OptionError(f"{spelled('uids', path)}: expected text in UTF-8, found other bytes at {error.start}") from None
+    uids = tuple(dict.fromkeys(line for line in text.replace("\r\n", "\n").split("\n") if line))
+    if not uids:
+        raise OptionError(f"{spelled('uids', path)}: expected a uid on each line, found no uid")
+    return uids
 
 
 def read_plan(plan: str, storage: Storage) -> CompiledPlan:

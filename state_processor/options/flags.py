@@ -31,11 +31,12 @@ def add_flags(
     without
         Options, as keyword arguments, that change nothing that the command shows.
     """
-    of_reading = [o for o in _READING if o.on.intersection(reading) and o.argument not in without]
+    of_reading = [o for o in _READING if o.on.intersection(reading)]
     for title, options in (("options of reading state", of_reading), ("options of opening a snapshot", SNAPSHOT_OPTIONS)):
-        if options:
+        shown = [o for o in options if o.argument not in without]
+        if shown:
             group = parser.add_argument_group(title)
-            for option in options:
+            for option in shown:
                 _add_flag(group, option)
 
 

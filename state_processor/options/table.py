@@ -36,6 +36,7 @@ from state_processor.options.values import (
     TEXT,
     TIME_ZONE,
     TYPES,
+    UIDS,
     UNPICKLED,
     ValueKind,
     one_of,
@@ -141,6 +142,7 @@ class AccessOptions(WorkerOptions, total=False):
 
     allow_paths: Iterable[str | PathLike[str]] | None
     plan: str | PathLike[str] | Mapping[str, Any] | None
+    uids: str | PathLike[str] | Sequence[str] | None
 
 
 class SnapshotOptions(AccessOptions, total=False):
@@ -378,6 +380,13 @@ SNAPSHOT_OPTIONS: Final = (
         "The compiled plan of the query of Flink SQL that wrote the snapshot: the file that `COMPILE PLAN` writes, or its text. "
         "Operators have the names and uids of the plan, and rows the columns of the query.",
         flag="--plan FILE",
+    ),
+    Option(
+        "uids",
+        UIDS,
+        "Uids that the job may use. Snapshots of Flink 1.x record only the hashes of uids: operators get the uid with their hash,"
+        " and so do committers of sinks. Uids that match no operator are reported.",
+        flag="--uids FILE",
     ),
     Option(
         "storage_options",

@@ -321,6 +321,15 @@ def _check_plan(value: Any) -> str:
     return json.dumps(value) if isinstance(value, Mapping) else _check_path(value)
 
 
+def _check_uids(value: Any) -> str | tuple[str, ...]:
+    """Return the path of a file of uids, or the uids."""
+    return _check_path(value) if isinstance(value, (str, PathLike)) else _check_names(value)
+
+
+def _decode_uids(text: str) -> Any:
+    return parse_json(text) if text.startswith("[") else text
+
+
 def _check_settings(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise TypeError
@@ -377,3 +386,9 @@ FIELDS: Final = ValueKind(
     lambda value: json.dumps(dict(value)),
 )
 PLAN: Final = ValueKind("a path, or the JSON of a compiled plan", _check_plan)
+UIDS: Final = ValueKind(
+    'the path of a file with a uid on each line, or uids such as ["orders", "payments"]',
+    _check_uids,
+    _decode_uids,
+    lambda value: value if isinstance(value, str) else json.dumps(value),
+)

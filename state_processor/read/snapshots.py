@@ -16,8 +16,11 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.keywords import takes_options
 from state_processor.options.table import SnapshotOptions
 from state_processor.options.values import COUNT
-from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError, StateProcessorError
 
+NAMING: Final = ("plan", "uids")
+"""Options that name operators: a list of snapshots shows none."""
 _SCHEMA: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -58,9 +61,12 @@ def list_snapshots(
     NotASnapshotError
         If the directory does not exist.
     OptionError
-        If an option has an unexpected value.
+        If an option has an unexpected value, or names operators.
     """
     access = SnapshotAccess.of(**options)
+    for name in NAMING:
+        if name in access.values():
+            raise OptionError(f"{spelled(name)} does not apply to lists of snapshots: leave {spelled(name)} out")
     found = discovered(directory, depth, access)
     if found.unsearched:
         _LOG.warning("%s", unsearched_text(found, depth, f"depth={depth + 1}"))

@@ -10,6 +10,8 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 ORDERS = FIXTURES / "2.3.0" / "orders-hashmap-canonical"
 TYPES = FIXTURES / "2.3.0" / "types-hashmap-canonical"
 WINDOWS = FIXTURES / "2.3.0" / "windows-hashmap-canonical"
+ORDERS_OF_1 = FIXTURES / "1.20.5" / "orders-hashmap-canonical"
+"""The same of a Flink that records hashes of uids only."""
 ORDERS_PATH = str(ORDERS / "savepoint")
 TYPES_PATH = str(TYPES / "savepoint")
 WINDOWS_PATH = str(WINDOWS / "savepoint")

@@ -1,0 +1,52 @@
+"""Uids that a user gives, where the snapshot records only the hashes of operators: Flink 1.x does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from state_processor.backends.metadata.operator_id import operator_id, uids_of_sink
+from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.serializers.doors import spelled
+from state_processor.serializers.errors import OptionError
+
+_SHOWN: Final = 5
+
+
+def with_uids(snapshot: Snapshot, uids: Sequence[str]) -> Snapshot:
+    """Name operators by the uids whose hashes they have. The other uids become ``unmatched_uids`` of the snapshot.
+
+    A uid of a sink names the committers of the sink too.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot. Uids that it records stay.
+    uids
+        The uids that the job may use.
+
+    Raises
+    ------
+    OptionError
+        If no uid matches: they would name nothing.
+    """
+    operators = snapshot.metadata.operators
+    given = {operator_id(uid): uid for uid in uids}
+    derived = {operator_id(name): name for uid in uids for name in uids_of_sink(uid)}
+    found = {o.operator_id: name for o in operators if (name := given.get(o.operator_id) or derived.get(o.operator_id))}
+    if operators and not found:
+        known = some_of([o.uid or o.operator_id for o in operators])
+        raise OptionError(
+            f"{spelled('uids')}: none is a uid of an operator of {snapshot.directory}, found {some_of(uids)}\n"
+            f"The operators are {known}; give the uids of the job that wrote the snapshot"
+        )
+    named = tuple(replace(o, uid=o.uid or found.get(o.operator_id)) for o in operators)
+    unmatched = tuple(uid for uid in uids if not found.keys() & {operator_id(uid), *map(operator_id, uids_of_sink(uid))})
+    return replace(snapshot, metadata=replace(snapshot.metadata, operators=named), unmatched_uids=unmatched)
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Return the first of some names, and the number of the others."""
+    more = len(names) - _SHOWN
+    return ", ".join(map(repr, names[:_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
