@@ -16,7 +16,7 @@ from state_processor.serializers.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from state_processor.options.table import Option
+    from state_processor.options.option import Option
 
 
 class Kind(Enum):

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar, get_args
 
-from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS, Option
+from state_processor.options.option import Option
+from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
 from state_processor.options.text import hint
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -10,12 +10,12 @@ Signatures, docstrings and data sources follow the table, and the command line f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.effects import ALL, KEYED, NAMED, OPERATOR, PYTHON, VALUES, Kind
+from state_processor.options.option import Option
 from state_processor.options.values import (
     BOOLEAN,
     COUNT,
@@ -38,11 +38,9 @@ from state_processor.options.values import (
     TYPES,
     UIDS,
     UNPICKLED,
-    ValueKind,
     one_of,
 )
 from state_processor.serializers.decode_options import BATCH_MEMORY
-from state_processor.serializers.doors import text_name
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -165,52 +163,6 @@ class DiffSnapshotOptions(DiffOptions, SnapshotOptions, total=False):
 
 class StateSnapshotOptions(KeyedStateOptions, SnapshotOptions, total=False):
     """Options of opening a snapshot and reading any state in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """An option.
-
-    Parameters
-    ----------
-    argument
-        The keyword argument.
-    kind
-        What values it has.
-    doc
-        What it is for.
-    default
-        The normal form of its value where it is not given.
-    field
-        The field of ``ReadOptions`` or ``SnapshotAccess`` that has the value, if its name is another.
-    flag
-        The argument of the command line and its operand: ``--scratch DIR``. With ``=`` in the operand it may be repeated, and
-        the value is a mapping; with ``...`` the value is a list. Without an operand it inverts the default.
-    prefix
-        For a mapping whose entries are options of the data source: what their names begin with.
-    on
-        The kinds of reads that it acts on. Others refuse it: see :mod:`~state_processor.options.effects`.
-    holds_on
-        The kinds whose rows are as the option asks, whatever its value is.
-    needs
-        Other options, one of which is required with it.
-    """
-
-    argument: str
-    kind: ValueKind
-    doc: str
-    default: Any = None
-    field: str = ""
-    flag: str = ""
-    prefix: str = ""
-    on: frozenset[Kind] = ALL
-    holds_on: frozenset[Kind] = frozenset()
-    needs: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Name as an option of the data source, in camel case."""
-        return text_name(self.argument)
 
 
 READ_OPTIONS: Final = (

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from state_processor.options.option import Option
 from state_processor.options.table import (
     INFER_KRYO,
     READ_OPTIONS,
@@ -16,7 +17,6 @@ from state_processor.options.table import (
     SNAPSHOT_OPTIONS,
     TEXT_OPTIONS,
     WRITING,
-    Option,
 )
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"

@@ -15,6 +15,7 @@ from state_processor.commands import showing
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.effects import Kind
 from state_processor.options.keywords import check_arguments
+from state_processor.options.option import Option
 from state_processor.options.table import (
     EFFECTIVE_OPTIONS,
     INFER_KRYO,
@@ -26,7 +27,6 @@ from state_processor.options.table import (
     KeyedStateOptions,
     LookupOptions,
     OperatorStateOptions,
-    Option,
     TimerOptions,
 )
 from state_processor.options.text import format_options

@@ -13,6 +13,7 @@ from state_processor import arrow, list_snapshots
 from state_processor.backends.read.read_options import Expired, ReadOptions
 from state_processor.backends.state.column_types import Undescribed
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.option import Option
 from state_processor.options.sink import SinkOptions
 from state_processor.options.table import (
     KEYWORD_OPTIONS,
@@ -28,7 +29,6 @@ from state_processor.options.table import (
     LookupOptions,
     LookupSnapshotOptions,
     OperatorStateOptions,
-    Option,
     SnapshotOptions,
     StateSnapshotOptions,
     TimerOptions,
