@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,10 @@ from state_processor.backends.read.raw_state import RAW_KEYED, RAW_OPERATOR
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.schema_text import schema_text
 from state_processor.backends.read.state_access import open_state
-from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, survey
+from state_processor.backends.read.state_listing import Survey, leaf_keyed_handles, subtask_label, surveys
 from state_processor.backends.sql.naming import describe, planned
 from state_processor.backends.state.descriptions import StateDescription
+from state_processor.backends.state.headers import KEPT, Same
 from state_processor.backends.state.python_states import is_python_state, shown_name
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.unread import UnreadSerializer
@@ -43,7 +44,9 @@ _FLINK_NAMES: Final = {
 }
 """Flink's class by the code that handles carry; other handles are named as Flink's class is."""
 
-Row = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
+_KnownCells: TypeAlias = dict[Same, tuple[Row, dict[str, None]]]
+_MOST_KNOWN: Final = 8 * KEPT
 
 
 def operators(snapshot: Snapshot) -> pa.Table:
@@ -91,42 +94,80 @@ def states(snapshot: Snapshot) -> pa.Table:
     can't be read has a row whose ``value_type`` gives class and reason; it has no name where its header can't be read. Types
     with classes that Kryo wrote and nobody described show the call that describes them, and so does one warning.
     """
-    undescribed: list[str] = []
-    rows = [row for operator in snapshot.metadata.operators for row in _state_rows(snapshot, operator, undescribed)]
+    operators = snapshot.metadata.operators
+    undescribed: dict[str, None] = {}
+    known: _KnownCells = {}
+    rows = (
+        row
+        for operator, surveyed in zip(operators, surveys(snapshot, operators), strict=True)
+        for row in _state_rows(snapshot, operator, surveyed, known, undescribed)
+    )
+    table = _table(_columns(rows, STATES_SCHEMA), STATES_SCHEMA, snapshot)
     log_undescribed(undescribed)
-    return _table(rows, STATES_SCHEMA, snapshot)
+    return table
 
 
-def _state_rows(snapshot: Snapshot, operator: OperatorState, undescribed: list[str]) -> Iterator[Row]:
+def _columns(rows: Iterable[Row], schema: pa.Schema) -> dict[str, list[Any]]:
+    """Return rows by column: dictionaries of hundreds of thousands of rows would take more memory than their values."""
+    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
+    for row in rows:
+        for name, column in columns.items():
+            column.append(row.get(name))
+    return columns
+
+
+def _state_rows(
+    snapshot: Snapshot, operator: OperatorState, surveyed: Survey, known: _KnownCells, undescribed: dict[str, None]
+) -> Iterator[Row]:
     identity = {"operator_uid": operator.uid, "operator_uid_hash": operator.operator_id}
-    variants, unread = surveyed = survey(snapshot, operator)
+    variants, unread = surveyed
     found = {name: states_[0] for name, states_ in variants.items()}
     keyed = sum(state.is_keyed for state in found.values())
     plan = planned(snapshot, operator)
-    for state in found.values():
+    for name, state in found.items():
+        cells, without_fields = _cells(snapshot, operator, name, surveyed, known)
+        undescribed |= without_fields
         size = _keyed_size(operator) if state.is_keyed and keyed == 1 else _operator_state_size(operator, state)
-        serializers = state.serializers
-        undescribed += undescribed_classes(tuple(serializers.values()))
-        yield identity | {
-            "state_name": shown_name(state.name),
-            "state_kind": state.kind,
-            "python": is_python_state(state.name),
-            "key_type": _type_name(serializers.get("key")),
-            "namespace_type": _type_name(serializers.get("namespace")),
-            "value_type": None if state.is_timer else _value_type(state),
-            "map_key_type": _type_name(serializers.get("map_key")),
-            "ttl": state.has_ttl,
-            "backend": state.backend,
-            "size_in_bytes": size,
-            "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
-            "description": None if plan is None else describe(plan, state),
-        }
+        yield identity | cells | {"size_in_bytes": size, "description": None if plan is None else describe(plan, state)}
     for left in unread:
-        name = left.name and shown_name(left.name)
-        known = {"state_name": name, "state_kind": left.kind, "python": name != left.name, "backend": left.backend or None}
-        yield identity | known | {"value_type": f"not readable: {left.error}"}
+        shown = left.name and shown_name(left.name)
+        cells = {"state_name": shown, "state_kind": left.kind, "python": shown != left.name, "backend": left.backend or None}
+        yield identity | cells | {"value_type": f"not readable: {left.error}"}
     for kind, size in _raw_sizes(snapshot, operator):
         yield identity | {"state_kind": kind, "python": False, "ttl": False, "backend": "raw", "size_in_bytes": size}
+
+
+def _cells(
+    snapshot: Snapshot, operator: OperatorState, name: str, surveyed: Survey, known: _KnownCells
+) -> tuple[Row, dict[str, None]]:
+    """Return what the descriptions of a state determine, and the classes in it that nobody described.
+
+    Operators with the same header have the same descriptions, for which all this is found out once. A plan names the fields of
+    each operator in its own way.
+    """
+    states_ = surveyed[0][name]
+    key = Same(*states_)
+    if key in known:
+        return known[key]
+    state, serializers = states_[0], states_[0].serializers
+    row = {
+        "state_name": shown_name(name),
+        "state_kind": state.kind,
+        "python": is_python_state(name),
+        "key_type": _type_name(serializers.get("key")),
+        "namespace_type": _type_name(serializers.get("namespace")),
+        "value_type": None if state.is_timer else _value_type(state),
+        "map_key_type": _type_name(serializers.get("map_key")),
+        "ttl": state.has_ttl,
+        "backend": state.backend,
+        "spark_schema": _spark_schema(snapshot, operator, state, surveyed),
+    }
+    found = row, dict.fromkeys(undescribed_classes(tuple(serializers.values())))
+    if snapshot.plan is None:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[key] = found
+    return found
 
 
 def _type_name(serializer: TypeSerializer | None) -> str | None:
@@ -190,12 +231,7 @@ def handles(snapshot: Snapshot) -> pa.Table:
     ``slot`` says what of a subtask it belongs to, ``handle_type`` the class of Flink's handle, ``part`` its role in a handle of
     several pieces (``metadata``, ``shared``, ``private``, ``materialized``, ``change``), ``path`` where ``_metadata`` says it is.
     """
-    metadata = snapshot.metadata
-    columns: dict[str, list[Any]] = {name: [] for name in HANDLES_SCHEMA.names}
-    for row in _handle_rows(metadata):
-        for name, column in columns.items():
-            column.append(row.get(name))
-    return _table(columns, HANDLES_SCHEMA, snapshot)
+    return _table(_columns(_handle_rows(snapshot.metadata), HANDLES_SCHEMA), HANDLES_SCHEMA, snapshot)
 
 
 def _handle_rows(metadata: CheckpointMetadata) -> Iterator[Row]:

@@ -1,11 +1,12 @@
 """The states of an operator: the union of what the headers of its subtasks register."""
 
-
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, islice
+from typing import Final
 
 import pyarrow as pa
 
@@ -25,12 +26,14 @@ from state_processor.backends.state.descriptions import (
     describe_operator_state,
     keyed_kind,
 )
+from state_processor.backends.state.headers import KEPT, Same
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     MissingFileError,
     NotFoundError,
     ScratchSpaceError,
+    StateProcessorError,
     UnsupportedFormatError,
 )
 from state_processor.serializers.foreign_errors import foreign_errors
@@ -95,27 +98,57 @@ def naming_state(name: str | None, operator: OperatorState) -> Iterator[None]:
         raise type(error)(f"state {name!r} {link} {message}") from error
 
 
+_TOGETHER: Final = 1000
+"""So many headers are read before the states of the first operators are given."""
+
 Survey = tuple[dict[str, list[StateDescription]], list[UnreadState]]
 
 
 def survey(snapshot: Snapshot, operator: OperatorState) -> Survey:
-    """Return an operator's states by name, each as every subtask that has it registers it, and those that can't be read.
+    """Return an operator's states by name, as its subtasks register them, and the states that can't be read.
 
-    A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks.
+    A state may be registered in a single subtask only, and a POJO's subclasses may differ between subtasks. Subtasks with the
+    same header have the same descriptions, which are in the list once.
     """
+    return next(surveys(snapshot, [operator]))
 
-    def states(subtask: OperatorSubtaskState) -> list[StateDescription | UnreadState]:
-        where = subtask_label(operator, subtask)
+
+def surveys(snapshot: Snapshot, operators: Iterable[OperatorState]) -> Iterator[Survey]:
+    """Yield what :func:`survey` returns for each operator; headers of several operators are read at the same time."""
+
+    def states(place: tuple[OperatorState, OperatorSubtaskState]) -> list[StateDescription | UnreadState]:
+        where = subtask_label(*place)
         with foreign_errors(where), third_party_errors(where):
-            return list(_subtask_states(snapshot, operator, subtask))
+            return list(_subtask_states(snapshot, *place))
 
+    for together in _portions(operators):
+        found = iter(at_once(states, [(operator, subtask) for operator in together for subtask in operator.subtasks]))
+        yield from (_merged(islice(found, len(operator.subtasks))) for operator in together)
+
+
+def _portions(operators: Iterable[OperatorState]) -> Iterator[list[OperatorState]]:
+    """Yield operators with few subtasks together."""
+    together: list[OperatorState] = []
+    subtasks = 0
+    for operator in operators:
+        together.append(operator)
+        subtasks += len(operator.subtasks)
+        if max(subtasks, len(together)) >= _TOGETHER:
+            yield together
+            together, subtasks = [], 0
+    yield together
+
+
+def _merged(subtasks: Iterable[list[StateDescription | UnreadState]]) -> Survey:
     found: dict[str, list[StateDescription]] = {}
     unread: dict[tuple[str | None, str | None], UnreadState] = {}
-    for state in chain.from_iterable(at_once(states, operator.subtasks)):
+    for state in chain.from_iterable(subtasks):
         if isinstance(state, UnreadState):
             unread.setdefault((state.name, state.kind), state)
-        else:
-            found.setdefault(state.name, []).append(state)
+            continue
+        variants = found.setdefault(state.name, [])
+        if not any(state is other for other in variants[-1:]):
+            variants.append(state)
     return found, list(unread.values())
 
 
@@ -152,16 +185,43 @@ def _subtask_states(
 
 def _managed_keyed_states(
     snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
-) -> Iterator[StateDescription | UnreadState]:
+) -> Iterable[StateDescription | UnreadState]:
     if subtask.managed_keyed is None:
-        return
+        return ()
     source = open_source(snapshot, subtask.managed_keyed, context, operator.max_parallelism)
-    for meta in source.header.states:
+    return _registered(source.header, source.backend, context)
+
+
+def _registered(
+    header: mi.KeyedHeader | mi.OperatorHeader, backend: str, context: str
+) -> Iterable[StateDescription | UnreadState]:
+    """Return the states that a header registers."""
+    return _known_states(Same(header), backend) or _described(header, backend, context)
+
+
+@lru_cache(maxsize=KEPT)
+def _known_states(header: Same, backend: str) -> tuple[StateDescription, ...]:
+    """Describe the states of a header; empty where a message will say which subtask has it."""
+    (known,) = header.objects
+    try:
+        states = list(_described(known, backend, ""))
+    except StateProcessorError:
+        return ()
+    read = tuple(state for state in states if isinstance(state, StateDescription))
+    return read if len(read) == len(states) else ()
+
+
+def _described(
+    header: mi.KeyedHeader | mi.OperatorHeader, backend: str, context: str
+) -> Iterator[StateDescription | UnreadState]:
+    keyed = header if isinstance(header, mi.KeyedHeader) else None
+    for meta in header.states:
         try:
             with third_party_errors(f"{context}, state {meta.name!r}"):
-                yield _checked(describe_keyed(source.header, meta, source.backend))
+                yield _checked(describe_keyed(keyed, meta, backend) if keyed else describe_operator_state(meta))
         except UnsupportedFormatError as error:
-            yield UnreadState(error, meta.name, keyed_kind(meta), source.backend)
+            kind = keyed_kind(meta) if keyed else DISTRIBUTION_KINDS.get(meta.options.get(mi.DISTRIBUTION_MODE, ""))
+            yield UnreadState(error, meta.name, kind, backend)
 
 
 def _checked(state: StateDescription) -> StateDescription:
@@ -184,14 +244,7 @@ def _raw_keyed_states(
 
 def _managed_operator_states(
     snapshot: Snapshot, operator: OperatorState, subtask: OperatorSubtaskState, context: str
-) -> Iterator[StateDescription | UnreadState]:
+) -> Iterable[StateDescription | UnreadState]:
     if subtask.managed_operator is None or not subtask.managed_operator.states:
-        return
-    header = operator_header(snapshot, subtask.managed_operator, context)
-    for meta in (*header.lists, *header.broadcasts):
-        try:
-            with third_party_errors(f"{context}, state {meta.name!r}"):
-                yield _checked(describe_operator_state(meta))
-        except UnsupportedFormatError as error:
-            kind = DISTRIBUTION_KINDS.get(meta.options.get(mi.DISTRIBUTION_MODE, ""))
-            yield UnreadState(error, meta.name, kind, "operator")
+        return ()
+    return _registered(operator_header(snapshot, subtask.managed_operator, context), "operator", context)

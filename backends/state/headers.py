@@ -1,10 +1,10 @@
-"""Headers of state files: most subtasks of an operator have the same, and a process reads it once."""
+"""Headers of state files: most subtasks of an operator have the same header, and a process reads it once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from state_processor.backends.state.meta_info import KeyedHeader, OperatorHeader
 from state_processor.serializers.core.unread import UnreadSnapshot
@@ -12,7 +12,8 @@ from state_processor.serializers.errors import StateProcessorError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.user_registrations import Registrations, current_registrations
 
-_KEPT: Final = 32
+KEPT: Final = 32
+"""So many headers are kept, and what was found out about them."""
 
 Header = TypeVar("Header", KeyedHeader, OperatorHeader)
 
@@ -35,7 +36,7 @@ def read_header(read: Callable[[DataInput], Header], data: bytes | memoryview, w
     return header or read(DataInput(data, where, flink_major=flink_major))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=KEPT)
 def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: int, known: Registrations) -> Header | None:
     """Return a header that nothing has to be said about; ``None`` where a message will say which file it is in.
 
@@ -46,3 +47,18 @@ def _header_of(read: Callable[[DataInput], Header], data: bytes, flink_major: in
     except StateProcessorError:
         return None
     return None if any(isinstance(snapshot, UnreadSnapshot) for snapshot in header.snapshots) else header
+
+
+class Same:
+    """The key of a cache: two are equal if they hold the same objects. The objects need no hash, and stay as long as the key."""
+
+    __slots__ = ("objects",)
+
+    def __init__(self, *objects: Any) -> None:
+        self.objects = objects
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self.objects)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and [*map(id, self.objects)] == [*map(id, other.objects)]

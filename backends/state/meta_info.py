@@ -238,11 +238,16 @@ class OperatorHeader:
     @property
     def snapshots(self) -> Iterator[TypeSerializerSnapshot]:
         """The serializer snapshots in it."""
-        yield from _snapshots((*self.lists, *self.broadcasts))
+        yield from _snapshots(self.states)
+
+    @property
+    def states(self) -> tuple[StateMetaInfo, ...]:
+        """List states, then broadcast states."""
+        return *self.lists, *self.broadcasts
 
     def state(self, name: str) -> StateMetaInfo | None:
         """Return a state by name; ``None`` where this file does not hold it."""
-        return next((s for s in (*self.lists, *self.broadcasts) if s.name == name), None)
+        return next((s for s in self.states if s.name == name), None)
 
 
 def _snapshots(states: Iterable[StateMetaInfo]) -> Iterator[TypeSerializerSnapshot]:

@@ -19,9 +19,13 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorState,
     OperatorSubtaskState,
 )
-from state_processor.backends.read import catalog
+from state_processor.backends.read import catalog, state_listing
 from state_processor.backends.read.schema_text import schema_text, type_text
+from state_processor.backends.state.descriptions import StateDescription, describe_operator_state
+from state_processor.backends.state.meta_info import StateMetaInfo
+from state_processor.serializers.core.basic import NumberSerializer
 from tests import corpus
+from tests.backends.state_files import operator_header, operator_list
 
 CASES = [c for c in corpus.cases(corpus.FIXTURES) if c.expected.get("operators")]
 
@@ -174,3 +178,28 @@ def test_types_in_the_words_of_spark(data_type: Any, text: str) -> None:
 def test_a_type_that_spark_lacks() -> None:
     with pytest.raises(TypeError, match="time64"):
         type_text(pa.time64("us"))
+
+
+def test_operators_with_the_same_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its own rows, in more operators than are read together; what the header says is found out once."""
+    described: list[str] = []
+
+    def counted(meta: StateMetaInfo) -> StateDescription:
+        described.append(meta.name)
+        return describe_operator_state(meta)
+
+    monkeypatch.setattr(state_listing, "describe_operator_state", counted)
+    headers = [operator_header([operator_list(f"numbers-{n}", NumberSerializer("LONG"))]) for n in range(2)]
+    count = 2100
+
+    def operator(number: int) -> OperatorState:
+        data = headers[number % 1000 == 7]
+        content = h.OperatorStateMeta(f"numbers-{int(number % 1000 == 7)}", h.SPLIT_DISTRIBUTE, h.Offsets())
+        handle = h.OperatorStreamStateHandle((content,), h.ByteStreamStateHandle("inline", data))
+        return OperatorState(f"{number:032x}", 1, 128, (OperatorSubtaskState(0, managed_operator=handle),))
+
+    found = catalog.states(snapshot_of(*map(operator, range(count)))).to_pylist()
+    assert [row["operator_uid_hash"] for row in found] == [f"{n:032x}" for n in range(count)]
+    assert [n for n, row in enumerate(found) if row["state_name"] == "numbers-1"] == [7, 1007, 2007]
+    assert {row["value_type"] for row in found} == {"LONG"}
+    assert sorted(described) == ["numbers-0", "numbers-1"]
