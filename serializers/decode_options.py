@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 
 Nanos = Literal["error", "check", "truncate", "string"]
@@ -54,7 +55,7 @@ class DecodeOptions:
 
     def __post_init__(self) -> None:
         if self.nanos not in _MODES:
-            raise OptionError(f"nanos={self.nanos!r}: expected one of {', '.join(map(repr, _MODES))}")
+            raise OptionError(f"{spelled('nanos', self.nanos)}: expected one of {', '.join(map(repr, _MODES))}")
 
     @property
     def time_mode(self) -> int:

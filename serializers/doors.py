@@ -50,6 +50,13 @@ _METHODS: Final = {
 """Methods of ``SavepointReader`` by what they read."""
 
 
+_COMMANDS: Final = {
+    "remove_state": "the command drop-state",
+    "with_async_state": "--async-state",
+}
+"""Commands and flags for changes, by the method of ``SavepointWriter``."""
+
+
 @contextmanager
 def entered(door: Door) -> Iterator[None]:
     """Spell options in messages as at a door; functions that another door calls spell them as that door does."""
@@ -108,9 +115,22 @@ def registering(call: str) -> str:
     call
         The call in Python, such as ``register_kryo_class('com.acme.Money', …)``.
     """
-    if _DOOR.get() in (Door.FUNCTIONS, Door.METHODS):
-        return call
-    return f"{call} in a module that {spelled('serializers')} names"
+    return code_or_text(call, f"{call} in a module that {spelled('serializers')} names")
+
+
+def code_or_text(code: str, text: str) -> str:
+    """Return what the user of this call writes: an expression of Python or, where options are text, its text."""
+    return code if _DOOR.get() in (Door.FUNCTIONS, Door.METHODS) else text
+
+
+def changing(method: str) -> str:
+    """Return how the user of this call has a change made that a method of ``SavepointWriter`` makes."""
+    return _COMMANDS[method] if _DOOR.get() is Door.COMMAND_LINE else method
+
+
+def reading_as_bytes() -> str:
+    """Return the way to read values of classes that the snapshot does not describe."""
+    return f"read such values with {spelled('undescribed', 'bytes')} where the format has their length"
 
 
 def _operand(value: Any) -> str:

@@ -9,6 +9,7 @@ from importlib.metadata import entry_points
 from logging import getLogger
 from typing import Final
 
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnknownSerializerError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.format_versions import FormatVersions
@@ -105,8 +106,9 @@ def find_snapshot_class(class_name: str, version: int, source: DataInput, offset
     if found is None:
         raise UnknownSerializerError(
             f"{source.source}, offset {offset}: the serializer snapshot {class_name} (version {version}) is unknown, and "
-            "Flink gives it no length to step over. Register a reader for it with register_snapshot(); a serializer without "
-            "configuration needs a subclass of SimpleTypeSerializerSnapshot only."
+            "Flink gives it no length to step over. Register a reader for it with "
+            f"{registering('register_snapshot()')}; a serializer without configuration "
+            "needs a subclass of SimpleTypeSerializerSnapshot only."
             + "".join(f"\nThe entry point {problem}." for problem in _FAILED[:1])
         )
     known = SNAPSHOT_VERSIONS[class_name].own if users is None else _declared(class_name, users, "versions")

@@ -9,6 +9,7 @@ from typing import Final
 from state_processor.backends.state.column_types import kryo_parts_of
 from state_processor.backends.state.descriptions import StateDescription
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.columns import shape
@@ -38,7 +39,7 @@ def asking_for_types(state: StateDescription) -> Iterator[None]:
         for path, part in kryo_parts_of(state):
             field = f".{path.partition('.')[2]}' " if "." in path else f"column {path!r} "
             if shape(part.declared)[0] == "json" and field in str(problem):
-                raise InvalidRowError(f"{problem}; Kryo wrote it: declare its type, types={{{path!r}: …}}") from None
+                raise InvalidRowError(f"{problem}; Kryo wrote it: declare its type by {spelled('types', {path: '…'})}") from None
         raise
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.user_registrations import Registrations, begin_task, for_process, user_registrations
@@ -76,8 +77,8 @@ def import_serializers(modules: Sequence[str]) -> None:
                 import_module(module)
         except ImportError as error:
             raise OptionError(
-                f"serializers={module!r} can't be imported ({error}); it has to be importable on every worker, "
+                f"{spelled('serializers', module)} can't be imported ({error}); it has to be importable on every worker, "
                 "for instance by spark.sparkContext.addPyFile()"
             ) from error
         except Exception as error:
-            raise OptionError(f"serializers={module!r}: importing the module failed with {describe(error)}") from error
+            raise OptionError(f"{spelled('serializers', module)}: importing the module failed with {describe(error)}") from error

@@ -12,6 +12,7 @@ from state_processor.backends.state.descriptions import StateDescription
 from state_processor.backends.state.python_states import PythonType, Unpickled, is_python_state
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
+from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.table.python_coders import python_coder
@@ -47,7 +48,8 @@ def python_type_of(given: PythonType | PythonTypeArgument) -> PythonType:
             return PythonType("MAP", _portable(given.value), _portable(given.key))
         case ValueState() | ReducingState() | AggregatingState():
             return PythonType("VALUE", _portable(given.type))
-    raise OptionError(f"{given!r} is neither a type of Types, nor a state such as ListState(Types.…), nor the text of one")
+    code = "a type of Types, nor a state such as ListState(Types.…), nor the text of one"
+    raise OptionError(f"{given!r} is neither {code_or_text(code, 'a type such as LONG, nor a state such as ListState<LONG>')}")
 
 
 @contextmanager
@@ -58,7 +60,8 @@ def asking_for_python_type(state: StateDescription) -> Iterator[None]:
     except InvalidRowError as problem:
         if not is_python_state(state.name) or not any(isinstance(s, BytesSerializer) for s in state.serializers.values()):
             raise
-        raise InvalidRowError(f"{problem}; it is a state of PyFlink: give the type in the job, python_type=…") from None
+        giving = f"give the type in the job by {spelled('python_type')}"
+        raise InvalidRowError(f"{problem}; it is a state of PyFlink: {giving}") from None
 
 
 def unpickled_of(given: bool | TypeSerializer | PortableType) -> Unpickled:

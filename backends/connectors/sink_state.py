@@ -23,6 +23,7 @@ from state_processor.backends.metadata.operator_id import operator_id, uids_of_s
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import find_operator, operator_label, state_variants
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import ForeignCodeError, NotFoundError, OptionError, StateProcessorError
 
 WRITER_STATES: Final = ("writer_raw_states", "bucket-states")
@@ -148,7 +149,7 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
         There is no such connector, or the bytes fit several.
     """
     if name not in (None, RAW, *SINKS):
-        raise OptionError(f"connector={name!r} is not one of {', '.join(map(repr, (*SINKS, RAW)))}")
+        raise OptionError(f"{spelled('connector', name)} is not one of {', '.join(map(repr, (*SINKS, RAW)))}")
     if name is not None:
         return SINKS.get(name)
     collectors = state.collectors()
@@ -157,7 +158,7 @@ def sink_connector(state: SinkState, name: str | None) -> SinkConnector | None:
     fitting = [connector for connector in SINKS.values() if _fits(state, connector)]
     if len(fitting) > 1:
         names = " and ".join(repr(found.name) for found in fitting)
-        raise OptionError(f"{state.label}: the bytes of its sink fit the connectors {names}; name one by connector=…")
+        raise OptionError(f"{state.label}: the bytes of its sink fit the connectors {names}; name one by {spelled('connector')}")
     return fitting[0] if fitting else None
 
 

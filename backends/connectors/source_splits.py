@@ -23,6 +23,7 @@ from state_processor.backends.connectors.sequence import SEQUENCE
 from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.state_listing import operator_label, state_variants
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     ForeignCodeError,
@@ -147,7 +148,7 @@ def read_source_splits(snapshot: Snapshot, operator: OperatorState, connector: s
     """
     if connector not in (None, RAW, KAFKA_CONSUMER, *CONNECTORS):
         known = ", ".join(map(repr, (*CONNECTORS, KAFKA_CONSUMER, RAW)))
-        raise OptionError(f"connector={connector!r} is not one of {known}")
+        raise OptionError(f"{spelled('connector', connector)} is not one of {known}")
     states = state_variants(snapshot, operator)
     if connector == KAFKA_CONSUMER or (connector is None and CONSUMER_STATE in states and READER_STATE not in states):
         return _consumer_table(snapshot, operator)
@@ -186,7 +187,8 @@ def recognized(state: SourceState) -> Connector | None:
     found = fitting(state)
     if len(found) > 1:
         names = " and ".join(repr(connector.name) for connector in found)
-        raise OptionError(f"{state.label}: the bytes of its splits fit the connectors {names}; name one by connector=…")
+        naming = f"name one by {spelled('connector')}"
+        raise OptionError(f"{state.label}: the bytes of its splits fit the connectors {names}; {naming}")
     return found[0] if found else None
 
 

@@ -24,6 +24,7 @@ from state_processor.backends.connectors.source_splits import (
     SourceState,
     recognized,
 )
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError
 
 
@@ -66,12 +67,13 @@ def written_source(rows: Sequence[Values], base: SourceState | None = None, conn
 
 def _connector(base: SourceState | None, name: str | None) -> Connector:
     if name is not None and name not in CONNECTORS:
-        raise OptionError(f"connector={name!r}: splits are written for {', '.join(map(repr, CONNECTORS))}")
+        raise OptionError(f"{spelled('connector', name)}: splits are written for {', '.join(map(repr, CONNECTORS))}")
     if name is not None:
         return CONNECTORS[name]
     found = recognized(base) if base is not None else None
     if found is None:
-        raise OptionError(f"name the connector of these splits: connector= one of {', '.join(map(repr, CONNECTORS))}")
+        known = ", ".join(map(repr, CONNECTORS))
+        raise OptionError(f"name the connector of these splits by {spelled('connector')}: one of {known}")
     return found
 
 

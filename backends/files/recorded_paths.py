@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from state_processor.backends.files.location import Location
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import CorruptSnapshotError, ForbiddenPathError
 
 _CHECKPOINT: Final = re.compile(r"chk-\d+")
@@ -133,7 +134,7 @@ class Boundaries:
         if not any(_is_below(real, self._real_directory(r.path)) for r in roots):
             raise ForbiddenPathError(
                 f"{_of(context)}{candidate} (recorded as {text!r}) is a link to {real}, outside of the snapshot's "
-                f"storage. If that is intended, pass allow_paths=[{os.path.dirname(real)!r}]"
+                f"storage. If that is intended, pass {spelled('allow_paths', [os.path.dirname(real)])}"
             )
 
     def _real_directory(self, path: str) -> str:

@@ -18,11 +18,13 @@ from state_processor.backends.files.recorded_paths import (
     storage_and_parts,
 )
 from state_processor.backends.files.storage import Storage
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+_EXAMPLE: Final = {"recorded prefix": "present prefix"}
 _ANCESTORS: Final = 6
 """Number of parent directories in which files are searched: job, checkpoints, and a few more for a changelog beside it."""
 
@@ -126,8 +128,8 @@ class Relocation:
                     self._boundaries.check_real(mapped, new, recorded, context)
                     return str(mapped)
                 raise MissingFileError(
-                    f"{prefix}{recorded} is mapped by path_mapping to {mapped}, which does not exist; "
-                    "correct path_mapping, or copy the file there"
+                    f"{prefix}{recorded} is mapped by {spelled('path_mapping')} to {mapped}, which does not exist; "
+                    f"correct {spelled('path_mapping')}, or copy the file there"
                 )
         for old, base in self._deduced.items():
             if where[: len(old)] == old and is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
@@ -143,15 +145,15 @@ class Relocation:
             raise ForbiddenPathError(
                 f"{prefix}{recorded} ({size} bytes) is not where _metadata says in the snapshot's own storage, nor near "
                 f"{self.base_dir}. Tried {_shown(tried)}. If the snapshot was moved, pass "
-                'path_mapping={"recorded prefix": "present prefix"}; if the recorded path is right, and the snapshot is trusted, '
-                f"pass allow_paths=[{str(location.parent)!r}]"
+                f"{spelled('path_mapping', _EXAMPLE)}; if the recorded path is right, and the snapshot is "
+                f"trusted, pass {spelled('allow_paths', [str(location.parent)])}"
             )
         if is_here(*permitted):
             self._unmoved.add(where[:-1])
             return str(permitted[0])
         raise MissingFileError(
             f"{prefix}{recorded} ({size} bytes) is not where _metadata says, nor near {self.base_dir}. Tried {_shown(tried)}. "
-            'If the snapshot was moved, pass path_mapping={"recorded prefix": "present prefix"}'
+            f"If the snapshot was moved, pass {spelled('path_mapping', _EXAMPLE)}"
         )
 
     def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:

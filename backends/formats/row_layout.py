@@ -250,7 +250,7 @@ class ReferenceDecoder:
                 source = row_input(data, begin, end)
                 self._read(source, part, row, where)
                 if not source.at_end():
-                    raise CorruptSnapshotError(f"{where(source.position)}: {outcomes.DECODING[outcomes.TRAILING]}")
+                    raise CorruptSnapshotError(f"{where(source.position)}: {outcomes.decoding_problem(outcomes.TRAILING)}")
             yield from self._add(row, where)
 
     def rows(

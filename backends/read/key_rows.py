@@ -17,8 +17,8 @@ from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, S
 from state_processor.backends.read.state_listing import naming_state, operator_label, state_variants, survey
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.part_names import with_names
-from state_processor.backends.state.python_states import check_known, shown_name, stored_name
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
+from state_processor.serializers.errors import NotFoundError
 
 RowsByState: TypeAlias = dict[str, pa.Table]
 
@@ -68,7 +68,7 @@ def rows_of_key(
     keyed = {name: found for name, found in keyed.items() if found}
     plain = {name: found for name, found in keyed.items() if not found[0].is_timer}
     if options.python_type is not None:
-        raise OptionError("python_type is the type of one state: name the state, or give python_types={'name': …}")
+        raise type_of_one_state()
     named = with_state_names(snapshot, owners, plain, None, KEYED_KIND, options)
     tables = {shown_name(name): _table(KeyedStateReader(snapshot, owners, found, named)) for name, found in plain.items()}
     if len(plain) == len(keyed):

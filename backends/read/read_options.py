@@ -89,7 +89,10 @@ class ReadOptions:
         if self.expired == "only" and self.ttl_ms is None:
             raise OptionError(f"{spelled('expired', 'only')} needs {spelled('ttl')} and {spelled('as_of')}")
         if self.unpickle is not False and self.python_type is None and not self.python_types:
-            raise OptionError("unpickle: name the states with pickles by python_type=Types.PICKLED_BYTE_ARRAY(), or python_types")
+            raise OptionError(
+                f"unpickle: name the states with pickles by {spelled('python_type', 'PICKLED_BYTE_ARRAY')}, or by "
+                f"{spelled('python_types')}"
+            )
 
     def without_python_types(self) -> ReadOptions:
         """Return the options for states that Java declares, such as timers."""

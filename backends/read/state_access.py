@@ -32,9 +32,9 @@ from state_processor.backends.state.descriptions import (
     TimerDescription,
     UnreadState,
 )
-from state_processor.backends.state.python_states import shown_name, stored_name
+from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
 from state_processor.serializers.doors import read_with
-from state_processor.serializers.errors import NotFoundError, OptionError
+from state_processor.serializers.errors import NotFoundError
 
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"
@@ -104,7 +104,7 @@ def open_state(
     """
     options = options or ReadOptions()
     if options.python_type is not None and state is None:
-        raise OptionError("python_type is the type of one state: name the state, or give python_types={'name': …}")
+        raise type_of_one_state()
     reader = _open_whole(snapshot, operator, state, kind, options, surveyed)
     return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
 

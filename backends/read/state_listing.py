@@ -28,6 +28,7 @@ from state_processor.backends.state.descriptions import (
 )
 from state_processor.backends.state.headers import KEPT, Same
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
     MissingFileError,
@@ -55,7 +56,8 @@ def find_operator(snapshot: Snapshot, uid: str | None = None, uid_hash: str | No
         if operator.operator_id == wanted:
             return operator
     if any(operator.operator_id == operator_id(wanted) for operator in snapshot.metadata.operators):
-        raise NotFoundError(f"no operator has the uid hash {wanted}; one has this uid: OperatorIdentifier.for_uid({wanted!r})")
+        by_uid = code_or_text(f"OperatorIdentifier.for_uid({wanted!r})", spelled("uid_hash", operator_id(wanted)))
+        raise NotFoundError(f"no operator has the uid hash {wanted}; one has this uid: name it by {by_uid}")
     known = [o.uid or o.operator_id for o in snapshot.metadata.operators]
     raise NotFoundError.naming_nearest("operator", uid or wanted, known)
 

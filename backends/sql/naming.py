@@ -16,6 +16,7 @@ from state_processor.backends.state.part_names import DeclaredNames
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.rows import RowSerializer
 from state_processor.serializers.core.tuples import TupleSerializer
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.row_names import ROWS, FieldName, RowNames, row_names
 from state_processor.serializers.table.rowdata import RowDataSerializer
@@ -42,8 +43,9 @@ def with_plan(snapshot: Snapshot, plan: CompiledPlan) -> Snapshot:
     if known and not any(o.operator_id in plan.operators for o in known):
         found = ", ".join(o.uid or o.operator_id for o in known)
         raise OptionError(
-            f"plan: it has none of the operators of the snapshot ({found}); give the plan of the query that wrote it, and that "
-            "EXECUTE PLAN ran with the default table.exec.uid.format. Without a plan, fields= names rows"
+            f"{spelled('plan')}: it has none of the operators of the snapshot ({found}); give the plan of the query that "
+            f"wrote it, and that EXECUTE PLAN ran with the default table.exec.uid.format. Without a plan, "
+            f"{spelled('fields')} names rows"
         )
     operators = tuple(
         replace(o, uid=o.uid or plan.operators[o.operator_id].uid) if o.operator_id in plan.operators else o

@@ -25,6 +25,7 @@ from state_processor.backends.state.descriptions import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.arrays import BytesSerializer
 from state_processor.serializers.core.collections import JoinedListSerializer, ListSerializer, MapSerializer
+from state_processor.serializers.doors import code_or_text, spelled
 from state_processor.serializers.errors import CorruptSnapshotError, NotFoundError, OptionError
 from state_processor.serializers.evolution.resolution import PortableType
 from state_processor.serializers.runtime.ttl import TtlSerializer
@@ -73,6 +74,12 @@ def check_known(types: Iterable[tuple[str, PythonType]], stored: Iterable[str], 
             raise NotFoundError.naming_nearest("state", name, map(shown_name, known), where)
 
 
+def type_of_one_state() -> OptionError:
+    """Return the error for the type of one state where several are read."""
+    several = spelled("python_types", {"name": "LONG"})
+    return OptionError(f"{spelled('python_type')} is the type of one state: name the state, or give types by state: {several}")
+
+
 @contextmanager
 def doubting(name: str, type_: PythonType | None) -> Iterator[None]:
     """Add to errors about damaged bytes the type that they were read in: no snapshot can tell that it is the job's."""
@@ -83,7 +90,7 @@ def doubting(name: str, type_: PythonType | None) -> Iterator[None]:
             raise
         raise CorruptSnapshotError(
             f"{error}; state {shown_name(name)!r} was read as {type_}, which its bytes do not fit unless they are damaged: give "
-            "the type that the job declares, and ListState(…) for a list state"
+            f"the type that the job declares, and {code_or_text('ListState(…)', 'ListState<…>')} for a list state"
         ) from None
 
 
@@ -180,7 +187,7 @@ def with_python_type(state: _State, type_: PythonType, unpickled: Unpickled = Fa
             parts = {role: _framed(keys, written, unpickled), "value": _framed(values, state.value, unpickled)}
             return state.with_serializers(**parts)  # type: ignore[return-value]
         case MapDescription() | BroadcastDescription():
-            raise OptionError(f"{where} is a map, which {type_} is not: give Types.MAP(…), or as text MAP<STRING,LONG>")
+            raise OptionError(f"{where} is a map, which {type_} is not: give {code_or_text('Types.MAP(…)', 'MAP<STRING,LONG>')}")
         case ListDescription():
             return _of_list(state, type_, where, unpickled)  # type: ignore[return-value]
     raise OptionError(f"{where} is {state.kind}: Python types are for keyed state and broadcast state")
@@ -204,8 +211,8 @@ def _of_list(state: ListDescription, type_: PythonType, where: str, unpickled: U
         element = declared.element
         raise OptionError(
             f"{where}: {declared} is the type of a list state, or of a value that is a list, which snapshots do not tell apart: "
-            f"give ListState(Types.{element}…) or ValueState(Types.LIST(…)), as text ListState<{element}> or "
-            f"ValueState<{declared}>"
+            f"give {code_or_text('ListState(…)', f'ListState<{element}>')} or "
+            f"{code_or_text('ValueState(…)', f'ValueState<{declared}>')}"
         )
     described = PythonListDescription if type_.kind == LIST else PythonValueDescription
     parts = {f.name: getattr(state, f.name) for f in fields(ListDescription)}

@@ -17,6 +17,7 @@ from state_processor.backends.write.canonical_writer import KeyedStateFileWriter
 from state_processor.backends.write.heap_writer import KeyedHeapFileWriter
 from state_processor.backends.write.keyed_writer import KeyedStateWriter
 from state_processor.backends.write.store_writer import FORST, ROCKSDB, KeyedStateStoreWriter, OpenSink
+from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import OptionError
 
 _DEFAULT_FAMILY: Final = "default"
@@ -145,7 +146,7 @@ class StoreFormat:
         if any(state.name == _DEFAULT_FAMILY for state in states):
             raise OptionError(
                 f"{operator}: RocksDB has no place for a state named {_DEFAULT_FAMILY!r}, its own column family; "
-                "leave the state out with remove_state, or write a canonical savepoint"
+                f"leave the state out with {changing('remove_state')}, or write a canonical savepoint"
             )
 
     def has(self, handle: h.KeyedStateHandle) -> bool:

@@ -21,6 +21,7 @@ from state_processor.serializers.core.pojo_entries import (
 )
 from state_processor.serializers.core.pojo_fields import CLASS_FIELD, PojoField, PojoValue, field_columns
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import reading_as_bytes, registering
 from state_processor.serializers.errors import OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
@@ -192,8 +193,8 @@ class PojoSerializer(TypeSerializer):
             error = UndescribedClassError(
                 f"{source.source}, offset {start}: a value of class {name}, a subclass of {self.class_name}, can't be decoded: "
                 f"the serializer snapshot {how}. Flink adds subclasses to a snapshot only when they are registered, or were "
-                "met before it was taken. Describe the class with register_pojo_class(), or register it in the job and take "
-                "another savepoint; undescribed='bytes' reads such values as bytes where the format has their length"
+                f"met before it was taken. Describe the class with {registering('register_pojo_class()')}, or register it in the "
+                f"job and take another savepoint, or {reading_as_bytes()}"
             )
             error.class_name, error.start = name, start
             raise error

@@ -75,7 +75,7 @@ def _present_day(millis: int, zone: JavaZone, options: DecodeOptions) -> Any:
         return str(java_date(day))
     shown = to_gregorian(day)
     if shown is None:
-        raise UndecodableValueError(f"{java_date(day)}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
+        raise UndecodableValueError(f"{java_date(day)}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
     return present_date(LocalDate.of_epoch_day(shown), options)
 
 
@@ -201,7 +201,7 @@ def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
     millis = to_gregorian_millis(value.millis, zone)
     if millis is None:
         shown = java_date(zone.local(value.millis) // MILLIS_OF_DAY)
-        raise UndecodableValueError(f"{shown}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
+        raise UndecodableValueError(f"{shown}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
     return Instant(millis // 1000, value.nano)
 
 

@@ -59,9 +59,9 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
         If its year is not one of 1 to 9999, or microseconds can't hold it and ``options.nanos`` forbids to cut.
     """
     if options.nanos in ("error", "check") and nano % 1000:
-        raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.DECODING[outcomes.LOST_NANOS]}")
+        raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.decoding_problem(outcomes.LOST_NANOS)}")
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
-        raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
+        raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
     return (EPOCH + timedelta(seconds=seconds, microseconds=nano // 1000)).replace(tzinfo=zone)
 
 
@@ -76,7 +76,7 @@ def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
     if options.as_text:
         return str(value)
     if not (1 <= value.year <= 9999 and value.is_valid):
-        raise UndecodableValueError(f"{value}: {outcomes.DECODING[outcomes.OUT_OF_RANGE]}")
+        raise UndecodableValueError(f"{value}: {outcomes.decoding_problem(outcomes.OUT_OF_RANGE)}")
     return date(*value)
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.flink_packages import RUNTIME
 from state_processor.serializers.io import DataInput, DataOutput
@@ -60,7 +61,7 @@ class UserCodeSerializer(TypeSerializer):
     def reason(self) -> str:
         return (
             f"the layout of {self.type_class} is defined by its method {_USER_CODE[self._snapshot_class].method}; "
-            f"register_snapshot({self._snapshot_class!r}, …) with a reader whose serializer knows it"
+            f"call {registering(f'register_snapshot({self._snapshot_class!r}, …)')} with a reader whose serializer knows it"
         )
 
     def _refuse(self) -> NoReturn:

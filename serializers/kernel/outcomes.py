@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
+
+from state_processor.serializers.doors import spelled
 
 OK: Final = 0
 FULL: Final = 1
@@ -35,18 +38,23 @@ NO_SUCH_DAY: Final = 52
 
 # Messages
 
-DECODING: Final = {
+_DECODING: Final = {
     TRUNCATED: "the bytes end inside a value",
     TRAILING: "bytes are left over after the value",
     BAD_COUNT: "an element count is negative or larger than the bytes that are left",
     BAD_STRING: "a string is damaged",
     BAD_TAG: "a value of a class that the serializer snapshot does not describe",
     BAD_BYTE: "an unexpected byte where the format fixes one",
-    LOST_NANOS: "a time has nanoseconds that microseconds can't hold; read with nanos='truncate' or nanos='string'",
-    OUT_OF_RANGE: "a date, time or number is out of the range of its Spark type; nanos='string' shows dates and times as text",
+    LOST_NANOS: "a time has nanoseconds that microseconds can't hold",
+    OUT_OF_RANGE: "a date, time or number is out of the range of its Spark type",
     BAD_INDEX: "an index names a constant that the serializer snapshot does not have",
     BAD_TIME: "the fields of a date or time are out of their ranges",
     OUT_OF_BOUNDS: "a binary row, array or map refers to bytes outside of itself",
+}
+
+_WAYS_OUT: Final[dict[int, Callable[[], str]]] = {
+    LOST_NANOS: lambda: f"; read with {spelled('nanos', 'truncate')} or {spelled('nanos', 'string')}",
+    OUT_OF_RANGE: lambda: f"; {spelled('nanos', 'string')} shows dates and times as text",
 }
 
 ENCODING: Final = {
@@ -63,3 +71,9 @@ ENCODING: Final = {
     OUT_OF_RANGE: "is out of the range of the type",
     NO_SUCH_DAY: "is a day that java.sql has not: 1582-10-05 to 1582-10-14, or one that clocks in the time zone of the job skip",
 }
+
+
+def decoding_problem(outcome: int) -> str:
+    """Return the message of an outcome of decoding, with the option that avoids it, if there is one."""
+    way_out = _WAYS_OUT.get(outcome)
+    return _DECODING[outcome] + (way_out() if way_out else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.java.types import BOXES, JavaType, KryoClass
 from state_processor.serializers.user_registrations import current_registrations
@@ -32,10 +33,10 @@ def user_class(name: str) -> KryoClass | None:
 
 def unknown_class(name: str, where: str) -> UnsupportedFormatError:
     """Return the error for a class that is not described."""
+    describing = registering(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})")
     return UnsupportedFormatError(
-        f"{where}: a value of class {name} in Kryo's encoding, which has neither field names nor lengths: describe the "
-        f"class with register_kryo_class({name!r}, {{'field': 'java.lang.String', …}}), "
-        f"an enum with register_kryo_class({name!r}, ['A', 'B', …])"
+        f"{where}: a value of class {name} in Kryo's encoding, which has neither field names nor lengths: describe the class "
+        f"with {describing}; for an enum, pass ['A', 'B', …]"
     )
 
 

@@ -11,6 +11,7 @@ from state_processor.serializers import big_numbers
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core import basic, temporal
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError
 from state_processor.serializers.java.types import BOXES, JavaType
 from state_processor.serializers.kryo.classes import user_class
@@ -130,7 +131,7 @@ def column_value(type_: JavaType, value: Any, options: DecodeOptions, inside: fr
                 found = value.class_name if isinstance(value, KryoObject) else type(value).__name__
                 raise UndecodableValueError(
                     f"a value of class {found} where {type_.name} is declared: describe {type_.name} with "
-                    f"register_kryo_class({type_.name!r}, None) to see values of its subclasses as JSON"
+                    f"{registering(f'register_kryo_class({type_.name!r}, None)')} to see values of its subclasses as JSON"
                 )
             within = inside | {type_.name}
             return {name: column_value(part, value.fields[name], options, within) for name, part in parts}

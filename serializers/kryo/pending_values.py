@@ -20,6 +20,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.big_numbers import to_text
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import BOXES, JavaType
@@ -189,7 +190,7 @@ class StoredParts:
         if pending.problem:
             raise InvalidRowError(
                 f"{pending.text} is not what the state has for this key, and can't be encoded as new: {pending.problem}; "
-                "declare what the part holds with types={…} when reading and writing, or leave it as it was read"
+                f"declare what the part holds by {spelled('types')} when reading and writing, or leave it as it was read"
             )
         if before is None or before.value is None:
             return pending.raw

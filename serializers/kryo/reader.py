@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, UNBOXED, JavaType, KryoClass
 from state_processor.serializers.kryo import containers, jdk
@@ -196,7 +197,7 @@ class KryoReader(ObjectInput):
             return JAVA_SERIALIZED.read(self)
         raise UnsupportedFormatError(
             f"{self.where}: a value of class {name}, written by the Kryo serializer "
-            f"{serializer} of the job; register_kryo_class({name!r}, reader) takes a function that reads "
+            f"{serializer} of the job: call {registering(f'register_kryo_class({name!r}, reader)')} with a function that reads "
             "from a KryoReader what it wrote"
         )
 

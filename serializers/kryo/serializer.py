@@ -18,6 +18,7 @@ from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.opaque import OpaqueSerializer
 from state_processor.serializers.core.optional_map import OptionalEntry, read_optional_map, write_optional_map
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import InvalidRowError, OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.java.types import JavaType
@@ -260,7 +261,7 @@ class KryoSerializer(TypeSerializer):
     def _not_writable(self) -> UnsupportedFormatError:
         return UnsupportedFormatError(
             f"{self}: new values can't be written in Kryo's encoding unless the class is described: "
-            f"register_kryo_class({self.type_class!r}, …)"
+            f"{registering(f'register_kryo_class({self.type_class!r}, …)')}"
         )
 
     # Columns

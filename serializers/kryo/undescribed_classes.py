@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from logging import getLogger
 from typing import Any, Final
 
+from state_processor.serializers.doors import registering
 from state_processor.serializers.kryo.serializer import KryoSerializer
 from state_processor.serializers.traversal import nested
 
@@ -27,7 +28,7 @@ def undescribed_classes(*parts: Any) -> tuple[str, ...]:
 
 def calls(classes: Iterable[str]) -> str:
     """Return the calls that describe classes, in which the user has to fill in the fields."""
-    return "; ".join(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})" for name in classes)
+    return registering("; ".join(f"register_kryo_class({name!r}, {{'field': 'java.lang.String', …}})" for name in classes))
 
 
 def log_undescribed(classes: Iterable[str]) -> None:

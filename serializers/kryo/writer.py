@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from state_processor.serializers.doors import registering
 from state_processor.serializers.errors import UndecodableValueError, UnsupportedFormatError
 from state_processor.serializers.java.types import ANY, BOXES, PRIMITIVES, JavaType, KryoClass
 from state_processor.serializers.kryo import containers, jdk
@@ -147,8 +148,8 @@ class KryoWriter(ObjectOutput):
     def _by_function(self, described: KryoClass, value: Any) -> None:
         if described.write is None:
             raise UnsupportedFormatError(
-                f"{self.where}: a value of class {described.name}: register_kryo_class({described.name!r}, …) has a function "
-                "that reads, but none that writes: pass one as write="
+                f"{self.where}: a value of class {described.name}: its function reads and does not write: pass write= "
+                f"to {registering(f'register_kryo_class({described.name!r}, …)')}"
             )
         described.write(self, value)
 
@@ -157,7 +158,7 @@ class KryoWriter(ObjectOutput):
         if serializer not in JAVA_SERIALIZERS:
             raise UnsupportedFormatError(
                 f"{self.where}: a value of class {name}, which the Kryo serializer {serializer} of the job writes; "
-                f"register_kryo_class({name!r}, reader, write=writer) takes functions that read and write its format"
+                f"call {registering(f'register_kryo_class({name!r}, reader, write=writer)')} with functions for its format"
             )
         JAVA_SERIALIZED.write(self, content)
 

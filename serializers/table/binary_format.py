@@ -23,7 +23,7 @@ from state_processor.serializers.errors import (
 from state_processor.serializers.kernel.encode.distinct_keys import Distinct
 from state_processor.serializers.kernel.encode.struct_fields import fields_in_order
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.kernel.outcomes import DECODING, OUT_OF_BOUNDS
+from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
 from state_processor.serializers.table.binary_slots import (
     INT,
     BinaryWriter,
@@ -310,7 +310,7 @@ class ArraySlot(ContainerSlot):
         count = INT.unpack_from(data)[0]
         first = 4 + (count + 31) // 32 * 4
         if count < 0 or first + count * self.element.width > len(data):
-            raise CorruptSnapshotError(f"{count} elements in {len(data)} bytes: {DECODING[OUT_OF_BOUNDS]}")
+            raise CorruptSnapshotError(f"{count} elements in {len(data)} bytes: {decoding_problem(OUT_OF_BOUNDS)}")
         return [
             None if data[4 + (i >> 3)] & 1 << (i & 7) else self.element.get(data, first + i * self.element.width)
             for i in range(count)
@@ -374,7 +374,7 @@ class MapSlot(ContainerSlot):
     def content(self, data: bytes) -> list[tuple[Any, Any]]:
         size = INT.unpack_from(data)[0]
         if not ArraySlot.smallest <= size <= len(data) - 4 - ArraySlot.smallest:
-            raise CorruptSnapshotError(f"{size} bytes of keys in a map of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
+            raise CorruptSnapshotError(f"{size} bytes of keys in a map of {len(data)}: {decoding_problem(OUT_OF_BOUNDS)}")
         keys, values = self.keys.content(data[4 : 4 + size]), self.values.content(data[4 + size :])
         if len(keys) != len(values):
             raise CorruptSnapshotError(f"a map of {len(keys)} keys and {len(values)} values")

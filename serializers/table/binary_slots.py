@@ -20,7 +20,7 @@ from state_processor.serializers.core.time_values import LocalDate
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import CorruptSnapshotError, InvalidRowError
 from state_processor.serializers.kernel.opcodes import Op
-from state_processor.serializers.kernel.outcomes import DECODING, OUT_OF_BOUNDS
+from state_processor.serializers.kernel.outcomes import OUT_OF_BOUNDS, decoding_problem
 from state_processor.serializers.table.binary_values import (
     TimestampData,
     Variant,
@@ -231,7 +231,7 @@ def pointed(data: bytes, at: int) -> bytes:
     """Return the bytes that a slot points to."""
     size, offset = struct.unpack_from("<ii", data, at)
     if size < 0 or offset < 0 or offset + size > len(data):
-        raise CorruptSnapshotError(f"bytes {offset} to {offset + size} of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
+        raise CorruptSnapshotError(f"bytes {offset} to {offset + size} of {len(data)}: {decoding_problem(OUT_OF_BOUNDS)}")
     return data[offset : offset + size]
 
 
@@ -241,7 +241,7 @@ def pointed_or_inline(data: bytes, at: int) -> bytes:
     if not mark & 0x80:
         return pointed(data, at)
     if mark & 0x7F > _INLINE:
-        raise CorruptSnapshotError(f"{mark & 0x7F} bytes in a slot of eight: {DECODING[OUT_OF_BOUNDS]}")
+        raise CorruptSnapshotError(f"{mark & 0x7F} bytes in a slot of eight: {decoding_problem(OUT_OF_BOUNDS)}")
     return data[at : at + (mark & 0x7F)]
 
 
@@ -395,7 +395,7 @@ class TimestampSlot(Slot):
             return TimestampData(LONG.unpack_from(data, at)[0])
         nano, offset = struct.unpack_from("<ii", data, at)
         if not 0 <= offset <= len(data) - 8:
-            raise CorruptSnapshotError(f"byte {offset} of {len(data)}: {DECODING[OUT_OF_BOUNDS]}")
+            raise CorruptSnapshotError(f"byte {offset} of {len(data)}: {decoding_problem(OUT_OF_BOUNDS)}")
         return checked_timestamp(LONG.unpack_from(data, offset)[0], nano)
 
     def put(self, writer: BinaryWriter, at: int, value: Any) -> None:

@@ -72,7 +72,7 @@ def to_millis_of_day(value: Any) -> int:
 def time_text(millis: int) -> str:
     """Return the milliseconds of the day as ``LocalTime`` prints them."""
     if not 0 <= millis < _DAY_MS:
-        raise CorruptSnapshotError(f"{millis} milliseconds: {outcomes.DECODING[outcomes.BAD_TIME]}")
+        raise CorruptSnapshotError(f"{millis} milliseconds: {outcomes.decoding_problem(outcomes.BAD_TIME)}")
     seconds = millis // 1000
     return str(LocalTime(seconds // 3600, seconds // 60 % 60, seconds % 60, millis % 1000 * 1_000_000))
 
@@ -148,7 +148,7 @@ def emit_timestamp(
 def checked_timestamp(millis: int, nano: int) -> TimestampData:
     """Return a timestamp as it was read, with less than a millisecond of nanoseconds."""
     if not 0 <= nano < 1_000_000:
-        raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {outcomes.DECODING[outcomes.BAD_TIME]}")
+        raise CorruptSnapshotError(f"{nano} nanoseconds of a millisecond: {outcomes.decoding_problem(outcomes.BAD_TIME)}")
     return TimestampData(millis, nano)
 
 

@@ -21,8 +21,8 @@ REFUSED: Final = 1
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Say what migrate_query would do with the state of a query of Flink SQL, by the compiled plans of the query that wrote "
-        "it and of the one that is to go on."
+        "Say what of the state of a query of Flink SQL another query can go on with, by the compiled plans of the query that "
+        "wrote it and of the one that is to go on."
     )
     check = commands.add_parser("check-query", help="what of its state another query can go on with", description=text)
     add_exit_code(check, "there is state that can neither be kept nor is named by --drop")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import UndecodableValueError
 
 
@@ -29,8 +30,8 @@ def refuse_nanoseconds(schema: pa.Schema, where: str) -> None:
     if found:
         raise UndecodableValueError(
             f"{where}: the type of column {' and of '.join(map(repr, found))} has nanoseconds, which Spark's timestamps "
-            "can't hold; read with nanos='string' (text with all digits), nanos='truncate' (cuts them off), or nanos='check' if "
-            "all values are whole microseconds"
+            f"can't hold; read with {spelled('nanos', 'string')} (text with all digits), {spelled('nanos', 'truncate')} (cuts "
+            f"them off), or {spelled('nanos', 'check')} if all values are whole microseconds"
         )
 
 

@@ -18,6 +18,7 @@ from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import IMPOSSIBLE, StateReport
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.compatibility import Verdict
+from state_processor.serializers.doors import changing
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.serializers.java.types import JavaType
 from state_processor.serializers.kryo.nested_kryo import java_types
@@ -467,7 +468,7 @@ class OperatorDraft:
             If there is a state like that.
         """
         if self.asynchronous is not None and not (self.source_keyed or self.added):
-            raise OptionError(f"{self.label} has no keyed state, which with_async_state speaks of; is the uid right?")
+            raise OptionError(f"{self.label} has no keyed state, which {changing('with_async_state')} needs; is the uid right?")
         if self.asynchronous and not self.format.registers_asynchronous:
             check_dropped_ttl((name for name, state in self._final_keyed.items() if state.has_ttl), flink_version, self.label)
         if self.format == CANONICAL_FORMAT:

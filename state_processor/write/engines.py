@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from state_processor.backends.write.staging import Staging
 from state_processor.progress import progress
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.write.first_pass import EncodeParts, EncodeRowsTogether, Part, PartEncoder, RowEncoder, RunParts
 from state_processor.write.rows import Columns
@@ -96,7 +97,7 @@ class EncodedRows:
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise OptionError(
             "rows of this shape have to be gathered first, which a data source can't: write one row per key (read with "
-            "flatten=False), or use SavepointWriter"
+            f"{spelled('flatten', False)}), or use SavepointWriter"
         )
 
     select = to_arrow = of_bytes = explode_map = collect_lists = without = timer_queues = _refuse

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from state_processor.backends.write.keyed_formats import CANONICAL_FORMAT, HeapFormat, KeyedFormat, StoreFormat
 from state_processor.backends.write.store_writer import FORST
+from state_processor.serializers.doors import changing, spelled
 from state_processor.serializers.errors import OptionError
 
 FormatName = Literal["canonical", "native"]
@@ -49,18 +50,22 @@ def keyed_format(
         If a name is not known, the two do not fit together, or the Flink version can't restore the format.
     """
     if format not in _FORMATS:
-        raise OptionError(f"format={format!r}: expected one of {', '.join(_FORMATS)}")
+        raise OptionError(f"{spelled('format', format)}: expected one of {', '.join(_FORMATS)}")
     if shares_files and (format == "canonical" or backend == "hashmap"):
         raise OptionError(
-            f"share_files=True with format={format!r}, backend={backend!r}: only files of RocksDB and ForSt can be shared; "
-            "set format='native' and backend='rocksdb' or 'forst', or leave it out"
+            f"{spelled('share_files', True)} with {spelled('format', format)}, {spelled('backend', backend)}: only files of "
+            f"RocksDB and ForSt can be shared; set {spelled('format', 'native')} and {spelled('backend', 'rocksdb')} or forst, "
+            f"or leave {spelled('share_files')} out"
         )
     if format == "canonical":
         if backend is not None:
-            raise OptionError(f"backend={backend!r}: canonical savepoints have none; leave it out, or set format='native'")
+            native = spelled("format", "native")
+            raise OptionError(f"{spelled('backend', backend)}: canonical savepoints have none; leave it out, or set {native}")
         return CANONICAL_FORMAT
     if backend not in _BACKENDS:
-        raise OptionError(f"format='native', backend={backend!r}: name the backend that restores it: {', '.join(_BACKENDS)}")
+        given = "" if backend is None else f", {spelled('backend', backend)}"
+        naming = f"name the backend that restores it by {spelled('backend')}: {', '.join(_BACKENDS)}"
+        raise OptionError(f"{spelled('format', 'native')}{given}: {naming}")
     if flink_version is not None and _version(flink_version) < _FIRST_NATIVE:
         raise OptionError(f"flink_version={flink_version!r} can't restore native savepoints; the first that can is 1.15")
     if backend == "hashmap":
@@ -85,7 +90,8 @@ def check_dropped_ttl(states: Iterable[str], flink_version: str | None, operator
         raise OptionError(
             f"{operator}: asynchronous state has no time-to-live in other backends than ForSt, and Flink before 2.2 does not "
             f"restore state that has it ({', '.join(map(repr, lasting))}); flink_version={flink_version!r}. Leave the state out "
-            "with remove_state, write format='native' with backend='forst', or leave out with_async_state"
+            f"with {changing('remove_state')}, write {spelled('format', 'native')} with {spelled('backend', 'forst')}, or leave "
+            f"out {changing('with_async_state')}"
         )
 
 

@@ -28,6 +28,7 @@ from state_processor.migration_report import MigrationReport
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.values import BOOLEAN
 from state_processor.portable_registrations import TaskSerializers, import_serializers
+from state_processor.serializers.doors import code_or_text
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError
 from state_processor.write.column_checks import naming
 from state_processor.write.draft import OperatorDraft
@@ -214,8 +215,8 @@ class SavepointPlan:
         for draft in self.drafts:
             if draft.final_parallelism > max_parallelism:
                 raise OptionError(
-                    f"{draft.label} has parallelism {draft.final_parallelism}, more than {max_parallelism}; change it first, "
-                    "by with_parallelism"
+                    f"{draft.label} has parallelism {draft.final_parallelism}, more than {max_parallelism}; "
+                    + code_or_text("change it first, by with_parallelism", f"choose at least {draft.final_parallelism}")
                 )
         for draft in self.drafts:
             draft.max_parallelism = max_parallelism

@@ -23,6 +23,7 @@ from state_processor.migration_report import (
     StateReport,
 )
 from state_processor.serializers.base import TypeSerializer
+from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
 from state_processor.serializers.table.logical_type_streams import type_object
 from state_processor.serializers.table.rowdata import (
@@ -97,7 +98,7 @@ class QueryMigration:
     def _named(self, old: CompiledPlan, name: str, known: Collection[str]) -> tuple[PlanOperator, ...]:
         found = tuple(o for o in old.named(name) if o.uid_hash in known)
         if not found:
-            raise NotFoundError(f"drop={name!r}: the savepoint has no such operator")
+            raise NotFoundError(f"{spelled('drop', name)}: the savepoint has no such operator")
         return found
 
     @cached_property
@@ -121,7 +122,7 @@ class QueryMigration:
         """
         problems = [f"{o.label}: {o.problem}" for o in self.operators if o.problem]
         if problems:
-            hint = "; operators that may start without state are named by drop=[…]"
+            hint = f"; name operators that may start without state by {spelled('drop')}"
             raise StateMigrationError(f"the new query can't go on with the state of {'; '.join(problems)}{hint}")
 
     @property

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.serializers.decode_options import BATCH_MEMORY
+from state_processor.serializers.doors import reading_as_bytes, registering, spelled
 from state_processor.serializers.errors import CorruptSnapshotError, StateProcessorError, UndecodableValueError
 from state_processor.serializers.io import DataInput
 from state_processor.serializers.kernel import outcomes
@@ -208,7 +209,7 @@ class ColumnDecoder:
         elif self._row_bytes() > self._memory_limit:
             problem = (
                 f"needs more than the {self._memory_limit} bytes of memory that a batch may take; "
-                "raise batch_memory if the snapshot is trusted"
+                f"raise {spelled('batch_memory')} if the snapshot is trusted"
             )
         if problem:
             where = locate(int(self._result[k.POSITION]), entry, int(self._result[k.ROW_START]))
@@ -237,15 +238,11 @@ class ColumnDecoder:
         position = int(self._result[k.POSITION])
         where = locate(position, entry, int(self._result[k.ROW_START]))
         kind = UndecodableValueError if status in _UNREPRESENTABLE else CorruptSnapshotError
-        problem = outcomes.DECODING[status]
+        problem = outcomes.decoding_problem(status)
         if status == outcomes.BAD_TAG:
-            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}{_DESCRIBE}"
+            problem += f": {_undescribed_class(DataInput(buffer.data, where, position))}; "
+            problem += f"describe it with {registering('register_pojo_class()')}, or {reading_as_bytes()}"
         return kind(f"{where}: {problem} (in {path})" if path else f"{where}: {problem}")
-
-
-_DESCRIBE: Final = (
-    "; describe it with register_pojo_class(), or read such values with undescribed='bytes' where the format has their length"
-)
 
 
 def _undescribed_class(source: DataInput) -> str:

@@ -136,7 +136,7 @@ def test_a_hybrid_source_shows_the_splits_of_the_sources_in_it() -> None:
 
 def test_no_splits_at_all_fit_several_connectors() -> None:
     empty = source([], enumerator=Versioned(1, bytes(4)))
-    with pytest.raises(OptionError, match=r"fit the connectors 'sequence' and 'kafka'; name one by connector="):
+    with pytest.raises(OptionError, match=r"fit the connectors 'sequence' and 'kafka'; name one by connector"):
         rows_of(empty)
     assert rows_of(empty, "kafka") == rows_of(empty, "sequence") == []
 
