@@ -17,7 +17,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, ForbiddenPa
 
 _CHECKPOINT: Final = re.compile(r"chk-\d+")
 _JOB: Final = re.compile(r"[0-9a-f]{32}")
-_FLINK_DIRECTORY: Final = re.compile(r"[0-9a-f]{32}|chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12}|shared|taskowned")
+_FLINK_DIRECTORY: Final = re.compile(r"[0-9a-f]{32}|chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12}|shared|taskowned|dstl")
 _CONTAINER_SCHEMES: Final = frozenset({"abfs", "abfss", "wasb", "wasbs"})
 """Their URLs name a container where those of others name a user: ``abfss://container@account…``."""
 
@@ -152,6 +152,16 @@ def is_below_checkpoint_directory(parts: Sequence[str]) -> bool:
     if len(parts) < 2:
         return False
     return bool(_FLINK_DIRECTORY.fullmatch(parts[0]) or (len(parts) > 2 and _JOB.fullmatch(parts[1])))
+
+
+def movable_directory(location: Location) -> Location:
+    """Return the directory of a recorded file that is moved as a whole: above that of the job, or else its own.
+
+    It is ``/data/checkpoints`` for ``/data/checkpoints/JOB/shared/FILE``, and ``/logs`` for ``/logs/JOB/dstl/FILE``.
+    """
+    parts = location.segments
+    job = next((i for i, part in enumerate(parts[:-1]) if _JOB.fullmatch(part)), 0)
+    return location._replace(path="/" + "/".join(parts[:job])) if job else location.parent
 
 
 def _directories_of_job(base: Location) -> list[Location]:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.missing_files import incomplete
 from state_processor.backends.files.recorded_paths import (
     Boundaries,
     is_below_checkpoint_directory,
     joined,
+    movable_directory,
     recorded_location,
     storage_and_parts,
 )
@@ -24,7 +26,6 @@ from state_processor.serializers.errors import ForbiddenPathError, MissingFileEr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-_EXAMPLE: Final = {"recorded prefix": "present prefix"}
 _ANCESTORS: Final = 6
 """Number of parent directories in which files are searched: job, checkpoints, and a few more for a changelog beside it."""
 
@@ -108,14 +109,13 @@ class Relocation:
         prefix = f"{context}: " if context else ""
         location = recorded_location(recorded, context)
         where = storage_and_parts(location)
-        tried: dict[str, str] = {}
+        tried: dict[str, int | None] = {}
 
         def is_here(candidate: Location, root: Location) -> bool:
             path = str(candidate)
             if path in tried:
                 return False
-            actual = self.storage.size_if_file(path)
-            tried[path] = "" if actual is None else f" (has only {actual} bytes)"
+            actual = tried[path] = self.storage.size_if_file(path)
             if actual is None or actual < size:
                 return False
             self._boundaries.check_real(candidate, root, recorded, context)
@@ -128,8 +128,7 @@ class Relocation:
                     self._boundaries.check_real(mapped, new, recorded, context)
                     return str(mapped)
                 raise MissingFileError(
-                    f"{prefix}{recorded} is mapped by {spelled('path_mapping')} to {mapped}, which does not exist; "
-                    f"correct {spelled('path_mapping')}, or copy the file there"
+                    f"{prefix}{recorded} is mapped to {mapped}, which does not exist.\nCorrect {spelled('path_mapping')}"
                 )
         for old, base in self._deduced.items():
             if where[: len(old)] == old and is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
@@ -141,19 +140,23 @@ class Relocation:
             if is_here(candidate := joined(base, where[len(old) :], recorded, context), base):
                 self._deduced = _longest_first({**self._deduced, old: base})
                 return str(candidate)
-        if permitted is None:
-            raise ForbiddenPathError(
-                f"{prefix}{recorded} ({size} bytes) is not where _metadata says in the snapshot's own storage, nor near "
-                f"{self.base_dir}. Tried {_shown(tried)}. If the snapshot was moved, pass "
-                f"{spelled('path_mapping', _EXAMPLE)}; if the recorded path is right, and the snapshot is "
-                f"trusted, pass {spelled('allow_paths', [str(location.parent)])}"
-            )
-        if is_here(*permitted):
+        if permitted is not None and is_here(*permitted):
             self._unmoved.add(where[:-1])
             return str(permitted[0])
+        for path, actual in tried.items():
+            if actual is not None:
+                raise MissingFileError(incomplete(f"{prefix}{path}", actual, size))
+        missing = f"{prefix}{recorded} ({size} bytes) is missing.\n"
+        directory = movable_directory(location)
+        mapping = spelled("path_mapping", {str(directory): "DIR"})
+        meaning = f"DIR is where the files of {directory} are now"
+        if permitted is None:
+            raise ForbiddenPathError(
+                f"{missing}No copy is near {self.base_dir}, and the recorded path is outside of the snapshot's own storage.\n"
+                f"If you trust the snapshot, pass {mapping}: {meaning}, which may be the same"
+            )
         raise MissingFileError(
-            f"{prefix}{recorded} ({size} bytes) is not where _metadata says, nor near {self.base_dir}. Tried {_shown(tried)}. "
-            f"If the snapshot was moved, pass {spelled('path_mapping', _EXAMPLE)}"
+            f"{missing}It is neither where it was recorded nor near {self.base_dir}.\nPass {mapping}: {meaning}"
         )
 
     def _nearby(self, where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Location]]:
@@ -172,9 +175,3 @@ class Relocation:
 
 def _longest_first(mapping: dict[tuple[str, ...], Location]) -> dict[tuple[str, ...], Location]:
     return dict(sorted(mapping.items(), key=lambda item: -len(item[0])))
-
-
-def _shown(tried: dict[str, str], limit: int = 8) -> str:
-    """List the places looked at: first those with a file that is too short, the likely ones."""
-    places = [path + note for path, note in sorted(tried.items(), key=lambda item: not item[1])]
-    return ", ".join(places[:limit]) + (f" and {len(places) - limit} more" if len(places) > limit else "")

@@ -22,6 +22,7 @@ import pyarrow.fs as pafs
 
 from state_processor.backends.files.filesystems import connect
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.missing_files import absent, incomplete
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
 
@@ -179,7 +180,7 @@ def storage_errors(
     except FileNotFoundError as error:
         if kind is not MissingFileError:
             raise kind(f"{_of(context)}{place} cannot be {doing}: {error}") from error
-        raise MissingFileError(f"{_of(context)}{place} does not exist") from None
+        raise MissingFileError(absent(f"{context}: {place}") if context else f"{place} does not exist") from None
     except ImportError as error:
         raise UnsupportedFormatError(f"{_of(context)}{place}: a library for its file system is missing ({error})") from error
     except OSError as error:
@@ -299,7 +300,7 @@ class Storage:
         """
         size = self.size_if_file(path)
         if size is None:
-            raise MissingFileError(f"{_of(context)}{path} does not exist")
+            raise MissingFileError(absent(f"{context}: {path}") if context else f"{path} does not exist")
         return size
 
     def size_if_file(self, path: str | os.PathLike[str]) -> int | None:
@@ -423,10 +424,7 @@ class StoredFile:
     def _open_now(self) -> _OpenFile:
         file = self.storage._open(self.path, self._context)
         if self._recorded_size is not None and file.size < self._recorded_size:
-            raise MissingFileError(
-                f"{_of(self._context)}{self.path} has {file.size} bytes, the snapshot says {self._recorded_size}; "
-                "it was copied incompletely or is another file"
-            )
+            raise MissingFileError(incomplete(f"{_of(self._context)}{self.path}", file.size, self._recorded_size))
         return file
 
     @property

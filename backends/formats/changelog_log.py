@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from state_processor.backends.files import snappy
+from state_processor.backends.files.missing_files import incomplete
 from state_processor.backends.formats.changelog_keys import deduce_key, no_key_type
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot import Snapshot
@@ -183,7 +184,7 @@ def _file_content(snapshot: Snapshot, handle: h.StreamStateHandle, context: str)
         assert stream.path is not None
         data = snapshot.storage.read_all(stream.path, context)
         if len(data) < stream.size:
-            raise MissingFileError(f"{where} has {len(data)} bytes, the snapshot says {stream.size}; it was copied incompletely")
+            raise MissingFileError(incomplete(where, len(data), stream.size))
     else:
         data = stream.read()
     source = DataInput(data, where)

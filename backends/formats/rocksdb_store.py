@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.missing_files import absent, incomplete
 from state_processor.backends.files.scratch import Scratch, scratch_space
 from state_processor.backends.formats import framing
 from state_processor.backends.formats.entry_runs import Block
@@ -282,12 +283,9 @@ def _place_file(
     filesystem, inner = snapshot.storage.filesystem(path)
     info = filesystem.get_file_info(inner)
     if info.type is not pafs.FileType.File:
-        raise MissingFileError(f"{context}: {path} does not exist")
+        raise MissingFileError(absent(f"{context}: {path}"))
     if whole and info.size != stream.size:
-        raise MissingFileError(
-            f"{context}: {path} has {info.size} bytes, the snapshot says {stream.size}; "
-            "it was copied incompletely or is another file"
-        )
+        raise MissingFileError(incomplete(f"{context}: {path}", info.size, stream.size))
     location = Location.parse(path)
     if whole and location.is_local:
         target.symlink_to(os.path.abspath(location.path))

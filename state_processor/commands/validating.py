@@ -91,7 +91,7 @@ def _validate(options: argparse.Namespace) -> int:
         print_json({"finding": finding, _ABOUT.get(finding, "file"): what} for finding, what in findings)
         return INCOMPLETE if problems else 0
     for finding, what in findings:
-        say(_WORDS[finding] + text_of(what))
+        say(_WORDS[finding] + text_of(" ".join(what.split())))
     if not problems:
         say("\n".join([_checked(checked, structure, values), *restoring]))
     return INCOMPLETE if problems else 0

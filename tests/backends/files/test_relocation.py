@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -11,7 +12,8 @@ from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage
 from state_processor.backends.metadata import handles as h
 from state_processor.backends.metadata.snapshot_metadata import read_metadata
-from state_processor.serializers.errors import MissingFileError
+from state_processor.serializers.doors import Door, entered
+from state_processor.serializers.errors import ForbiddenPathError, MissingFileError
 
 JOB, EARLIER = "a" * 32, "b" * 32
 
@@ -93,7 +95,7 @@ def test_a_shorter_file_is_another_file(checkpoint, tmp_path):
     relocation = Relocation(Storage(), str(now / JOB / "chk-3"))
     actual = (now / FILES[0]).stat().st_size
     assert relocation.locate(f"file:{checkpoint / FILES[0]}", actual) == str(now / FILES[0])
-    problem = rf"\({actual + 1} bytes\) is not where .* Tried \S*s1 \(has only {actual} bytes\)"
+    problem = rf"/s1 has {actual} bytes, the snapshot says {actual + 1}\.\nIt was copied incompletely: copy it again$"
     with pytest.raises(MissingFileError, match=problem):
         relocation.locate(f"file:{checkpoint / FILES[0]}", actual + 1)
 
@@ -148,18 +150,60 @@ def test_path_mapping_maps_whole_names(checkpoint):
 
 def test_a_wrong_path_mapping_is_an_error(checkpoint):
     relocation = Relocation(Storage(), str(checkpoint / JOB / "chk-3"), {str(checkpoint): "/nowhere"})
-    with pytest.raises(MissingFileError, match=r"orders: .* is mapped by path_mapping to /nowhere/a+/shared/s1"):
+    with pytest.raises(MissingFileError, match=r"orders: .* is mapped to /nowhere/a+/shared/s1, .*\nCorrect path_mapping$"):
         relocation.locate(str(checkpoint / FILES[0]), context="orders")
 
 
-def test_a_file_that_is_nowhere(tmp_path):
-    relocation = Relocation(Storage(), str(tmp_path))
-    with pytest.raises(MissingFileError) as e:
-        relocation.locate(f"file:/data/{JOB}/shared/s1", 5, "operator orders")
-    message = str(e.value)
-    assert message.startswith(f"operator orders: file:/data/{JOB}/shared/s1 (5 bytes) is not where _metadata says")
-    assert f"{tmp_path}/{JOB}/shared/s1" in message
-    assert "path_mapping={" in message
+@pytest.mark.parametrize(
+    ("recorded", "directory"),
+    [
+        (f"/data/{JOB}/shared/s1", "/data"),
+        (f"/flink/logs/{JOB}/dstl/s1", "/flink/logs"),
+        (f"/flink/{EARLIER}/taskowned/job_{JOB}_tm_1/s1", "/flink"),
+        ("/data/savepoint-012345-0123456789ab/s1", "/data/savepoint-012345-0123456789ab"),
+        (f"/{JOB}/shared/s1", f"/{JOB}/shared"),
+    ],
+)
+def test_a_file_that_is_nowhere(tmp_path, recorded, directory):
+    with pytest.raises(ForbiddenPathError) as e:
+        Relocation(Storage(), str(tmp_path)).locate(f"file:{recorded}", 5, "operator orders")
+    assert str(e.value).splitlines() == [
+        f"operator orders: file:{recorded} (5 bytes) is missing.",
+        f"No copy is near {tmp_path}, and the recorded path is outside of the snapshot's own storage.",
+        f"If you trust the snapshot, pass path_mapping={{'{directory}': 'DIR'}}: DIR is where the files of {directory} are now, "
+        "which may be the same",
+    ]
+
+
+def test_a_file_that_is_not_where_it_was_recorded(checkpoint):
+    relocation = Relocation(Storage(), str(checkpoint / JOB / "chk-3"))
+    with entered(Door.COMMAND_LINE), pytest.raises(MissingFileError) as e:
+        relocation.locate(f"file:{checkpoint}/{JOB}/shared/gone", 5, "operator orders")
+    assert str(e.value).splitlines() == [
+        f"operator orders: file:{checkpoint}/{JOB}/shared/gone (5 bytes) is missing.",
+        f"It is neither where it was recorded nor near {checkpoint / JOB / 'chk-3'}.",
+        f"Pass --map {checkpoint}=DIR: DIR is where the files of {checkpoint} are now",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("job", "log"),
+    [
+        (f"checkpoints/{JOB}", f"dstl/{JOB}/dstl/d1"),
+        (f"checkpoints/{JOB}", f"checkpoints/{JOB}/dstl/d1"),
+        (f"checkpoints/{JOB}", f"checkpoints/dstl/{JOB}/dstl/d1"),
+        ("renamed", f"renamed/{JOB}/dstl/d1"),
+        ("renamed", "renamed/dstl/d1"),
+        (".", "dstl/d1"),
+        (".", "chk-3/dstl/d1"),
+    ],
+)
+def test_the_log_of_a_changelog_moves_with_the_job(tmp_path, job, log):
+    """Flink keeps it in ``BASE/JOB/dstl``; the base may be the directory of checkpoints or another."""
+    put(tmp_path / job, "chk-3/_metadata")
+    put(tmp_path, log)
+    found = Relocation(Storage(), str(tmp_path / job / "chk-3")).locate(f"s3://logs/flink/dstl/{JOB}/dstl/d1", 3)
+    assert Path(found).samefile(tmp_path / log)
 
 
 def test_relative_files(tmp_path):

@@ -19,7 +19,7 @@ from tests.state_processor.samples import FIXTURES, ORDERS
 NATIVE = FIXTURES / "2.3.0" / "orders-rocksdb-native"
 INCREMENTAL = FIXTURES / "2.3.0" / "orders-rocksdb-incremental"
 UID = "orders"
-LOST = "does not exist|is not where _metadata says"
+LOST = "does not exist|is missing"
 OF_ANOTHER_LENGTH = r"has \d+ bytes, the snapshot says \d+|has only \d+ bytes"
 
 
