@@ -27,9 +27,7 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.keywords import takes_options
-from state_processor.options.source import SourceOptions
-from state_processor.options.table import (
+from state_processor.options.groups import (
     DiffSnapshotOptions,
     LookupOptions,
     LookupSnapshotOptions,
@@ -37,6 +35,8 @@ from state_processor.options.table import (
     StateSnapshotOptions,
     TimerSnapshotOptions,
 )
+from state_processor.options.keywords import takes_options
+from state_processor.options.source import SourceOptions
 from state_processor.progress import progress
 from state_processor.read.differences import SUMMARY_SCHEMA, open_differences
 from state_processor.read.projection import Projection
@@ -85,7 +85,7 @@ def read_state(
         restored in by Flink's rules: removed fields are left out, new ones have Java's default value (0, false, null), Avro
         records are resolved to the reader's schema.
     **options
-        See :class:`~state_processor.options.table.StateSnapshotOptions`.
+        See :class:`~state_processor.options.groups.StateSnapshotOptions`.
 
     Returns
     -------
@@ -154,7 +154,7 @@ def lookup(
     state
         One state; ``None`` for all keyed states of the operator and its timers.
     **options
-        See :class:`~state_processor.options.table.LookupSnapshotOptions`.
+        See :class:`~state_processor.options.groups.LookupSnapshotOptions`.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def diff(
     uid, state
         The state, of any kind.
     **options
-        See :class:`~state_processor.options.table.DiffSnapshotOptions`. They are about both snapshots.
+        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def diff_summary(
     uid
         One operator; ``None`` for all.
     **options
-        See :class:`~state_processor.options.table.DiffSnapshotOptions`. They are about both snapshots.
+        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def size_report(
     top
         Number of rows, the largest ones; ``None`` for all.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Returns
     -------
@@ -295,7 +295,7 @@ def read_raw_state(
         ``RAW_KEYED`` gives ``subtask``, ``key_group`` and ``value``; ``RAW_OPERATOR`` gives ``subtask``, ``partition`` (the
         number of the partition that the operator started) and ``value``.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
     """
     return read_state(path, uid, kind=kind, **options)
 
@@ -321,7 +321,7 @@ def read_channel_state(
     raw
         Adds ``buffers``: the bytes of each buffer, in the order in which they were sent.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Returns
     -------
@@ -359,7 +359,7 @@ def read_source_splits(
         older versions), ``raw`` for bytes. Snapshots do not record the connector; by default it is the one whose format all
         bytes have, and ``raw`` if there is none.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Returns
     -------
@@ -408,7 +408,7 @@ def read_sink_state(
         The operator of the committers. Flink gives it the uid ``Sink Committer:`` and the uid of the sink; needed where the job
         sets its own, or ``uid`` is a hash.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Returns
     -------
@@ -472,7 +472,7 @@ def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **opti
     depth
         Number of levels below the directory to search. The logger ``state_processor`` warns of directories that are deeper.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Raises
     ------

@@ -30,17 +30,11 @@ from state_processor.html_display import html_table
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.data_sources import READING
 from state_processor.options.effects import Kind
+from state_processor.options.groups import AccessOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.source import SourceOptions
-from state_processor.options.table import (
-    READING,
-    AccessOptions,
-    KeyedStateOptions,
-    LookupOptions,
-    OperatorStateOptions,
-    TimerOptions,
-)
 from state_processor.options.text import format_options
 from state_processor.plots import SnapshotPlots
 from state_processor.portable_registrations import TaskSerializers
@@ -117,7 +111,7 @@ class SavepointReader(SnapshotPlots):
         path_mapping
             Recorded prefix to present prefix, if files of a moved checkpoint are not found without it.
         **options
-            See :class:`~state_processor.options.table.AccessOptions`.
+            See :class:`~state_processor.options.groups.AccessOptions`.
 
         Raises
         ------
@@ -175,7 +169,7 @@ class SavepointReader(SnapshotPlots):
             restored in by Flink's rules: removed fields are left out, new ones have Java's default value (0, false,
             null), Avro records are resolved to the reader's schema.
         **options
-            See :class:`~state_processor.options.table.KeyedStateOptions`.
+            See :class:`~state_processor.options.groups.KeyedStateOptions`.
 
         Raises
         ------
@@ -294,7 +288,7 @@ class SavepointReader(SnapshotPlots):
         state
             One state; ``None`` for all keyed states and the timers.
         **options
-            See :class:`~state_processor.options.table.LookupOptions`.
+            See :class:`~state_processor.options.groups.LookupOptions`.
 
         Returns
         -------

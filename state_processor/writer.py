@@ -15,8 +15,8 @@ from state_processor.declared_types import DeclaredTypes
 from state_processor.migration_report import MigrationReport
 from state_processor.operator_state_writer import OperatorStateWriter
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions, WorkerOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.table import SnapshotOptions, WorkerOptions
 from state_processor.python_types import PythonTypeArgument
 from state_processor.query_writer import QueryWriter
 from state_processor.reader import SavepointReader
@@ -88,7 +88,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             The oldest Flink version that has to restore the savepoint: ``"1.20"``, and any from 1.13 on. Names and uids of
             operators are stored since 2.0 only; values that Kryo writes are for this major version only.
         **options
-            See :class:`~state_processor.options.table.WorkerOptions`.
+            See :class:`~state_processor.options.groups.WorkerOptions`.
         """
         return cls(spark, SavepointPlan.new(max_parallelism, flink_version, SnapshotAccess.of(**options)))
 
@@ -117,7 +117,7 @@ class SavepointWriter(OperatorStateWriter, ConnectorStateWriter, QueryWriter):
             The oldest Flink version that has to restore the new savepoint; by default the format of the source savepoint. The
             step from Flink 1.x to 2.x takes more than that: see :meth:`migrate`.
         **options
-            See :class:`~state_processor.options.table.SnapshotOptions`.
+            See :class:`~state_processor.options.groups.SnapshotOptions`.
 
         Raises
         ------

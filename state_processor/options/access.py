@@ -8,8 +8,9 @@ from logging import getLogger
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import SNAPSHOT_OPTIONS, SnapshotOptions, fields_of
+from state_processor.options.table import SNAPSHOT_OPTIONS, fields_of
 from state_processor.portable_registrations import import_serializers
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError

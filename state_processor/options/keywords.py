@@ -1,8 +1,8 @@
 """Options as keyword arguments of functions.
 
 A function takes options as ``**options: Unpack[SomeOptions]`` with one of the ``TypedDict`` of
-:mod:`~state_processor.options.table`, which type checkers and editors understand. :func:`takes_options` does the same for running
-Python: it refuses unknown arguments, and lists the options in the function's signature and docstring.
+:mod:`~state_processor.options.groups`, which type checkers and editors understand. :func:`takes_options` does the same for
+running Python: it refuses unknown arguments, and lists the options in the function's signature and docstring.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar, get_args
 
+from state_processor.options.data_sources import TEXT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.table import KEYWORD_OPTIONS, TEXT_OPTIONS
+from state_processor.options.table import KEYWORD_OPTIONS
 from state_processor.options.text import hint
 
 Function = TypeVar("Function", bound=Callable[..., Any])

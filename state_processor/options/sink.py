@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from state_processor.backends.state.python_states import PythonType
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.data_sources import WRITING
 from state_processor.options.source import named_operator
-from state_processor.options.table import SNAPSHOT_OPTIONS, WRITING, fields_of
+from state_processor.options.table import SNAPSHOT_OPTIONS, fields_of
 from state_processor.options.text import parse_options, required_path
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError

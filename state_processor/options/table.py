@@ -1,24 +1,22 @@
-"""The table of options.
+"""The table of options: of reading state, and of opening a snapshot.
 
-An option of reading is an entry of ``READ_OPTIONS``, a key of the ``TypedDict`` for the kinds of state that it is about, and a
-field of :class:`~state_processor.backends.read.read_options.ReadOptions`. An option of opening a snapshot is an entry of
-``SNAPSHOT_OPTIONS``, a key of ``SnapshotOptions`` and a field of :class:`~state_processor.options.access.SnapshotAccess`.
-Signatures, docstrings and data sources follow the table, and the command line for options of opening a snapshot;
-``docs/options.md`` shows it.
+An option of reading is an entry of ``READ_OPTIONS``, a key of the groups in :mod:`~state_processor.options.groups` for the kinds
+of state that it is about, and a field of :class:`~state_processor.backends.read.read_options.ReadOptions`. An option of opening a
+snapshot is an entry of ``SNAPSHOT_OPTIONS``, a key of groups likewise, and a field of
+:class:`~state_processor.options.access.SnapshotAccess`. Signatures, docstrings, data sources and the command line follow the
+table; ``docs/options.md`` shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
 from state_processor.options.allowed_modules import ALLOWED_CONF
 from state_processor.options.effects import ALL, KEYED, NAMED, OPERATOR, PYTHON, VALUES, Kind
 from state_processor.options.option import Option
 from state_processor.options.values import (
     BOOLEAN,
-    COUNT,
     DURATION,
     FIELDS,
     INSTANT,
@@ -33,7 +31,6 @@ from state_processor.options.values import (
     PYTHON_TYPES,
     SETTINGS,
     SIZE,
-    TEXT,
     TIME_ZONE,
     TYPES,
     UIDS,
@@ -41,129 +38,6 @@ from state_processor.options.values import (
     one_of,
 )
 from state_processor.serializers.decode_options import BATCH_MEMORY
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-    from os import PathLike
-    from typing import TypeAlias
-
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
-    from state_processor.backends.read.read_options import Expired
-    from state_processor.backends.state.column_types import Undescribed
-    from state_processor.declared_types import DeclaredTypes
-    from state_processor.python_types import PythonTypeArgument
-    from state_processor.serializers.base import TypeSerializer
-    from state_processor.serializers.decode_options import Nanos
-
-    Keys: TypeAlias = Sequence[Any] | pa.Table | DataFrame
-
-
-class TimerOptions(TypedDict, total=False):
-    """Options of reading timers."""
-
-    columns: Sequence[str] | None
-    metadata: bool
-    keys: Keys | None
-    nanos: Nanos
-    row_kind: bool
-    fields: Mapping[str, Sequence[str]] | None
-    batch_memory: int | str
-
-
-class OperatorStateOptions(TypedDict, total=False):
-    """Options of reading list, union and broadcast state."""
-
-    columns: Sequence[str] | None
-    metadata: bool
-    nanos: Nanos
-    row_kind: bool
-    types: DeclaredTypes | None
-    python_type: PythonTypeArgument | None
-    python_types: Mapping[str, PythonTypeArgument] | None
-    unpickle: bool | TypeSerializer
-    fields: Mapping[str, Sequence[str]] | None
-    undescribed: Undescribed
-    batch_memory: int | str
-
-
-class KeyedStateOptions(OperatorStateOptions, total=False):
-    """Options of reading keyed and window state."""
-
-    flatten: bool
-    keys: Keys | None
-    ttl: str | timedelta | None
-    as_of: str | int | datetime | None
-    expired: Expired
-    infer_kryo: bool
-
-
-class LookupOptions(TypedDict, total=False):
-    """Options of looking up a key."""
-
-    metadata: bool
-    nanos: Nanos
-    row_kind: bool
-    ttl: str | timedelta | None
-    as_of: str | int | datetime | None
-    expired: Expired
-    fields: Mapping[str, Sequence[str]] | None
-    undescribed: Undescribed
-    python_type: PythonTypeArgument | None
-    python_types: Mapping[str, PythonTypeArgument] | None
-    unpickle: bool | TypeSerializer
-    batch_memory: int | str
-
-
-class DiffOptions(TypedDict, total=False):
-    """Options of comparing states."""
-
-    nanos: Nanos
-    row_kind: bool
-    undescribed: Undescribed
-    python_types: Mapping[str, PythonTypeArgument] | None
-    batch_memory: int | str
-
-
-class WorkerOptions(TypedDict, total=False):
-    """Options of every method that opens or writes a snapshot: what the processes that do the work need."""
-
-    serializers: Sequence[str]
-    scratch: str | PathLike[str] | None
-    storage_options: Mapping[str, Any] | None
-    time_zone: str | None
-
-
-class AccessOptions(WorkerOptions, total=False):
-    """Options of opening a snapshot, beside where its files are now."""
-
-    allow_paths: Iterable[str | PathLike[str]] | None
-    plan: str | PathLike[str] | Mapping[str, Any] | None
-    uids: str | PathLike[str] | Sequence[str] | None
-
-
-class SnapshotOptions(AccessOptions, total=False):
-    """Options of opening a snapshot."""
-
-    path_mapping: Mapping[str, str] | None
-
-
-class TimerSnapshotOptions(TimerOptions, SnapshotOptions, total=False):
-    """Options of opening a snapshot and reading its timers."""
-
-
-class LookupSnapshotOptions(LookupOptions, SnapshotOptions, total=False):
-    """Options of opening a snapshot and looking up a key."""
-
-
-class DiffSnapshotOptions(DiffOptions, SnapshotOptions, total=False):
-    """Options of opening two snapshots and comparing them."""
-
-
-class StateSnapshotOptions(KeyedStateOptions, SnapshotOptions, total=False):
-    """Options of opening a snapshot and reading any state in it."""
-
 
 READ_OPTIONS: Final = (
     Option(
@@ -381,73 +255,12 @@ UNPICKLE: Final = Option(
 )
 
 EFFECTIVE_OPTIONS: Final = (*READ_OPTIONS, INFER_KRYO, UNPICKLE)
-_UID: Final = Option("uid", TEXT, "The operator, by uid.")
-_UID_HASH: Final = Option("uid_hash", TEXT, "The operator, by the hash of its uid.")
 STATE_KIND: Final = Option(
     "kind",
     one_of("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR"),
     "The expected kind of state. `TIMER` without a state reads all timers; `RAW_KEYED` and `RAW_OPERATOR`, without a state, read "
     "the bytes that the operator wrote itself.",
 )
-
-_STATE_OPTIONS: Final = (
-    _UID,
-    _UID_HASH,
-    Option("state", TEXT, "Name of the state. Without it all keyed states are read: one row per key, one column per state."),
-    STATE_KIND,
-)
-_TASK_OPTIONS: Final = (
-    Option("split_size", SIZE, "Approximate bytes of the snapshot that one task reads; 96m by default."),
-    Option(
-        "pushdown",
-        BOOLEAN,
-        "With `key =` and `key IN` only the key groups that hold these keys are read. By default as "
-        "`spark.sql.python.filterPushdown.enabled` says.",
-    ),
-)
-_TABLE_OPTIONS: Final = (
-    Option("table", one_of("operators", "states", "handles"), "One row per operator, state, or stored piece.", "operators"),
-)
-_SINK_OPTIONS: Final = (
-    _UID,
-    _UID_HASH,
-    Option("base", PATH, "The source savepoint. A state that it has is updated for the keys of the rows; a null removes a key."),
-    Option(
-        "state",
-        TEXT,
-        "Name of the state, whose values are in the column `value` or the column of that name. Without it every column but the "
-        "key is a state.",
-    ),
-    Option("replace", BOOLEAN, "Replaces a state of the source savepoint as a whole.", False),
-    Option("key", TEXT, "The column of the key.", "key"),
-    Option("key_type", TEXT, "Flink's type of the key, such as `LONG`; inferred from the column by default."),
-    Option(
-        "value_type",
-        TEXT,
-        "Flink's type of the values, such as `MAP<STRING,LONG>`, or `POJO<com.acme.Account>` with the fields of the column.",
-    ),
-    Option(
-        "python_type",
-        PYTHON_TYPE,
-        "The type that a PyFlink job declares for the state, such as `LONG`, `ListState<LONG>` or `MapState<STRING,LONG>`.",
-    ),
-    Option("kind", one_of("VALUE", "LIST", "MAP", "REDUCING", "AGGREGATING"), "The kind of a new state; `VALUE` by default."),
-    Option("ttl", BOOLEAN, "True for a new state with time-to-live; false by default."),
-    Option("parallelism", COUNT, "Parallelism of the operator."),
-    Option("max_parallelism", COUNT, "Number of key groups: by default that of the source savepoint, or 128."),
-    Option("flink_version", TEXT, "The oldest Flink version to restore the savepoint."),
-)
-
-READING: Final = f"reading {SAVEPOINT_FORMAT}"
-READING_METADATA: Final = f"reading {METADATA_FORMAT}"
-WRITING: Final = f"writing {SAVEPOINT_FORMAT}"
-
-TEXT_OPTIONS: Final = {
-    READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS),
-    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS),
-    WRITING: (*_SINK_OPTIONS, *SNAPSHOT_OPTIONS),
-}
-"""The options of each data source."""
 
 KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, UNPICKLE, INFER_KRYO, *SNAPSHOT_OPTIONS)}
 """The options that methods and functions have as keyword arguments."""

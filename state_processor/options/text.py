@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from state_processor.options.allowed_modules import check_allowed
+from state_processor.options.data_sources import TEXT_OPTIONS
 from state_processor.options.option import Option
-from state_processor.options.table import TEXT_OPTIONS
 from state_processor.serializers.errors import OptionError
 
 _OF_SPARK: Final = frozenset(

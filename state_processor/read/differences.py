@@ -23,8 +23,9 @@ from state_processor.backends.state.python_states import check_known, shown_name
 from state_processor.display import json_text
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import DiffOptions
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import READ_OPTIONS, DiffOptions, fields_of
+from state_processor.options.table import READ_OPTIONS, fields_of
 from state_processor.serializers.errors import NotFoundError, OptionError
 
 Path: TypeAlias = str | PathLike[str]
@@ -132,7 +133,7 @@ def open_differences(
     uid, state
         One operator, and one of its states; ``None`` for all.
     options
-        Keyword arguments of :class:`~state_processor.options.table.DiffSnapshotOptions`.
+        Keyword arguments of :class:`~state_processor.options.groups.DiffSnapshotOptions`.
 
     Raises
     ------

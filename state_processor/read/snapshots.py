@@ -13,8 +13,8 @@ import pyarrow as pa
 from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import SnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.table import SnapshotOptions
 from state_processor.options.values import COUNT
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError, StateProcessorError
@@ -54,7 +54,7 @@ def list_snapshots(
     depth
         Number of levels below the directory to search.
     **options
-        See :class:`~state_processor.options.table.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.SnapshotOptions`.
 
     Raises
     ------

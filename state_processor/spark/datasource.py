@@ -20,9 +20,9 @@ from pyspark.sql.types import StructType
 
 from state_processor.backends.read.catalog_schemas import SCHEMAS
 from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.options.data_sources import READING, READING_METADATA, WRITING
 from state_processor.options.keywords import documents
 from state_processor.options.source import SourceOptions
-from state_processor.options.table import READING, READING_METADATA, WRITING
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError

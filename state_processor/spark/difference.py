@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.groups import DiffSnapshotOptions
 from state_processor.options.keywords import takes_options
-from state_processor.options.table import DiffSnapshotOptions
 from state_processor.portable_registrations import TaskSerializers
 from state_processor.read.differences import DifferencesReader, open_differences
 from state_processor.spark.planned_read import planned_read
@@ -42,7 +42,7 @@ def diff(
     state
         One state of the operator; ``None`` for all, timers included.
     **options
-        See :class:`~state_processor.options.table.DiffSnapshotOptions`. They are about both snapshots.
+        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
 
     Returns
     -------

@@ -8,16 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from state_processor.options.data_sources import READING, READING_METADATA, TEXT_OPTIONS, WRITING
 from state_processor.options.option import Option
-from state_processor.options.table import (
-    INFER_KRYO,
-    READ_OPTIONS,
-    READING,
-    READING_METADATA,
-    SNAPSHOT_OPTIONS,
-    TEXT_OPTIONS,
-    WRITING,
-)
+from state_processor.options.table import INFER_KRYO, READ_OPTIONS, SNAPSHOT_OPTIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 

@@ -13,22 +13,12 @@ from state_processor import cli
 from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.commands import showing
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.data_sources import READING
 from state_processor.options.effects import Kind
+from state_processor.options.groups import DiffOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
 from state_processor.options.keywords import check_arguments
 from state_processor.options.option import Option
-from state_processor.options.table import (
-    EFFECTIVE_OPTIONS,
-    INFER_KRYO,
-    KEYWORD_OPTIONS,
-    READ_OPTIONS,
-    READING,
-    UNPICKLE,
-    DiffOptions,
-    KeyedStateOptions,
-    LookupOptions,
-    OperatorStateOptions,
-    TimerOptions,
-)
+from state_processor.options.table import EFFECTIVE_OPTIONS, INFER_KRYO, KEYWORD_OPTIONS, READ_OPTIONS, UNPICKLE
 from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.doors import Door, entered, flag_name, read_with, registering, spelled, text_name

@@ -10,10 +10,11 @@ import pytest
 
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.errors import OptionError
+from state_processor.options.data_sources import READING
 from state_processor.options.keywords import check_arguments
 from state_processor.options.sink import SinkOptions
 from state_processor.options.source import SourceOptions
-from state_processor.options.table import READ_OPTIONS, READING, fields_of
+from state_processor.options.table import READ_OPTIONS, fields_of
 from state_processor.options.text import format_options
 from state_processor.portable_registrations import import_serializers
 

@@ -13,15 +13,8 @@ from state_processor import arrow, list_snapshots
 from state_processor.backends.read.read_options import Expired, ReadOptions
 from state_processor.backends.state.column_types import Undescribed
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.option import Option
-from state_processor.options.sink import SinkOptions
-from state_processor.options.table import (
-    KEYWORD_OPTIONS,
-    READ_OPTIONS,
-    SNAPSHOT_OPTIONS,
-    TEXT_OPTIONS,
-    UNPICKLE,
-    WRITING,
+from state_processor.options.data_sources import TEXT_OPTIONS, WRITING
+from state_processor.options.groups import (
     AccessOptions,
     DiffOptions,
     DiffSnapshotOptions,
@@ -34,8 +27,10 @@ from state_processor.options.table import (
     TimerOptions,
     TimerSnapshotOptions,
     WorkerOptions,
-    fields_of,
 )
+from state_processor.options.option import Option
+from state_processor.options.sink import SinkOptions
+from state_processor.options.table import KEYWORD_OPTIONS, READ_OPTIONS, SNAPSHOT_OPTIONS, UNPICKLE, fields_of
 from state_processor.reader import SavepointReader
 from state_processor.serializers.decode_options import Nanos
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from state_processor.errors import OptionError
+from state_processor.options.data_sources import READING, TEXT_OPTIONS
 from state_processor.options.keywords import check_arguments
-from state_processor.options.table import KEYWORD_OPTIONS, READING, TEXT_OPTIONS
+from state_processor.options.table import KEYWORD_OPTIONS
 from state_processor.options.text import parse_options
 from state_processor.state_specs import ListState, MapState, ValueState
 from state_processor.types import Types

@@ -201,7 +201,7 @@ def test_changed_timers_on_the_heap(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         ({"format": "binary"}, "format='binary': expected one of canonical, native"),
-        ({"format": "native"}, "backend=None: name the backend that restores it: rocksdb, forst, hashmap"),
+        ({"format": "native"}, "format='native': name the backend that restores it by backend: rocksdb, forst, hashmap"),
         ({"format": "native", "backend": "memory"}, "backend='memory': name the backend"),
         ({"backend": "rocksdb"}, "canonical savepoints have none; leave it out, or set format='native'"),
         ({"share_files": True}, "share_files=True with format='canonical', backend=None: only files of RocksDB and ForSt"),

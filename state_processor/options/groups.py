@@ -1,0 +1,131 @@
+"""Groups of options as keyword arguments: what methods and functions take, by the kinds of reads that they make.
+
+Each is the options that act on these kinds, or hold there, by the table of options; tests compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+    from os import PathLike
+    from typing import TypeAlias
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from state_processor.backends.read.read_options import Expired
+    from state_processor.backends.state.column_types import Undescribed
+    from state_processor.declared_types import DeclaredTypes
+    from state_processor.python_types import PythonTypeArgument
+    from state_processor.serializers.base import TypeSerializer
+    from state_processor.serializers.decode_options import Nanos
+
+    Keys: TypeAlias = Sequence[Any] | pa.Table | DataFrame
+
+
+class TimerOptions(TypedDict, total=False):
+    """Options of reading timers."""
+
+    columns: Sequence[str] | None
+    metadata: bool
+    keys: Keys | None
+    nanos: Nanos
+    row_kind: bool
+    fields: Mapping[str, Sequence[str]] | None
+    batch_memory: int | str
+
+
+class OperatorStateOptions(TypedDict, total=False):
+    """Options of reading list, union and broadcast state."""
+
+    columns: Sequence[str] | None
+    metadata: bool
+    nanos: Nanos
+    row_kind: bool
+    types: DeclaredTypes | None
+    python_type: PythonTypeArgument | None
+    python_types: Mapping[str, PythonTypeArgument] | None
+    unpickle: bool | TypeSerializer
+    fields: Mapping[str, Sequence[str]] | None
+    undescribed: Undescribed
+    batch_memory: int | str
+
+
+class KeyedStateOptions(OperatorStateOptions, total=False):
+    """Options of reading keyed and window state."""
+
+    flatten: bool
+    keys: Keys | None
+    ttl: str | timedelta | None
+    as_of: str | int | datetime | None
+    expired: Expired
+    infer_kryo: bool
+
+
+class LookupOptions(TypedDict, total=False):
+    """Options of looking up a key."""
+
+    metadata: bool
+    nanos: Nanos
+    row_kind: bool
+    ttl: str | timedelta | None
+    as_of: str | int | datetime | None
+    expired: Expired
+    fields: Mapping[str, Sequence[str]] | None
+    undescribed: Undescribed
+    python_type: PythonTypeArgument | None
+    python_types: Mapping[str, PythonTypeArgument] | None
+    unpickle: bool | TypeSerializer
+    batch_memory: int | str
+
+
+class DiffOptions(TypedDict, total=False):
+    """Options of comparing states."""
+
+    nanos: Nanos
+    row_kind: bool
+    undescribed: Undescribed
+    python_types: Mapping[str, PythonTypeArgument] | None
+    batch_memory: int | str
+
+
+class WorkerOptions(TypedDict, total=False):
+    """Options of every method that opens or writes a snapshot: what the processes that do the work need."""
+
+    serializers: Sequence[str]
+    scratch: str | PathLike[str] | None
+    storage_options: Mapping[str, Any] | None
+    time_zone: str | None
+
+
+class AccessOptions(WorkerOptions, total=False):
+    """Options of opening a snapshot, beside where its files are now."""
+
+    allow_paths: Iterable[str | PathLike[str]] | None
+    plan: str | PathLike[str] | Mapping[str, Any] | None
+    uids: str | PathLike[str] | Sequence[str] | None
+
+
+class SnapshotOptions(AccessOptions, total=False):
+    """Options of opening a snapshot."""
+
+    path_mapping: Mapping[str, str] | None
+
+
+class TimerSnapshotOptions(TimerOptions, SnapshotOptions, total=False):
+    """Options of opening a snapshot and reading its timers."""
+
+
+class LookupSnapshotOptions(LookupOptions, SnapshotOptions, total=False):
+    """Options of opening a snapshot and looking up a key."""
+
+
+class DiffSnapshotOptions(DiffOptions, SnapshotOptions, total=False):
+    """Options of opening two snapshots and comparing them."""
+
+
+class StateSnapshotOptions(KeyedStateOptions, SnapshotOptions, total=False):
+    """Options of opening a snapshot and reading any state in it."""
