@@ -113,7 +113,8 @@ class DataInput:
 
     def read_unsigned_byte(self) -> int:
         """Read an unsigned 8-bit integer."""
-        return self.data[self._take(1, "byte")]
+        at = self._take(1, "byte")
+        return self.data[at]
 
     def read_boolean(self) -> bool:
         """Read a byte that must be 0 or 1, as Java writes booleans."""

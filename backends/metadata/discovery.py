@@ -12,7 +12,7 @@ from typing import Final
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import Entry, Storage
 from state_processor.backends.metadata.properties import CHECKPOINT, SAVEPOINT
-from state_processor.backends.metadata.snapshot import METADATA_FILE
+from state_processor.backends.metadata.snapshot import METADATA_FILE, metadata_content
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.serializers.errors import CorruptSnapshotError, NotASnapshotError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
@@ -130,7 +130,7 @@ def _info(storage: Storage, directory: Location, entries: list[Entry]) -> Snapsh
     if metadata_file is not None:
         try:
             with foreign_errors(metadata_file.path):
-                metadata = read_metadata(storage.read_all(metadata_file.path), metadata_file.path)
+                metadata = read_metadata(metadata_content(storage, metadata_file.path), metadata_file.path)
             referred = _possible_size(metadata)
         except StateProcessorError:
             pass

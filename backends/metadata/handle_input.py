@@ -1,4 +1,4 @@
-"""Input of state handles: several numbers in one read."""
+"""Input of state handles: several numbers in one read, from bytes or from a file of which a part is in memory."""
 
 from __future__ import annotations
 
@@ -6,45 +6,89 @@ import struct
 from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.stored_part import MetadataFile, StoredPart
 from state_processor.serializers.io import DataInput, decode_name
 
 _USHORT: Final = struct.Struct(">H")
 _INT: Final = struct.Struct(">i")
 _LARGE: Final = 512
-"""From so many bytes on, content of `_metadata` is a view of the file: a copy of all of it would double the memory."""
+"""From so many bytes on, inline state stays where it is: a copy of all of it would double the memory."""
+_WINDOW: Final = 1 << 20
+"""So many bytes of a file are in memory."""
 
 
 class HandleInput(DataInput):
-    """A :class:`DataInput` with fused reads: a ``_metadata`` may hold hundreds of thousands of handles, and gigabytes."""
+    """A :class:`DataInput` with fused reads: a ``_metadata`` may hold hundreds of thousands of handles, and gigabytes.
 
-    __slots__ = ("raw",)
+    Positions count from the start of the file; ``data`` begins at ``base`` and ends at ``loaded``.
 
-    def __init__(self, data: bytes | bytearray | memoryview, source: str) -> None:
-        super().__init__(memoryview(data).toreadonly(), source)
-        self.raw = self.data
+    Parameters
+    ----------
+    data
+        The bytes, all of which stay in memory, or a file. Of a file one window is in memory at a time; large inline state
+        becomes a :class:`StoredPart`.
+    source
+        What to call it in errors.
+    """
+
+    __slots__ = ("base", "file", "loaded")
+
+    def __init__(self, data: bytes | bytearray | memoryview | MetadataFile, source: str) -> None:
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            super().__init__(memoryview(data).toreadonly(), source)
+            self.file: MetadataFile | None = None
+            self.loaded = self.end
+        else:
+            super().__init__(b"", source, end=data.size)
+            self.file = data
+            self.loaded = 0
+        self.base = 0
+
+    def _load(self, size: int) -> None:
+        """Move the window to the position; it has ``size`` bytes at least, which are there."""
+        assert self.file is not None
+        self.base = self.position
+        self.data = self.file.read(self.base, min(max(size, _WINDOW), self.remaining)).toreadonly()
+        self.loaded = self.base + len(self.data)
+
+    def _take(self, size: int, what: str) -> int:
+        """Step over ``size`` bytes and return where they begin in ``data``."""
+        start = self.position
+        end = start + size
+        if size < 0 or end > self.end:
+            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
+        if end > self.loaded or start < self.base:
+            self._load(size)
+        self.position = end
+        return start - self.base
 
     def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Read several numbers at once."""
         start = self.position
-        if start + layout.size > self.end:
-            raise self.corrupt(f"{layout.size} bytes expected, {self.remaining} left")
-        self.position = start + layout.size
-        return layout.unpack_from(self.raw, start)
+        end = start + layout.size
+        if self.base <= start and end <= self.loaded:  # the most frequent case, without a call
+            self.position = end
+            return layout.unpack_from(self.data, start - self.base)
+        at = self._take(layout.size, "numbers")  # may move the window
+        return layout.unpack_from(self.data, at)
 
     def skip_if(self, expected: bytes) -> bool:
         """Step over ``expected`` if it comes next."""
-        if self.raw[self.position : self.position + len(expected)] != expected:
+        size, start = len(expected), self.position
+        if size > self.remaining:
             return False
-        self.position += len(expected)
-        return True
+        at = self._take(size, "bytes")
+        if self.data[at : at + size] == expected:
+            return True
+        self.position = start
+        return False
 
     def read_code(self) -> int:
         """Read the code that starts a handle."""
-        start = self.position
-        if start >= self.end:
+        if self.at_end():
             raise self.corrupt("state handle expected, nothing left")
-        self.position = start + 1
-        return self.raw[start]
+        at = self._take(1, "code")
+        return self.data[at]
 
     def read_utf(self) -> str:
         """Read Java's modified UTF-8 with a 16-bit length."""
@@ -62,27 +106,29 @@ class HandleInput(DataInput):
 
     def take(self, size: int, what: str) -> bytes:
         """Return exactly ``size`` bytes."""
-        start = self.position
-        if size < 0 or start + size > self.end:
-            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
-        self.position = start + size
-        return bytes(self.raw[start : start + size])
+        return self.read_bytes(size, what)
 
     def content(self, size: int, what: str) -> bytes | memoryview:
-        """Return exactly ``size`` bytes, a view of the file from 512 bytes on."""
-        start = self.position
-        if size < _LARGE or start + size > self.end:
+        """Return exactly ``size`` bytes, which may be a view of the file if all of it is in memory."""
+        if size < _LARGE or self.file is not None:
             return self.take(size, what)
-        self.position = start + size
-        return self.raw[start : start + size]
+        start = self._take(size, what)
+        return self.data[start : start + size]
 
     def read_data(self, what: str) -> bytes:
         """Read bytes preceded by their length."""
         return self.take(self.unpack(_INT)[0], what)
 
-    def read_content(self, what: str) -> bytes | memoryview:
-        """Read bytes preceded by their length, a view of the file from 512 bytes on."""
-        return self.content(self.unpack(_INT)[0], what)
+    def read_inline(self, what: str) -> bytes | memoryview | StoredPart:
+        """Read bytes preceded by their length; many of them stay in the file, if they are not in memory."""
+        (size,) = self.unpack(_INT)
+        if size < _LARGE or self.file is None:
+            return self.content(size, what)
+        start = self.position
+        if size > self.remaining:
+            raise self.corrupt(f"{what} of {size} bytes announced, {self.remaining} left")
+        self.position = start + size
+        return StoredPart(self.file, start, size)
 
     def read_offsets(self, count: int) -> h.Offsets:
         """Read ``count`` longs."""

@@ -62,7 +62,7 @@ def _stream(inp: HandleInput) -> h.StreamStateHandle:
 
 
 def _read_byte_stream(inp: HandleInput) -> h.ByteStreamStateHandle:
-    return h.ByteStreamStateHandle(inp.read_utf(), inp.read_content("inline state"))
+    return h.ByteStreamStateHandle(inp.read_utf(), inp.read_inline("inline state"))
 
 
 def _read_file(inp: HandleInput) -> h.FileStateHandle:

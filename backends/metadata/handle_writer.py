@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.stored_part import StoredPart
 from state_processor.serializers.io import DataOutput
 
 _CHANNEL_CODES: Final[dict[type, int]] = {
@@ -162,9 +163,9 @@ def _write_offsets(out: DataOutput, offsets: h.Offsets) -> None:
     out.write_bytes(offsets.raw)
 
 
-def _write_data(out: DataOutput, data: bytes | memoryview) -> None:
+def _write_data(out: DataOutput, data: bytes | memoryview | StoredPart) -> None:
     out.write_int(len(data))
-    out.write_bytes(data)
+    out.write_bytes(data[:])
 
 
 def _write_range(out: DataOutput, key_groups: h.KeyGroupRange) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from state_processor.backends.metadata.stored_part import StoredPart
 from state_processor.serializers.redaction import redacted_repr
 
 NULL: Final = 0
@@ -146,10 +147,13 @@ EMPTY_RANGE: Final = KeyGroupRange(0, -1)
 
 @dataclass(frozen=True, slots=True)
 class ByteStreamStateHandle:
-    """A small stream, kept inside ``_metadata`` itself (code 1). ``data`` may be a view of the file, and is pickled as bytes."""
+    """A small stream, kept inside ``_metadata`` itself (code 1).
+
+    ``data`` may be a view or a part of the file, and is pickled as bytes.
+    """
 
     name: str
-    data: bytes | memoryview = field(repr=False)
+    data: bytes | memoryview | StoredPart = field(repr=False)
 
     def __hash__(self) -> int:
         return hash((self.name, len(self.data)))  # a view of an array has no hash

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
-from state_processor.backends.files.storage import Storage
+from state_processor.backends.files.storage import Storage, StoredFile
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
 from state_processor.serializers.errors import NotASnapshotError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from state_processor.backends.sql.plan import CompiledPlan
 
 METADATA_FILE: Final = "_metadata"
+LARGE_METADATA: Final = 64 << 20
+"""A local ``_metadata`` of more bytes is not kept in memory."""
+_PIECE: Final = 4 << 20
 _DEPTH: Final = 3
 _SHOWN: Final = 10
 _LISTED: Final = 200
@@ -146,7 +149,28 @@ def open_snapshot(
     file = locate_metadata(path, storage)
     directory = str(Location.parse(file).parent)
     with foreign_errors(file):
-        data = storage.read_all(file)
+        data = metadata_content(storage, file)
         metadata = read_metadata(data, file)
+        digest = _digest(data)
     relocation = Relocation(storage, directory, path_mapping, allow_paths)
-    return Snapshot(directory, metadata, storage, relocation, scratch, digest=sha256(data).hexdigest())
+    return Snapshot(directory, metadata, storage, relocation, scratch, digest=digest)
+
+
+def metadata_content(storage: Storage, file: str) -> memoryview | StoredFile:
+    """Return what :func:`~state_processor.backends.metadata.snapshot_metadata.read_metadata` reads.
+
+    A local file of many bytes, most of which are inline state, is read in parts. From storage elsewhere, each part would be a
+    request.
+    """
+    stored = storage.open(file)
+    in_parts = stored.size > LARGE_METADATA and Location.parse(file).is_local
+    return stored if in_parts else stored.read(0, stored.size)
+
+
+def _digest(data: memoryview | StoredFile) -> str:
+    if isinstance(data, memoryview):
+        return sha256(data).hexdigest()
+    digest = sha256()
+    for start in range(0, data.size, _PIECE):
+        digest.update(data.read(start, min(_PIECE, data.size - start)))
+    return digest.hexdigest()

@@ -25,6 +25,7 @@ from state_processor.backends.metadata.handles import (
     StreamStateHandle,
 )
 from state_processor.backends.metadata.properties import NULL_STREAM, CheckpointProperties, decode_properties
+from state_processor.backends.metadata.stored_part import MetadataFile
 from state_processor.serializers.errors import UnsupportedFormatError
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataOutput
@@ -160,13 +161,13 @@ class CheckpointMetadata:
     properties: CheckpointProperties | None = None
 
 
-def read_metadata(data: bytes | bytearray | memoryview, source: str = "_metadata") -> CheckpointMetadata:
+def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: str = "_metadata") -> CheckpointMetadata:
     """Parse a ``_metadata`` file to its last byte.
 
     Parameters
     ----------
     data
-        The whole file.
+        The whole file, in memory or to be read in parts.
     source
         What to call it in errors, usually its path.
 
@@ -356,9 +357,7 @@ def _write_operator(out: DataOutput, operator: OperatorState, layout: Layout, ve
         _write_subtask(out, subtask, layout, operator, version)
 
 
-def _write_subtask(
-    out: DataOutput, subtask: OperatorSubtaskState, layout: Layout, operator: OperatorState, version: int
-) -> None:
+def _write_subtask(out: DataOutput, subtask: OperatorSubtaskState, layout: Layout, operator: OperatorState, version: int) -> None:
     if subtask.finished:
         _inexpressible(not layout.channels, "a finished subtask", operator, version)
         out.write_int(-subtask.index - 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.storage import StoredFile
 from state_processor.backends.metadata import handles as h
+from state_processor.backends.metadata.stored_part import StoredPart
 from state_processor.serializers.errors import CorruptSnapshotError
 from state_processor.serializers.redaction import redacted
 
@@ -26,8 +27,8 @@ class _Source(Protocol):
 
 
 class _Inline:
-    def __init__(self, data: bytes | memoryview) -> None:
-        self._data = memoryview(data)
+    def __init__(self, data: bytes | memoryview | StoredPart) -> None:
+        self._data = memoryview(data) if isinstance(data, bytes) else data
 
     def __reduce__(self) -> tuple[type[_Inline], tuple[bytes]]:
         return _Inline, (bytes(self._data),)
@@ -124,9 +125,7 @@ class RecentReads:
         return data
 
 
-def open_stream(
-    handle: h.StreamStateHandle, storage: Storage, relocation: Relocation, context: str = ""
-) -> StateStream:
+def open_stream(handle: h.StreamStateHandle, storage: Storage, relocation: Relocation, context: str = "") -> StateStream:
     """Open the stream of a handle.
 
     Parameters

@@ -1,0 +1,48 @@
+"""Inline state of a large ``_metadata``, which stays in the file until it is needed."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class MetadataFile(Protocol):
+    """A file that is read in parts."""
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes."""
+
+    def read(self, offset: int, length: int) -> memoryview:
+        """Return exactly ``length`` bytes from ``offset`` on."""
+
+
+class StoredPart:
+    """A part of a file, in place of its bytes: it has a length, slices of it are read, and ``bytes(part)`` is all of it.
+
+    Parameters
+    ----------
+    file
+        The file.
+    offset, size
+        Where the part is in it.
+    """
+
+    __slots__ = ("_file", "_offset", "_size")
+
+    __hash__ = None  # type: ignore[assignment]  # like a view of an array
+
+    def __init__(self, file: MetadataFile, offset: int, size: int) -> None:
+        self._file, self._offset, self._size = file, offset, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, wanted: slice) -> memoryview:
+        start, stop, _ = wanted.indices(self._size)
+        return self._file.read(self._offset + start, max(0, stop - start))
+
+    def __bytes__(self) -> bytes:
+        return bytes(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        return self[:] == (other[:] if isinstance(other, StoredPart) else other)
