@@ -134,7 +134,7 @@ class WriteSummary:
                 yield f"{o.label} was {o.renamed_from}"
             absent = [f"{c.counts.absent} in {c.state}" for c in o.changes if c.counts.absent]
             if absent:
-                yield f"Keys to delete that {o.label} does not have: {', '.join(absent)}"
+                yield f"Keys to delete without an entry in {o.label}: {', '.join(absent)}"
             if o.rewritten:
                 yield f"All keyed state of {o.label} was written anew: {', '.join(o.rewritten)}"
         if any(None in _counts(c) for o in self.operators for c in o.changes):

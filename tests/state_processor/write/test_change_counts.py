@@ -46,7 +46,7 @@ def test_values_that_are_inserted_updated_and_deleted(spark: SparkSession, tmp_p
     summary = writer.delete_keys("orders", gone, "total").write(tmp_path / "new")
     assert counted(summary) == {"total": ("updated", 2, 1, 2, 2)}
     assert difference(tmp_path / "new", "total", source) == (2, 1, 2)
-    assert "Keys to delete that orders does not have: 2 in total" in str(summary)
+    assert "Keys to delete without an entry in orders: 2 in total" in str(summary)
     assert not summary.is_copy
 
 
