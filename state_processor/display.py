@@ -187,7 +187,12 @@ def size_text(size: int | None) -> str:
     amount, unit = float(size), 0
     while amount >= 1024 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1024, unit + 1
-    return f"{size} B" if not unit else f"{amount:.1f} {_UNITS[unit]}"
+    return f"{size:,} B" if not unit else f"{amount:,.1f} {_UNITS[unit]}"
+
+
+def count_text(number: float | None) -> str:
+    """Return a number with separators of thousands."""
+    return "" if number is None else f"{number:,}"
 
 
 def json_text(row: Mapping[str, Any]) -> str:

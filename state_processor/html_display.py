@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from state_processor.display import size_text, text_of
+from state_processor.display import count_text, size_text, text_of
 
 _BAR: Final = "background: linear-gradient(to right, rgba(70, 130, 180, 0.35) {share:.1f}%, transparent {share:.1f}%)"
 _LONGEST: Final = 200
@@ -18,6 +18,7 @@ def html_table(
     *,
     caption: str = "",
     sizes: frozenset[str] = frozenset(),
+    counts: frozenset[str] = frozenset(),
     longest: int = _LONGEST,
 ) -> str:
     """Return a table as HTML.
@@ -32,13 +33,16 @@ def html_table(
         Title of the table.
     sizes
         Columns of numbers of bytes, which get a unit and a bar.
+    counts
+        Columns of other numbers that get separators of thousands.
     longest
         Number of characters from which on values are shortened.
     """
     shown = list(rows)
     largest = {name: max((row.get(name) or 0 for row in shown), default=0) for name in sizes}
     head = "".join(f'<th style="text-align: {_side(n, shown, sizes)}">{escape(n)}</th>' for n in columns)
-    body = "".join(f"<tr>{''.join(_cell(row.get(n), largest.get(n), longest) for n in columns)}</tr>" for row in shown)
+    texts = {n: count_text if n in counts else text_of for n in columns}
+    body = "".join(f"<tr>{''.join(_cell(row.get(n), largest.get(n), texts[n], longest) for n in columns)}</tr>" for row in shown)
     title = f'<caption style="text-align: left">{escape(caption)}</caption>' if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -53,11 +57,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _cell(value: Any, largest: int | None, longest: int) -> str:
+def _cell(value: Any, largest: int | None, text_of_value: Callable[[Any], str], longest: int) -> str:
     if largest is not None:
         share = 100 * (value or 0) / largest if largest else 0
         return f'<td style="text-align: right; {_BAR.format(share=share)}">{escape(size_text(value))}</td>'
-    text = text_of(value)
+    text = text_of_value(value)
     if len(text) > longest:
         return f'<td style="text-align: left" title="{escape(text)}">{escape(text[:longest])}…</td>'
     align = "right" if _is_number(value) else "left"

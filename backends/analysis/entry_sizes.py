@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -69,11 +70,18 @@ class KeyedSizes:
         """Plan splits, each of which a task can measure."""
         return plan_splits(list(keyed_handles(self.operator, self.snapshot)), None, split_bytes)
 
-    def splits_of_keys(self, split_bytes: int = SPLIT_BYTES) -> list[KeysSplit]:
-        """Plan splits, each of which has all entries of its keys."""
+    def splits_of_keys(
+        self, split_bytes: int = SPLIT_BYTES, among: Sequence[h.KeyGroupRange] | None = None
+    ) -> list[KeysSplit]:
+        """Plan splits, each of which has all entries of its keys; ``among`` limits them to some key groups."""
         handles = tuple(keyed_handles(self.operator, self.snapshot))
-        everything = KeysSplit(h.KeyGroupRange(0, self.operator.max_parallelism - 1), handles)
-        ranges = key_group_chunks(everything.key_groups, sum(x.handle.state_size for x in handles), split_bytes)
+        everything = h.KeyGroupRange(0, self.operator.max_parallelism - 1)
+        size = sum(x.handle.state_size for x in handles)
+        chunks = (
+            key_group_chunks(part, size * len(part) // len(everything), split_bytes)
+            for part in ([everything] if among is None else among)
+        )
+        ranges = list(chain.from_iterable(chunks))
         splits = [KeysSplit(r, tuple(x for x in handles if len(x.key_groups.intersect(r)))) for r in ranges]
         return [split for split in splits if split.handles]
 

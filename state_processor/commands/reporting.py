@@ -5,31 +5,35 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from state_processor.commands.arguments import not_negative
 from state_processor.commands.new_files import check_new, new_file
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.report.contents import contents
+from state_processor.report.contents import KEYS, contents
 from state_processor.report.page import page
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parsers of the command line."""
     text = (
-        "Write a page about a snapshot, in one file without scripts: operators, states with types and sizes, skew over key "
-        "groups, timers, ages of values with time-to-live, and what a migration to Flink 2.x would do."
+        "Write a page about a snapshot, in one file without scripts: findings, operators, states with types and sizes, skew "
+        "over key groups and subtasks, the largest keys, timers, ages of values with time-to-live, and what a migration to "
+        "Flink 2.x would do."
     )
     report = commands.add_parser("report", help="a page about a snapshot, as HTML", description=text)
     report.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     report.add_argument("-o", "--output", required=True, metavar="FILE", help="the file, which must not exist")
     report.add_argument("--quick", action="store_true", help="read only _metadata and the headers of state, not the values")
+    text = "number of the largest keys to show of each operator (default: %(default)s); 0 leaves keys out"
+    report.add_argument("--keys", type=not_negative, default=KEYS, metavar="N", dest="largest_keys", help=text)
     add_flags(report)
     report.set_defaults(run=_report)
 
 
 def _report(options: argparse.Namespace) -> None:
     check_new(options.output)
-    found = contents(options.path, SnapshotAccess.of(**flag_values(options)), values=not options.quick)
+    found = contents(options.path, SnapshotAccess.of(**flag_values(options)), values=not options.quick, keys=options.largest_keys)
     with new_file(options.output) as file:
         file.write(page(found).encode())
     say(options.output)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from state_processor.display import size_text
+from state_processor.display import count_text, size_text
+from state_processor.report.axes import count_ticks, size_ticks
+from state_processor.report.distribution import Distribution, Numbers
 from state_processor.report.time_histogram import TimeHistogram
 
 _HEIGHT: Final = 100
@@ -22,8 +23,19 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1000))
 
 
-def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str) -> str:
-    """Return a bar chart.
+class Scale(NamedTuple):
+    """The ticks for values up to the highest, and the text of a value."""
+
+    ticks: Callable[[int], list[int]]
+    text: Callable[[int], str]
+
+
+COUNTS: Final = Scale(count_ticks, count_text)
+SIZES: Final = Scale(size_ticks, size_text)
+
+
+def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str, scale: Scale = COUNTS) -> str:
+    """Return a bar chart with an axis of values.
 
     Parameters
     ----------
@@ -32,53 +44,74 @@ def bars(values: Sequence[int], titles: Sequence[str], left: str, right: str) ->
     titles
         Texts that are shown for each bar when the pointer is on it.
     left, right
-        Texts below the ends of the axis.
+        Texts below the ends of the other axis.
+    scale
+        What the values are.
     """
-    highest = max(values, default=0)
-    parts = []
+    ticks = scale.ticks(max(values, default=0))
+    highest = ticks[-1]
+    parts = [f'<path class="grid" d="M0 {_HEIGHT - _HEIGHT * tick / highest:.2f}H{len(values)}"/>' for tick in ticks[1:]]
     for i, (value, title) in enumerate(zip(values, titles, strict=True)):
         height = max(_HEIGHT * value / highest, 1.5) if value else 0
         parts.append(
             f'<rect class="bar" x="{i + 0.08:.2f}" y="{_HEIGHT - height:.2f}" width="0.84" height="{height:.2f}">'
             f"<title>{escape(title)}</title></rect>"
         )
+    labels = "".join(f"<span>{escape(scale.text(tick))}</span>" for tick in reversed(ticks))
     drawing = _svg(len(values), _HEIGHT, "bars", parts)
-    return f'<div class="chart">{drawing}<div class="axis"><span>{escape(left)}</span><span>{escape(right)}</span></div></div>'
+    return f'<div class="chart"><div class="ticks">{labels}</div>{drawing}{_axis(left, right)}</div>'
 
 
-def heat_map(sizes: npt.NDArray[np.int64]) -> str:
+def heat_map(groups: Distribution) -> str:
     """Return a strip with a cell for each key group, or for several if there are many: the darker, the more bytes it has."""
-    cells = np.array_split(np.arange(len(sizes)), min(len(sizes), _MOST_CELLS))
-    means = [float(sizes[cell].mean()) for cell in cells]
+    cells = _cells(len(groups.sizes))
+    means = [float(groups.sizes[cell].mean()) for cell in cells]
     most = max(means, default=0.0)
     parts = []
     for i, (cell, mean) in enumerate(zip(cells, means, strict=True)):
         opacity = _FAINTEST + (1 - _FAINTEST) * mean / most if most else _FAINTEST
-        groups = f"key group {cell[0]}" if len(cell) == 1 else f"key groups {cell[0]} to {cell[-1]}"
-        title = f"{groups}: {size_text(int(sizes[cell].sum()))}"
+        title = f"{_named('key group', cell)}: {size_text(int(groups.sizes[cell].sum()))}"
         parts.append(
             f'<rect class="bar" x="{i}" y="0" width="1.02" height="1" fill-opacity="{opacity:.3f}"><title>{title}</title></rect>'
         )
-    return _svg(len(cells), 1, "heat", parts)
+    return f"{_svg(len(cells), 1, 'heat', parts)}{_axis('key group 0', count_text(len(groups.sizes) - 1))}"
 
 
-def skew(sizes: npt.NDArray[np.int64]) -> float:
-    """Return how many times as large as the mean the largest key group is; 0 without any bytes."""
-    total = int(sizes.sum())
-    return float(sizes.max()) * len(sizes) / total if total else 0.0
+def subtasks(sizes: Distribution) -> str:
+    """Return a bar chart with a bar for each subtask, or for several if there are many: as high as the largest of them."""
+    cells = _cells(len(sizes.sizes))
+    highest = [int(sizes.sizes[cell].max()) for cell in cells]
+    titles = [
+        f"{_named('subtask', cell)}: {'at most ' * (len(cell) > 1)}{size_text(most)}"
+        for cell, most in zip(cells, highest, strict=True)
+    ]
+    return bars(highest, titles, "subtask 0", count_text(len(sizes.sizes) - 1), SIZES)
+
+
+def _cells(parts: int) -> list[Numbers]:
+    """Return the numbers of the parts in each cell of a chart."""
+    return np.array_split(np.arange(parts), min(parts, _MOST_CELLS))
+
+
+def _named(part: str, cell: Numbers) -> str:
+    return f"{part} {cell[0]:,}" if len(cell) == 1 else f"{part}s {cell[0]:,} to {cell[-1]:,}"
+
+
+def _axis(left: str, right: str) -> str:
+    return f'<div class="axis"><span>{escape(left)}</span><span>{escape(right)}</span></div>'
 
 
 def times(histogram: TimeHistogram) -> str:
     """Return a bar chart of points in time."""
     bins = histogram.bins(behind=_FEWEST_BARS)
-    titles = [f"{instant_text(b.start)} to {instant_text(b.end)}: {b.points}" for b in bins]
+    titles = [f"{instant_text(b.start)} to {instant_text(b.end)}: {count_text(b.points)}" for b in bins]
     return bars([b.points for b in bins], titles, instant_text(bins[0].start), instant_text(bins[-1].end)) if bins else ""
 
 
 def ages(histogram: TimeHistogram, as_of: int) -> str:
     """Return a bar chart of times that passed up to ``as_of`` (epoch milliseconds), from the oldest to the newest."""
     bins = histogram.bins(before=_FEWEST_BARS)
-    titles = [f"{duration_text(as_of - b.end)} to {duration_text(as_of - b.start)}: {b.points}" for b in bins]
+    titles = [f"{duration_text(as_of - b.end)} to {duration_text(as_of - b.start)}: {count_text(b.points)}" for b in bins]
     if not bins:
         return ""
     oldest, newest = duration_text(as_of - bins[0].start), duration_text(as_of - bins[-1].end)
@@ -97,7 +130,7 @@ def duration_text(milliseconds: int) -> str:
     """Return a duration in its largest unit."""
     name, unit = unit_of(milliseconds)
     number = max(0, milliseconds // 1000) * 1000 / unit
-    text = f"{number:.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
+    text = f"{number:,.0f}" if number >= 10 or number == int(number) else f"{number:.1f}"
     return f"{text} {name}{'s' * (text != '1')}"
 
 

@@ -1,35 +1,40 @@
-"""What a page about a snapshot shows: operators, states with sizes, skew, timers, ages and where it can be restored."""
+"""What a page about a snapshot shows: operators, states with sizes, skew, keys, timers, ages and where it can be restored."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from os import PathLike
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from state_processor.backends.analysis.entry_sizes import ENTRIES, PLACES, SIZE
+from state_processor.backends.files.location import Location
 from state_processor.backends.formats.entry_layouts import TIMESTAMP
 from state_processor.backends.formats.row_shapes import LAST_ACCESS
-from state_processor.backends.metadata.snapshot import Snapshot
+from state_processor.backends.metadata.snapshot import METADATA_FILE, Snapshot
 from state_processor.backends.read import catalog
 from state_processor.backends.read.keyed_reader import DOMAIN
 from state_processor.backends.read.read_options import ReadOptions
 from state_processor.backends.read.state_access import KEYED_KIND, TIMER_KIND, StateReader, open_state
-from state_processor.backends.read.state_listing import find_operator
+from state_processor.backends.read.state_listing import find_operator, operator_label
 from state_processor.backends.state.descriptions import TIMERS
 from state_processor.options.access import SnapshotAccess
 from state_processor.progress import progress
 from state_processor.read.sizes import SizeReport
+from state_processor.report.distribution import Distribution, Places, Subtasks, summed
+from state_processor.report.largest_keys import LargestKeys
 from state_processor.report.restoring import Restoring, Row, oldest_flink, planned_migration, restored_by
 from state_processor.report.time_histogram import TimeHistogram, count_times
 from state_processor.serializers.errors import StateProcessorError
+from state_processor.serializers.foreign_errors import foreign_errors
 
+KEYS: Final = 10
+"""Number of the largest keys that are shown of each operator."""
 _TIMES: Final = ReadOptions(nanos="string", metadata=True)
 
 Place = tuple[str, str]
@@ -48,8 +53,16 @@ class SnapshotContents:
         What there is to say of the whole, by name.
     operators, states
         Rows of the tables of metadata; those of states have ``entries`` and ``size_in_bytes``, if they were measured.
-    key_groups
-        Bytes by key group, by operator.
+    stored
+        When ``_metadata`` was stored; ``None`` if the storage does not record it.
+    reported
+        When the snapshot was measured.
+    unmatched_uids
+        Uids of the user that match no operator.
+    key_groups, subtasks
+        Bytes by key group and by subtask, by operator.
+    keys
+        The largest keys, by operator.
     timers
         When timers fire, by operator and domain.
     accesses
@@ -66,7 +79,12 @@ class SnapshotContents:
     facts: Row
     operators: list[Row]
     states: list[Row]
-    key_groups: dict[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    stored: datetime | None
+    reported: datetime
+    unmatched_uids: tuple[str, ...] = ()
+    key_groups: dict[str, Distribution] = field(default_factory=dict)
+    subtasks: dict[str, Subtasks] = field(default_factory=dict)
+    keys: dict[str, LargestKeys] = field(default_factory=dict)
     timers: dict[Place, TimeHistogram] = field(default_factory=dict)
     accesses: dict[Place, TimeHistogram] = field(default_factory=dict)
     migration: list[Row] = field(default_factory=list)
@@ -74,7 +92,7 @@ class SnapshotContents:
     problems: list[str] = field(default_factory=list)
 
 
-def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool = True) -> SnapshotContents:
+def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool = True, keys: int = KEYS) -> SnapshotContents:
     """Measure a snapshot.
 
     Parameters
@@ -85,6 +103,8 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
         Options of opening it.
     values
         Whether to read state; without, only ``_metadata`` and the headers of files are read.
+    keys
+        Number of the largest keys to find, for each operator.
 
     Raises
     ------
@@ -93,16 +113,25 @@ def contents(path: str | PathLike[str], access: SnapshotAccess, *, values: bool 
     """
     snapshot = access.open(path)
     found = SnapshotContents(
-        snapshot.directory, _facts(snapshot), catalog.operators(snapshot).to_pylist(), catalog.states(snapshot).to_pylist()
+        snapshot.directory,
+        _facts(snapshot),
+        catalog.operators(snapshot).to_pylist(),
+        catalog.states(snapshot).to_pylist(),
+        snapshot.storage.modified(str(Location.parse(snapshot.directory).joined(METADATA_FILE))),
+        datetime.now(UTC),
+        snapshot.unmatched_uids,
     )
     for row in (*found.operators, *found.states):
         row["operator"] = row["operator_uid"] or row["operator_uid_hash"]
     if values:
         _measure(snapshot, found)
+        if keys:
+            _compare_keys(snapshot, found, keys)
         _read_times(snapshot, found)
         if snapshot.flink_major == 1:
             with _noting(found):
-                found.migration = planned_migration(path, access)
+                uids = tuple(o.uid for o in snapshot.metadata.operators if o.uid)  # the others are reported by now
+                found.migration = planned_migration(path, replace(access, uids=access.uids and uids))
     found.restoring += restored_by(oldest_flink(snapshot), snapshot.flink_major, found.states, found.migration)
     return found
 
@@ -113,35 +142,46 @@ def _facts(snapshot: Snapshot) -> Row:
     kind = None if properties is None else " ".join(filter(None, (properties.format, properties.kind))).lower()
     return {
         "kind": kind or "unknown",
-        "checkpoint": metadata.checkpoint_id,
+        "checkpoint": str(metadata.checkpoint_id),
         "operators": len(metadata.operators),
         "size": sum(operator.state_size for operator in metadata.operators),
         "written by": f"Flink {snapshot.flink_major}.x",
-        "version of _metadata": metadata.version,
+        "version of _metadata": str(metadata.version),
         "oldest Flink": oldest_flink(snapshot),
     }
 
 
 def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
-    """Add entries and bytes of states, and bytes of key groups."""
+    """Add entries and bytes of states, key groups and subtasks."""
     by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     try:
         for part in progress(SizeReport.plan(snapshot, None, "state", None).parts, "measuring"):
             by_operator[part.operator_uid_hash].append(part.sizes.by_place(part.split))
     except StateProcessorError as problem:
         found.problems.append(str(problem))
-    groups = {o.operator_id: o.max_parallelism for o in snapshot.metadata.operators}
-    labels = {row["operator_uid_hash"]: row["operator"] for row in found.operators}
-    for operator, batches in by_operator.items():
-        places = pa.Table.from_batches(batches, PLACES)
+    operators = {o.operator_id: o for o in snapshot.metadata.operators}
+    for uid_hash, batches in by_operator.items():
+        operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)
         sums = places.group_by("state_name").aggregate([(ENTRIES, "sum"), (SIZE, "sum")]).to_pylist()
         measured = {row["state_name"]: (row[f"{ENTRIES}_sum"], row[f"{SIZE}_sum"]) for row in sums}
         for state in found.states:
-            if state["operator_uid_hash"] == operator and state["state_name"] in measured:
+            if state["operator_uid_hash"] == uid_hash and state["state_name"] in measured:
                 state[ENTRIES], state[SIZE] = measured[state["state_name"]]
-        numbers, sizes = (places.column(name).to_numpy() for name in ("key_group", SIZE))
-        totals = np.bincount(numbers, weights=sizes, minlength=groups[operator]).astype(np.int64)
-        found.key_groups[labels[operator]] = totals
+        columns = Places(*(places.column(name).to_numpy() for name in ("subtask", "key_group", SIZE, ENTRIES)))
+        groups = Distribution(summed(columns.key_groups, columns.sizes, operator.max_parallelism))
+        label = operator.uid or uid_hash
+        found.key_groups[label] = groups
+        found.subtasks[label] = Subtasks.of(operator.parallelism, operator.max_parallelism, columns)
+
+
+def _compare_keys(snapshot: Snapshot, found: SnapshotContents, keys: int) -> None:
+    """Add the largest keys of operators with keyed state."""
+    for operator in snapshot.metadata.operators:
+        label = operator.uid or operator.operator_id
+        groups = found.key_groups.get(label)
+        if groups is not None and groups.total:
+            with _noting(found), foreign_errors(f"largest keys of {operator_label(operator)}"):
+                found.keys[label] = LargestKeys.find(snapshot, operator, groups, keys)
 
 
 def _read_times(snapshot: Snapshot, found: SnapshotContents) -> None:

@@ -3,56 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
 from typing import Any, Final
 
+import numpy as np
+
 from state_processor import __version__
 from state_processor.backends.analysis.entry_sizes import ENTRIES, SIZE
-from state_processor.display import size_text, text_of
+from state_processor.display import count_text, size_text, text_of
 from state_processor.html_display import html_table
 from state_processor.report import charts
 from state_processor.report.contents import SnapshotContents
+from state_processor.report.distribution import Subtasks
+from state_processor.report.findings import compared_text, findings, key_groups_text, key_text, share_text, subtasks_text
+from state_processor.report.style import STYLE
 from state_processor.serializers.redaction import presentable
 
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-_STYLE: Final = """
-:root { color-scheme: light dark; --text: #1d2433; --muted: #5b6478; --page: #f6f7f9; --card: #ffffff; --line: #d9dde5;
-  --accent: #2f6fb2; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e4e7ee; --muted: #9aa3b5; --page: #14171d; --card: #1d2129; --line: #343b48;
-    --accent: #6aa9e9; --bad: #ff8a80; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 1280px; padding: 1.5rem 1rem 3rem; background: var(--page); color: var(--text);
-  font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; margin: 0 0 0.2rem; }
-h2 { font-size: 1.1rem; margin: 0 0 0.7rem; }
-h3 { font-size: 0.95rem; margin: 0.9rem 0 0.3rem; overflow-wrap: anywhere; }
-p { margin: 0.3rem 0; }
-.path { overflow-wrap: anywhere; color: var(--muted); }
-.note { color: var(--muted); font-size: 0.87rem; }
-.bad { color: var(--bad); overflow-wrap: anywhere; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 1rem; margin-top: 1rem; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.7rem 1.5rem; margin: 0; }
-dt { color: var(--muted); font-size: 0.82rem; }
-dd { margin: 0; overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: 0.87rem; }
-th { color: var(--muted); font-weight: 600; white-space: nowrap; }
-th, td { padding: 0.28rem 0.5rem; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: break-word; max-width: 20rem; font-variant-numeric: tabular-nums; }
-td[style*="right"] { white-space: nowrap; }
-td:first-child, th:first-child { padding-left: 0; }
-td:last-child { max-width: 36rem; }
-svg { display: block; width: 100%; }
-svg.bars { height: 90px; border-bottom: 1px solid var(--line); }
-svg.heat { height: 26px; border: 1px solid var(--line); border-radius: 3px; }
-.bar { fill: var(--accent); }
-.axis { display: flex; justify-content: space-between; gap: 1rem; color: var(--muted); font-size: 0.8rem; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0 2rem; }
-footer { color: var(--muted); font-size: 0.8rem; margin-top: 1rem; }
-"""
 _OPERATOR_COLUMNS: Final = {
     "operator_name": "name",
     "operator_uid": "uid",
@@ -72,6 +41,17 @@ _STATE_COLUMNS: Final = {
     "ttl": "TTL",
     "backend": "backend",
 }
+_SUBTASK_COLUMNS: Final = {
+    "subtask": "subtask",
+    SIZE: "size",
+    "multiple": "times the mean",
+    ENTRIES: "entries",
+    "key_groups": "key groups",
+    "filled": "with state",
+}
+_KEY_COLUMNS: Final = {"key": "key", SIZE: "size", "share": "of all bytes", ENTRIES: "entries"}
+_COUNTS: Final = frozenset({"parallelism", "max parallelism", "entries", "subtask", "times the mean", "key groups", "with state"})
+_MOST_SUBTASKS: Final = 10
 _LONGEST: Final = 4000
 _MIGRATION_COLUMNS: Final = {name: name for name in ("operator", "state", "kind", "outcome", "notes")}
 
@@ -80,11 +60,14 @@ def page(contents: SnapshotContents) -> str:
     """Return the page, in HTML."""
     title = presentable(contents.path).rstrip("/")
     sections = (
-        _section("Snapshot", _facts(contents.facts)),
+        _section("Snapshot", _facts(contents)),
+        _section("Findings", _findings(contents)),
         _section("Could not be read", *(f'<p class="bad">{_text(problem)}</p>' for problem in contents.problems)),
         _section("Operators", _table(_OPERATOR_COLUMNS, contents.operators)),
         _section("States", *_states(contents)),
-        _section("Skew over key groups", *_skew(contents)),
+        _section("Skew over key groups", *_key_groups(contents)),
+        _section("Skew over subtasks", *_subtasks(contents)),
+        _section("Largest keys", *_keys(contents)),
         _section("Timers", *_timers(contents)),
         _section("Ages of values with time-to-live", *_ages(contents)),
         _section("Compatibility", *_restoring(contents)),
@@ -97,7 +80,7 @@ def page(contents: SnapshotContents) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>{name}</title>
-<style>{_STYLE}</style>
+<style>{STYLE}</style>
 </head>
 <body>
 <h1>{name}</h1>
@@ -119,16 +102,31 @@ def _section(title: str, *parts: str) -> str:
     return f"<section><h2>{escape(title)}</h2>{content}</section>" if content else ""
 
 
-def _facts(facts: Mapping[str, Any]) -> str:
-    shown = {name: size_text(value) if name == "size" else value for name, value in facts.items()}
+def _facts(contents: SnapshotContents) -> str:
+    shown = {name: size_text(value) if name == "size" else _fact(value) for name, value in contents.facts.items()}
+    shown["snapshot stored"] = "unknown to the storage" if contents.stored is None else _time(contents.stored)
+    shown["report made"] = _time(contents.reported)
     return f"<dl>{''.join(f'<div><dt>{_text(n)}</dt><dd>{_text(v)}</dd></div>' for n, v in shown.items())}</dl>"
+
+
+def _fact(value: Any) -> Any:
+    return count_text(value) if isinstance(value, int) else value
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _findings(contents: SnapshotContents) -> str:
+    found = "".join(f"<li>{_text(sentence)}</li>" for sentence in findings(contents))
+    return f'<ul class="findings">{found}</ul>' if found else ""
 
 
 def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> str:
     """Return a table of the columns in which some row has a value, under other names."""
     filled = {name: as_ for name, as_ in columns.items() if any(row.get(name) not in (None, "") for row in rows)}
     renamed = [{as_: row.get(name) for name, as_ in filled.items()} for row in rows]
-    shown = html_table(list(filled.values()), renamed, sizes=frozenset({"size"}), longest=_LONGEST)
+    shown = html_table(list(filled.values()), renamed, sizes=frozenset({"size"}), counts=_COUNTS, longest=_LONGEST)
     return f'<div class="scroll">{shown}</div>' if rows else ""
 
 
@@ -142,21 +140,50 @@ def _states(contents: SnapshotContents) -> Iterable[str]:
         )
 
 
-def _skew(contents: SnapshotContents) -> Iterable[str]:
-    for operator, sizes in contents.key_groups.items():
-        if sizes.sum():
-            largest, empty = int(sizes.argmax()), int((sizes == 0).sum())
+def _key_groups(contents: SnapshotContents) -> Iterable[str]:
+    for operator, groups in contents.key_groups.items():
+        if groups.total:
+            largest = f"key group {count_text(groups.largest)} has {size_text(groups.most)}"
             yield (
-                f"<h3>{_text(operator)}</h3>{charts.heat_map(sizes)}"
-                f'<p class="note">{len(sizes)} key groups, {size_text(int(sizes.sum()))}; the largest is {largest} with '
-                f"{size_text(int(sizes.max()))}, {charts.skew(sizes):.1f} times the mean; {empty} are empty.</p>"
+                f"<h3>{_text(operator)}</h3>{charts.heat_map(groups)}"
+                f'<p class="note">{key_groups_text(groups)} All have {size_text(groups.total)}, {largest}. '
+                "The darker, the larger.</p>"
             )
+
+
+def _subtasks(contents: SnapshotContents) -> Iterable[str]:
+    for operator, subtasks in contents.subtasks.items():
+        number = len(subtasks.key_groups)
+        if subtasks.sizes.total:
+            order = np.argsort(-subtasks.sizes.sizes, kind="stable")[:_MOST_SUBTASKS].tolist()
+            shown = "" if number <= _MOST_SUBTASKS else f" The table has the {_MOST_SUBTASKS} largest."
+            chart = charts.subtasks(subtasks.sizes) if number > 1 else ""
+            yield (
+                f"<h3>{_text(operator)}</h3>{chart}<p class=\"note\">{subtasks_text(subtasks)}{shown}</p>"
+                f"{_table(_SUBTASK_COLUMNS, [_subtask(subtasks, n) for n in order])}"
+            )
+
+
+def _subtask(subtasks: Subtasks, number: int) -> dict[str, Any]:
+    sizes = subtasks.sizes
+    numbers = {ENTRIES: subtasks.entries, "key_groups": subtasks.key_groups, "filled": subtasks.filled, SIZE: sizes.sizes}
+    values = {name: int(column[number]) for name, column in numbers.items()}
+    return {"subtask": number, "multiple": round(sizes.multiple(number), 1), **values}
+
+
+def _keys(contents: SnapshotContents) -> Iterable[str]:
+    for operator, keys in contents.keys.items():
+        groups = contents.key_groups[operator]
+        rows = [{**row, "key": key_text(row["key"]), "share": share_text(row[SIZE] / groups.total)} for row in keys.rows]
+        yield f"<h3>{_text(operator)}</h3>{_table(_KEY_COLUMNS, rows)}<p class=\"note\">{compared_text(keys, groups)}</p>"
 
 
 def _timers(contents: SnapshotContents) -> Iterable[str]:
     shown = []
     for (operator, domain), times in contents.timers.items():
-        notes = [f"{times.total} timers"] + ([f"{times.outside} at the end of the input or of time"] if times.outside else [])
+        notes = [f"{count_text(times.total)} timers"]
+        if times.outside:
+            notes.append(f"{count_text(times.outside)} at the end of the input or of time")
         heading = f"<h3>{_text(operator)}, {_text(domain.replace('_', ' '))}</h3>"
         shown.append(f'<div>{heading}{charts.times(times)}<p class="note">{", ".join(notes)}</p></div>')
     if shown:
@@ -167,7 +194,7 @@ def _ages(contents: SnapshotContents) -> Iterable[str]:
     as_of = max((times.last for times in contents.accesses.values()), default=0)
     shown = [
         f"<div><h3>{_text(operator)}, {_text(state)}</h3>{charts.ages(times, as_of)}"
-        f'<p class="note">{times.total} values</p></div>'
+        f'<p class="note">{count_text(times.total)} values</p></div>'
         for (operator, state), times in contents.accesses.items()
     ]
     if shown:

@@ -68,7 +68,7 @@ def restored_by(
     if migration:
         impossible = sum(row["outcome"] == IMPOSSIBLE for row in migration)
         if impossible:
-            yield Restoring(f"{impossible} states can't be migrated to Flink 2.x as they are.", is_bad=True)
+            yield Restoring(f"{impossible:,} states can't be migrated to Flink 2.x as they are.", is_bad=True)
         else:
             yield Restoring("All states can be migrated to Flink 2.x.")
 

@@ -49,6 +49,12 @@ def test_sizes_have_bars() -> None:
     assert re.findall(r"transparent ([0-9.]+)%", html) == ["100.0", "25.0", "0.0"]
 
 
+def test_counts_have_separators_and_other_numbers_do_not() -> None:
+    html = html_table(["n", "id"], [{"n": 1234567, "id": 1234}, {"n": None, "id": 5}], counts=frozenset({"n"}))
+    assert Cells(html).cells == ["n", "id", "1,234,567", "1234", "", "5"]
+    assert html.count("text-align: right") == 5
+
+
 def test_objects() -> None:
     summary = WriteSummary("s3://key:secret@b/x", 1, (OperatorSummary("orders", "ab", 2, 128, ("total",), 5, 1024, False),))
     assert {"orders", "total", "1.0 KiB"} <= set(Cells(summary._repr_html_()).cells)
