@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import griffe
 import pytest
 
 import state_processor as sp
@@ -67,6 +68,17 @@ def test_an_import_of_all_names_gives_those_of_the_reference(name: str) -> None:
     assert imported.keys() - {"__builtins__"} == {*module.__all__} == defined | {*module.__all__}
     assert list(module.__all__) == sorted(module.__all__)
     assert f"::: {name}\n    options:" not in REFERENCE
+
+
+def test_the_reference_begins_with_the_members_that_a_class_defines() -> None:
+    order = griffe.load_extensions(ROOT / "docs" / "own_members_first.py")
+    package = griffe.load("state_processor", extensions=order, search_paths=[ROOT])
+    first_and_inherited = {"reader.SavepointReader": ("read", "plot_sizes"), "writer.SavepointWriter": ("new", "with_list_state")}
+    for name, (first, inherited) in first_and_inherited.items():
+        shown = [member for member in package[name].all_members if not member.startswith("_")]
+        assert (shown[0], shown.count(inherited)) == (first, 1)
+        own = package[name].members
+        assert [own[member].is_alias for member in shown] == sorted(own[member].is_alias for member in shown)
 
 
 def test_every_public_name_is_in_the_reference() -> None:
