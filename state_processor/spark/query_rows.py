@@ -165,8 +165,6 @@ def _grouped(rows: DataFrame, columns: Sequence[str], aggregates: Sequence[Colum
     groups, firsts, shown = [], [], []
     for i, column in enumerate(dict.fromkeys(columns)):
         name, type_ = _OWN.format(f"group_{i}"), rows.schema[column].dataType.simpleString()
-        if "map<" in type_:
-            raise InvalidRowError(f"column {column!r} has maps, which Spark does not compare; write it by with_keyed_state")
         if type_ in _COMPARED_ALIKE or type_.startswith("decimal("):
             groups.append(f.col(quoted(column)).alias(name))
         else:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as f
-from pyspark.sql.types import ArrayType, DataType, DecimalType, DoubleType, FloatType, IntegralType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 from state_processor.serializers.errors import InvalidRowError
 
@@ -21,7 +31,8 @@ def quoted(column: str) -> str:
 def identity(df: DataFrame, column: str) -> Column:
     """Return an expression that is equal for two rows only if the values of a column are the same key.
 
-    In Spark ``-0.0`` equals ``0.0``, the decimal ``1.0`` equals ``1.00``, and a collation may ignore case.
+    In Spark ``-0.0`` equals ``0.0``, the decimal ``1.0`` equals ``1.00``, and a collation may ignore case. Spark does not compare
+    maps; here they are equal if they have the same entries in the same order, since Flink SQL compares the bytes of rows.
     """
     return _identity(f.col(quoted(column)), df.schema[column].dataType)
 
@@ -38,7 +49,13 @@ def _identity(value: Column, type_: DataType) -> Column:
         return f.when(value.isNotNull(), f.struct(*fields))
     if isinstance(type_, ArrayType):
         return f.transform(value, lambda element: _identity(element, type_.elementType))
+    if isinstance(type_, MapType):
+        return f.transform(f.map_entries(value), lambda entry: _identity(entry, _entry(type_)))
     return value
+
+
+def _entry(type_: MapType) -> StructType:
+    return StructType().add("key", type_.keyType).add("value", type_.valueType)
 
 
 def check_comparable(earlier: DataFrame, given: str, later: DataFrame, column: str) -> None:
@@ -73,6 +90,8 @@ def check_comparable(earlier: DataFrame, given: str, later: DataFrame, column: s
 def _field_names(type_: DataType) -> list[str]:
     if isinstance(type_, StructType):
         return [name for n in type_.fields for name in (n.name, *_field_names(n.dataType))]
+    if isinstance(type_, MapType):
+        return _field_names(_entry(type_))
     return _field_names(type_.elementType) if isinstance(type_, ArrayType) else []
 
 
@@ -82,5 +101,7 @@ def _family(type_: DataType) -> object:
         return tuple(_family(n.dataType) for n in type_.fields)
     if isinstance(type_, ArrayType):
         return "array", _family(type_.elementType)
+    if isinstance(type_, MapType):
+        return "map", _family(_entry(type_))
     families = {"whole": IntegralType, "text": StringType, "fraction": DoubleType | FloatType, "decimal": DecimalType}
     return next((name for name, types in families.items() if isinstance(type_, types)), type_.typeName())
