@@ -55,10 +55,12 @@ class QueryWriter:
             The operator, as ``operators()`` names it with the plan: ``group-aggregate[5]``, its uid ``5_group-aggregate``, or
             ``group-aggregate`` if the plan has one only. Its states in the source savepoint are replaced.
         df
-            The rows that have come to the operator, with the columns of its input in the plan. For an input that changes, the
-            rows that it has in the end. Columns of processing time may be left out, unless a deduplication keeps the last row:
-            then the column says in which order rows came. Of rows with the same time, any is kept. ``_last_access`` is the time
-            of the last access of states with time-to-live, of which the latest counts for a key; by default that of writing.
+            The rows that have come to the operator, with the columns of its input. Computed columns have the names
+            that reading shows (``price * 2``) or those in the plan (``$f2``). Entries of maps are in the order that
+            they have in Flink. For an input that changes, the rows that it has in the end. Columns of processing time
+            may be left out, unless a deduplication keeps the last row: then the column says in which order rows came.
+            Of rows with the same time, any is kept. ``_last_access`` is the time of the last access of states with
+            time-to-live, of which the latest counts for a key; by default that of writing.
         left, right
             For a join, the rows of its sides in the place of ``df``: all rows that the query has not forgotten.
         parallelism

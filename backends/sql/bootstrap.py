@@ -6,16 +6,16 @@ Three kinds of operators are known: aggregates without windows (Flink: ``GroupAg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from state_processor.backends.sql.accumulators import AccumulatorField, accumulator_fields
 from state_processor.backends.sql.lineage import first_phase, grouping
 from state_processor.backends.sql.meaning import counts_rows
-from state_processor.backends.sql.node_calls import group_calls
+from state_processor.backends.sql.node_calls import group_calls, shown_columns
 from state_processor.backends.sql.plan import PlanNode, PlanOperator
-from state_processor.backends.sql.plan_types import PlanFields, distinct_names
+from state_processor.backends.sql.plan_types import distinct_names
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.table.logical_types import LogicalType, RowField, RowType, TimestampType
 
@@ -27,12 +27,15 @@ class Input:
     Parameters
     ----------
     columns
-        Their columns, with names that differ.
+        Their columns, by the names in the plan, which differ.
+    shown
+        The names that these columns have where state is read: those of computed columns are their expressions.
     key
         The columns that the operator's key is made of.
     """
 
     columns: Mapping[str, LogicalType]
+    shown: Mapping[str, str]
     key: tuple[str, ...]
 
     @property
@@ -49,6 +52,10 @@ class Input:
     def key_type(self) -> RowType:
         """The type of the operator's key."""
         return self.type_of(self.key)
+
+    def given_as(self, column: str, names: Collection[str]) -> str:
+        """Return the one of some names that a column is given by: that in the plan, or the one that is shown."""
+        return column if column in names else self.shown[column]
 
     def type_of(self, names: Sequence[str]) -> RowType:
         """Return the type of rows of some of the columns."""
@@ -151,14 +158,16 @@ def history_of(operator: PlanOperator) -> History:
         raise OptionError(f"{operator.label}: {error}") from None
 
 
-def _input(fields: PlanFields, key: Any) -> Input:
+def _input(node: PlanNode, at: int, key: Any) -> Input:
+    source = node.inputs[at] if at < len(node.inputs) else None
     columns: dict[str, LogicalType] = {}
-    for field in distinct_names(fields):
+    for field in distinct_names(() if source is None else source.output):
         if field.type is None:
             raise OptionError(f"its input has the column {field.name!r} of a type that only Java knows")
         columns[field.name] = field.type
     names = tuple(columns)
-    return Input(columns, tuple(names[int(i)] for i in key or ()))
+    shown = () if source is None else shown_columns(source)
+    return Input(columns, dict(zip(names, (f.name for f in shown), strict=True)), tuple(names[int(i)] for i in key or ()))
 
 
 def _is_time(type_: LogicalType, kind: str) -> bool:
@@ -166,7 +175,7 @@ def _is_time(type_: LogicalType, kind: str) -> bool:
 
 
 def _group_aggregate(node: PlanNode) -> Accumulators:
-    return _accumulators(node, _input(node.left, node.at("grouping")))
+    return _accumulators(node, _input(node, 0, node.at("grouping")))
 
 
 def _global_aggregate(node: PlanNode) -> Accumulators:
@@ -174,7 +183,7 @@ def _global_aggregate(node: PlanNode) -> Accumulators:
     local = first_phase(node)
     if local is None or local.left != node.fields_of("localAggInputRowType"):
         raise OptionError("its input is not the first phase of the same aggregate")
-    return _accumulators(node, _input(local.left, grouping(node)))
+    return _accumulators(node, _input(local, 0, grouping(node)))
 
 
 def _accumulators(node: PlanNode, rows: Input) -> Accumulators:
@@ -183,7 +192,7 @@ def _accumulators(node: PlanNode, rows: Input) -> Accumulators:
 
 
 def _deduplicate(node: PlanNode) -> KeptRow:
-    rows = _input(node.left, node.at("uniqueKeys"))
+    rows = _input(node, 0, node.at("uniqueKeys"))
     last, by_row_time = bool(node.at("keepLastRow")), bool(node.at("isRowtime"))
     if not last and by_row_time and node.at("outputInsertOnly"):
         return KeptRow(rows, "already-emitted-state-boolean", None, last, node.has_ttl.get(0, False))
@@ -203,13 +212,13 @@ def _join(node: PlanNode) -> JoinedRows:
             "equality of columns, is in Flink's code; inner joins are bootstrapped with such a condition"
         )
     filtered = node.at("joinSpec", "filterNulls", default=())
-    left = _side(node.left, node, "left", 0, _OUTER[kind][0])
-    right = _side(node.right, node, "right", 1, _OUTER[kind][1])
+    left = _side(node, "left", 0, _OUTER[kind][0])
+    right = _side(node, "right", 1, _OUTER[kind][1])
     return JoinedRows(left, right, frozenset(i for i, filters in enumerate(filtered) if not filters))
 
 
-def _side(fields: PlanFields, node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
-    rows = _input(fields, node.at("joinSpec", f"{label}Keys"))
+def _side(node: PlanNode, label: str, index: int, outer: bool) -> JoinSide:
+    rows = _input(node, index, node.at("joinSpec", f"{label}Keys"))
     names = tuple(rows.columns)
     given = node.at(f"{label}UpsertKeys") or node.at(f"{label}UniqueKeys") or ()
     keys = [tuple(names[int(i)] for i in key) for key in given]

@@ -7,7 +7,7 @@ name where the plan does not say what it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -28,15 +28,27 @@ _SENT: Final = ("exchange", "mini-batch-assigner", "watermark-assigner", "drop-u
 
 
 class _Shown(NamedTuple):
-    """A column: its name or the text of its expression, and whether it is a text in the place of a name that Flink made."""
+    """A column: its name, or the text of its expression in the place of the name that Flink made."""
 
     text: str
-    computed: bool = False
+    made: str = ""
 
 
 def shown_columns(node: PlanNode) -> PlanFields:
-    """Return the fields of the rows that leave a node, those that are computed with their expressions for names."""
-    return tuple(replace(f, name=s.text) for f, s in zip(node.output, _Columns().of(node), strict=True))
+    """Return the fields of the rows that leave a node, those that are computed with their expressions for names.
+
+    All names differ, also from the names of other fields in the plan: rows that are given have either.
+    """
+    names = [f.name for f in distinct_names(node.output)]
+    taken = set(names)
+    found = []
+    for position, (field, own, column) in enumerate(zip(node.output, names, _Columns().of(node), strict=True)):
+        name = column.text if column.made else own
+        while name != own and name in taken:
+            name = f"{name}_{position}"
+        taken.add(name)
+        found.append(replace(field, name=name))
+    return tuple(found)
 
 
 def group_calls(node: PlanNode) -> list[AggregateCall]:
@@ -110,7 +122,7 @@ class _Columns:
                 return self.left(before)
             if before.kind.startswith("incremental-"):
                 keys = [self.left(before)[int(i)] for i in before.at("partialAggGrouping", default=())]
-                return [*keys, *(_Shown(str(call), computed=True) for call in group_calls(before))]
+                return [*keys, *(_Shown(str(call)) for call in group_calls(before))]
             if before.kind not in _SENT:
                 break
         return self.left(node)
@@ -122,10 +134,15 @@ _Found = Sequence[_Shown | None]
 
 def _named(name: str, found: _Shown | None) -> _Shown:
     """Return a column with the text of what it is if its name is not that of a user."""
-    if found is None or not (_MADE.fullmatch(name) or (found.computed and _OF_FUNCTION.fullmatch(name))):
+    if found is None or not (_MADE.fullmatch(name) or (found.made and _is_numbered(name, found.made))):
         return _Shown(name)
     text = found.text if len(found.text) <= _LONGEST else f"{found.text[: _LONGEST - 1]}…"
-    return _Shown(text, computed=True)
+    return _Shown(text, made=name)
+
+
+def _is_numbered(name: str, other: str) -> bool:
+    """Check if a name is another one, or that with a number behind it, which Flink's planner adds where the other is taken."""
+    return name.startswith(other) and re.fullmatch(r"\d*", name[len(other) :]) is not None
 
 
 def _inputs_and_more(columns: _Columns, node: PlanNode) -> _Found:
@@ -144,15 +161,32 @@ def _calc(columns: _Columns, node: PlanNode) -> _Found:
     projection = node.at("projection")
     if not isinstance(projection, list):
         return columns.left(node)
-    return [_projected(one, columns.left(node), of_function=node.kind != "calc") for one in projection]
+    names = [f.name for f in node.output]
+    is_made = _is_first_of_a_name if node.kind == "calc" else _is_of_function
+    found = [_projected(one, columns.left(node)) for one in projection]
+    return [
+        column._replace(made=name)
+        if column is not None and expression.get("kind") != "INPUT_REF" and is_made(name, names)
+        else column
+        for expression, column, name in zip(projection, found, names, strict=True)
+    ]
 
 
-def _projected(expression: Mapping[str, Any], given: Sequence[_Shown], *, of_function: bool) -> _Shown | None:
+def _is_first_of_a_name(name: str, names: Collection[str]) -> bool:
+    """Check if Flink's planner added a 0 to the name of another column, since users number from 1 or 2."""
+    return name.endswith("0") and name[:-1] in names
+
+
+def _is_of_function(name: str, names: Collection[str]) -> bool:
+    return _OF_FUNCTION.fullmatch(name) is not None
+
+
+def _projected(expression: Mapping[str, Any], given: Sequence[_Shown]) -> _Shown | None:
     if expression.get("kind") == "INPUT_REF":
         at = int(expression["inputIndex"])
         return given[at] if at < len(given) else None
     text = expression_text(_without_is_true(expression), [column.text for column in given])
-    return None if text is None else _Shown(text, computed=of_function)
+    return None if text is None else _Shown(text)
 
 
 def _without_is_true(expression: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -179,7 +179,7 @@ def _grouped(rows: DataFrame, columns: Sequence[str], aggregates: Sequence[Colum
 
 
 def _checked(given: DataFrame, rows: Input, time: str | None = None) -> DataFrame:
-    """Return rows in the types of the plan, after comparing their columns with those of an input.
+    """Return rows in the types and by the names of the plan, after comparing their columns with those of an input.
 
     Parameters
     ----------
@@ -193,23 +193,24 @@ def _checked(given: DataFrame, rows: Input, time: str | None = None) -> DataFram
     own = SparkRows(given)
     check_distinct(own)
     names = own.schema.names
-    if time is not None and time not in names:
-        found = ", ".join(names)
-        raise InvalidRowError(f"there is no column {time!r}, which says in which order rows came; the rows have {found}")
-    require(names, [name for name in rows.columns if name not in rows.processing_time])
-    refuse_others(names, tuple(rows.columns))
+    given_as = {name: rows.given_as(name, names) for name in rows.columns}
+    if time is not None and given_as[time] not in names:
+        reason = "which says in which order rows came"
+        raise InvalidRowError(f"there is no column {given_as[time]!r}, {reason}; the rows have {', '.join(names)}")
+    require(names, [given_as[name] for name in rows.columns if name not in rows.processing_time])
+    refuse_others(names, tuple(given_as.values()))
     columns = []
-    for name, type_ in rows.columns.items():
-        wanted = type_.arrow_type(DecodeOptions())
-        if name in rows.processing_time:
-            column = f.lit(None).cast(spark_name(wanted))
+    for column, type_ in rows.columns.items():
+        wanted, name = type_.arrow_type(DecodeOptions()), given_as[column]
+        if column in rows.processing_time:
+            value = f.lit(None).cast(spark_name(wanted))
         else:
-            column = _exactly(name, own.schema.field(name).type, wanted, type_)
+            value = _exactly(name, own.schema.field(name).type, wanted, type_)
             if not type_.nullable:
-                column = f.coalesce(column, f.expr(failure(f"column {name} is {type_} in the plan, and a row has no value")))
-        columns.append(column.alias(name))
+                value = f.coalesce(value, f.expr(failure(f"column {name} is {type_} in the plan, and a row has no value")))
+        columns.append(value.alias(column))
     more = [LAST_ACCESS] if LAST_ACCESS in names and LAST_ACCESS not in rows.columns else []
-    return given.select(*columns, *more, *([] if time is None else [f.col(quoted(time)).alias(_TIME)]))
+    return given.select(*columns, *more, *([] if time is None else [f.col(quoted(given_as[time])).alias(_TIME)]))
 
 
 def _exactly(name: str, found: pa.DataType, wanted: pa.DataType, type_: LogicalType) -> Column:

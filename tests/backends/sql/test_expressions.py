@@ -135,6 +135,41 @@ def test_columns_that_are_computed_of_computed_ones() -> None:
     assert texts([total], passing="match") == {}
 
 
+def named(projections: Json, names: list[str], then: list[str]) -> list[str]:
+    """A calc node computes columns of ``a`` and ``b``, and another node passes them on: the names that they are shown by."""
+    nodes = [
+        {"id": 0, "type": "stream-exec-table-source-scan_1", "outputType": "ROW<`a` BIGINT, `b` BIGINT>"},
+        *(
+            {"id": i, "type": f"stream-exec-{kind}_1", "outputType": f"ROW<{', '.join(f'`{n}` BIGINT' for n in row)}>"}
+            for i, (kind, row) in enumerate((("calc", names), ("exchange", then)), 1)
+        ),
+    ]
+    nodes[1]["projection"] = projections
+    edges = [{"source": i, "target": i + 1} for i in range(2)]
+    return [f.name for f in shown_columns(CompiledPlan.parse(json.dumps({"nodes": nodes, "edges": edges})).nodes[-1])]
+
+
+DOUBLE = call("*", column(0), literal(2), syntax="BINARY")
+
+
+@pytest.mark.parametrize(
+    ("projections", "names", "then", "shown"),
+    [
+        ([column(0), DOUBLE], ["a", "a0"], ["a", "a0"], ["a", "a * 2"]),
+        ([column(0), DOUBLE], ["a", "a0"], ["a", "a00"], ["a", "a * 2"]),
+        ([column(0), DOUBLE], ["a", "a0"], ["a", "total"], ["a", "total"]),
+        ([column(0), DOUBLE], ["a", "a2"], ["a", "a2"], ["a", "a2"]),
+        ([column(0), column(1)], ["a", "a0"], ["a", "a0"], ["a", "a0"]),
+        ([DOUBLE, DOUBLE, column(0)], ["$f0", "$f1", "a"], ["$f0", "$f1", "a"], ["a * 2", "a * 2_1", "a"]),
+        ([column(0), column(1)], ["$f0", "a"], ["$f0", "a"], ["a_0", "a"]),
+        ([column(0), column(1)], ["a", "a"], ["a", "a"], ["a", "a_1"]),
+    ],
+)
+def test_names_that_columns_are_shown_by(projections: Json, names: list[str], then: list[str], shown: list[str]) -> None:
+    """All names differ, also from the names of other columns in the plan. Names that users gave stay."""
+    assert named(projections, names, then) == shown
+
+
 def test_calls_are_shown_with_their_texts() -> None:
     given = {"internalName": "$SUM$1", "type": "BIGINT", "argList": [0], "filterArg": 1, "distinct": True}
     (found,) = aggregate_calls([given], ["$f0", "$f1"], (False,), {"$f0": "a * 2", "$f1": "b > 9"})

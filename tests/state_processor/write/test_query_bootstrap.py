@@ -76,6 +76,78 @@ def test_states_are_those_that_queries_wrote(version: str, spark: SparkSession, 
             assert entries(made, uid, state, plan) == entries(real, uid, state, plan) != []
 
 
+@pytest.mark.parametrize(("left", "right"), [("UPPER(customer)", "UPPER(id)"), ("$f7", "$f5"), ("UPPER(customer)", "$f5")])
+def test_computed_columns_have_the_names_of_the_plan_or_those_that_are_shown(
+    left: str, right: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    real, plan = query("2.3.0", "computed-join")
+    orders = spark.sql(f"SELECT id, upper(customer) AS `{left}` FROM ({ORDERS})")
+    cities = spark.sql(f"SELECT city, upper(id) AS `{right}` FROM ({CUSTOMERS})")
+    sp.SavepointWriter.new(spark).bootstrap_query(plan, "join", left=orders, right=cities).write(tmp_path / "s")
+    (uid,) = (row["operator_uid"] for row in sp.arrow.operators(tmp_path / "s", plan=plan).to_pylist())
+    for state in ("left-records", "right-records"):
+        assert entries(tmp_path / "s", uid, state, plan) == entries(real, uid, state, plan) != []
+
+
+def test_computed_columns_are_given_once(spark: SparkSession) -> None:
+    plan = query("2.3.0", "computed-join")[1]
+    cities = spark.sql(f"SELECT city, upper(id) AS `UPPER(id)` FROM ({CUSTOMERS})")
+    for columns, problem in (
+        ("id", r"there is no column 'UPPER\(customer\)'; the rows have id"),
+        ("id, 'A' AS `$f7`, 'A' AS `UPPER(customer)`", r"column 'UPPER\(customer\)' would be ignored; expected are id, \$f7"),
+        ("id, 1 AS `UPPER(customer)`", r"column 'UPPER\(customer\)' is int, the plan has STRING"),
+    ):
+        orders = spark.sql(f"SELECT {columns} FROM ({ORDERS})")
+        with pytest.raises(InvalidRowError, match=f"left rows: {problem}"):
+            sp.SavepointWriter.new(spark).bootstrap_query(plan, "join", left=orders, right=cities)
+
+
+def join_plan(columns: str) -> dict[str, Any]:
+    """A plan with an outer join by the first columns, of rows without unique keys."""
+    spec = {"joinType": "LEFT", "leftKeys": [0], "rightKeys": [0], "filterNulls": [True], "nonEquiCondition": None}
+    sources = [
+        {"id": i, "type": "stream-exec-table-source-scan_1", "outputType": f"ROW<{row}>"}
+        for i, row in enumerate((columns, "`k` INT"), 1)
+    ]
+    join = {"id": 3, "type": "stream-exec-join_1", "joinSpec": spec, "outputType": f"ROW<{columns}, `k0` INT>"}
+    return {"nodes": [*sources, join], "edges": [{"source": i, "target": 3} for i in (1, 2)]}
+
+
+def test_rows_with_maps_are_compared_by_their_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    """Equal in Flink are maps with equal entries in the same order, however deep they are."""
+    plan = join_plan("`k` INT, `m` MAP<VARCHAR(9), DOUBLE>, `n` ROW<`x` ARRAY<MAP<INT, MAP<INT, VARCHAR(9)>>>>")
+    inner = "named_struct('x', array(map(1, map(2, {0}))))"
+    given = [
+        "map('a', 1D, 'b', 2D)", "map('a', 1D, 'b', 2D)", "map('b', 2D, 'a', 1D)", "map('a', 0D)", "map('a', -0D)",
+        "map('a', null)", "map('a', null)", "map()", "null", "null",
+    ]  # fmt: skip
+    rows = " UNION ALL ".join(
+        [f"SELECT 1 AS k, CAST({m} AS MAP<STRING, DOUBLE>) AS m, {inner.format(repr('y'))} AS n" for m in given]
+        + [f"SELECT 1, CAST(map() AS MAP<STRING, DOUBLE>), {inner.format(text)}" for text in ("'y'", "'z'", "'z'")]
+    )
+    writer = sp.SavepointWriter.new(spark)
+    writer.bootstrap_query(plan, "join", left=spark.sql(rows), right=spark.sql("SELECT 1 AS k FROM range(2)"))
+    writer.write(tmp_path / "s")
+    read = sp.arrow.read_state(tmp_path / "s", "3_join", "left-records", plan=json.dumps(plan))
+    found = sorted(
+        (str(row["map_key"]["m"]), row["map_key"]["n"]["x"][0][0][1][0][1], *row["map_value"].values())
+        for batch in read
+        for row in batch.to_pylist()
+    )
+    assert found == sorted(
+        [
+            ("[('a', 1.0), ('b', 2.0)]", "y", 2, 2),
+            ("[('b', 2.0), ('a', 1.0)]", "y", 1, 2),
+            ("[('a', 0.0)]", "y", 1, 2),
+            ("[('a', -0.0)]", "y", 1, 2),
+            ("[('a', None)]", "y", 2, 2),
+            ("[]", "y", 2, 2),
+            ("None", "y", 2, 2),
+            ("[]", "z", 2, 2),
+        ]
+    )
+
+
 def group_plan(columns: str, *calls: dict[str, Any], grouping: tuple[int, ...] = (0,), ttl: str = "0 ms") -> dict[str, Any]:
     """A plan with an aggregate."""
     aggregate = {
