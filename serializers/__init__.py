@@ -9,8 +9,7 @@ from state_processor.serializers.base import (
     read_versioned_snapshot,
 )
 from state_processor.serializers.compatibility import SchemaCompatibility
-from state_processor.serializers.core.pojo import register_pojo_class
-from state_processor.serializers.core.pojo_fields import register_primitive_fields
+from state_processor.serializers.core.pojo_registrations import register_pojo_class, register_primitive_fields
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.kryo.user_classes import register_kryo_class

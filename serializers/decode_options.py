@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -16,6 +17,8 @@ WHOLE: Final = pa.decimal256(76, 0)
 """Stands for the text of a whole number of any size, with :attr:`DecodeOptions.tell_numbers`."""
 NUMBER: Final = pa.decimal256(76, 76)
 """The same for a number of any size and scale."""
+
+_OPTIONAL: Final = b"optional"
 
 BATCH_MEMORY: Final = 256 << 20
 """Bytes that the columns of one batch may take by default."""
@@ -41,6 +44,8 @@ class DecodeOptions:
         writer knows which columns of text may be made from numbers.
     tell_nanos
         Whether columns of types that declare nanoseconds get the unit ``ns``: so the planning of a read knows them.
+    tell_optional
+        Whether fields that a struct may lack are marked (:func:`optional_field`): those of subclasses.
     batch_memory
         Bytes that the columns of one batch may take while they are decoded. A row that needs more is refused: damaged or
         hostile snapshots can describe values of any size.
@@ -51,6 +56,7 @@ class DecodeOptions:
     ttl: bool = False
     tell_numbers: bool = False
     tell_nanos: bool = False
+    tell_optional: bool = False
     batch_memory: int = BATCH_MEMORY
 
     def __post_init__(self) -> None:
@@ -72,5 +78,17 @@ class DecodeOptions:
         return self.nanos == "string"
 
 
-WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True)
-"""How columns are typed that values are written from: with the kinds of rows, and numbers of any size told from text."""
+WIDEST: Final = DecodeOptions(row_kind=True, tell_numbers=True, tell_optional=True)
+"""How columns are typed that values are written from: with the kinds of rows, numbers of any size told from text, and optional
+fields told from others."""
+
+
+def optional_field(name: str, type_: pa.DataType, groups: Iterable[str]) -> pa.Field:
+    """Return a field that a struct may lack. A struct with it has all fields of one of its groups, such as those of a class."""
+    return pa.field(name, type_, metadata={_OPTIONAL: "\0".join(groups).encode()})
+
+
+def optional_groups(type_: pa.StructType) -> dict[str, list[str]]:
+    """Return the groups of the fields of a struct that are optional."""
+    marks = {f.name: f.metadata[_OPTIONAL] for f in type_ if f.metadata is not None and _OPTIONAL in f.metadata}
+    return {name: mark.decode().split("\0") for name, mark in marks.items()}

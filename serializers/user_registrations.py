@@ -19,6 +19,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, Protocol, TypeVar
 
+from state_processor.serializers.errors import OptionError
 from state_processor.serializers.java.types import KryoClass
 
 K = TypeVar("K")
@@ -70,9 +71,22 @@ class Registrations:
         return replace(self, kryo_classes=_with(self.kryo_classes, described.name, described))
 
     def with_pojo_subclass(self, parent: str, class_name: str, fields: Mapping[str, Any]) -> Registrations:
-        """Return these with a subclass of a POJO."""
+        """Return these with a subclass of a POJO.
+
+        Raises
+        ------
+        OptionError
+            If the parent is described as a subclass of the class.
+        """
+        if parent in self._below(class_name):
+            raise OptionError(f"{parent} was described as a subclass of {class_name}, which can't be its subclass as well")
         subclasses = _with(self.pojo_subclasses.get(parent, {}), class_name, dict(fields))
         return replace(self, pojo_subclasses=_with(self.pojo_subclasses, parent, subclasses))
+
+    def _below(self, class_name: str) -> set[str]:
+        """Return the subclasses of a POJO, and theirs."""
+        own = self.pojo_subclasses.get(class_name, {}).keys()
+        return set(own).union(*(self._below(name) for name in own))
 
     def with_primitive_fields(self, class_name: str, fields: frozenset[str]) -> Registrations:
         """Return these with the primitive fields of a POJO."""

@@ -323,7 +323,8 @@ class Types:
         subclasses
             The subclasses that the job registers (``pipeline.serialization-config``, ``registerPojoType``) in the order in which
             it does, each with the fields that it adds. Columns of such values have a field ``_class``, which names the class of
-            each; null stands for ``class_name``.
+            each; null stands for ``class_name``. Structs to write may lack ``_class`` and the fields of subclasses. Fields that
+            a row's class does not have are null.
 
         Raises
         ------

@@ -15,6 +15,7 @@ from state_processor.serializers.base import TypeSerializerSnapshot
 from state_processor.serializers.core.pojo import PojoSerializer
 from state_processor.serializers.core.pojo_fields import PojoField
 from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.user_registrations import Registrations, register, registrations
 from tests.interop.rewriting import write_keyed
 
 T = sp.Types
@@ -43,6 +44,12 @@ STATES = {"shapes": sp.ValueState(SHAPES), "timed": sp.ValueState(SHAPES, ttl=Tr
 
 def savepoint(target: Path) -> Path:
     """Write it; each of the states has all rows, by key."""
+    with registrations():
+        register(lambda _: Registrations())  # tests describe them
+        return _savepoint(target)
+
+
+def _savepoint(target: Path) -> Path:
     keys = pa.array(range(len(ROWS)), pa.int64())
     values = pa.array(ROWS, SHAPES.arrow_type(DecodeOptions()))
     maps = pa.array([[("m", row)] for row in ROWS], pa.map_(pa.string(), values.type))

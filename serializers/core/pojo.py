@@ -11,6 +11,7 @@ import pyarrow as pa
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.compatibility import SchemaCompatibility
 from state_processor.serializers.core.optional_map import write_optional_map
+from state_processor.serializers.core.pojo_columns import CLASS_FIELD, PojoColumns
 from state_processor.serializers.core.pojo_entries import (
     PojoFieldSnapshot,
     SubclassSnapshot,
@@ -19,14 +20,14 @@ from state_processor.serializers.core.pojo_entries import (
     read_subclasses,
     subclass_verdicts,
 )
-from state_processor.serializers.core.pojo_fields import CLASS_FIELD, PojoField, PojoValue, field_columns
-from state_processor.serializers.decode_options import DecodeOptions
+from state_processor.serializers.core.pojo_fields import PojoField, PojoValue
+from state_processor.serializers.decode_options import WIDEST, DecodeOptions
 from state_processor.serializers.doors import reading_as_bytes, registering
-from state_processor.serializers.errors import OptionError, UndescribedClassError, UnsupportedFormatError
+from state_processor.serializers.errors import InvalidRowError, OptionError, UndescribedClassError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput, encode_modified_utf8
 from state_processor.serializers.kernel.opcodes import Op
 from state_processor.serializers.registry import provide_snapshots
-from state_processor.serializers.user_registrations import current_registrations, register
+from state_processor.serializers.user_registrations import current_registrations
 
 if TYPE_CHECKING:
     from state_processor.serializers.kernel.columns import Column
@@ -41,25 +42,6 @@ _BY_TAG: Final = 8
 _NOT_NULL: Final = b"\0"
 
 
-def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], parent: str) -> None:
-    """Describe a subclass of a POJO that snapshots leave out.
-
-    Flink adds a subclass that is not registered to a snapshot only once it has serialized such a value, and the heap backend
-    serializes when it takes the snapshot: after the header was written.
-
-    Parameters
-    ----------
-    class_name
-        The Java class, as values name it.
-    fields
-        The fields that it has beyond those of ``parent``: name and serializer. One that ``parent`` has as well is refused where a
-        state of that class is read.
-    parent
-        The class that the state was declared with.
-    """
-    register(lambda registered: registered.with_pojo_subclass(parent, class_name, fields))
-
-
 class PojoSerializer(TypeSerializer):
     """A POJO or a Java record or null: a byte of flags, then each field with a null flag (Flink: ``PojoSerializer``).
 
@@ -67,7 +49,11 @@ class PojoSerializer(TypeSerializer):
     class was registered) or its name, and then the subclass's own encoding, flags included.
 
     A column of a POJO without subclasses is a struct of its fields. With subclasses, it is a struct of ``_class`` and of
-    the fields of all classes; a field whose name has several types gets the simple class name as suffix.
+    the fields of all classes; a field whose name has several types gets the simple class name as suffix. Structs to write may
+    lack ``_class`` and fields of subclasses.
+
+    Subclasses that ``register_pojo_class`` describes are added when they are looked up, so that a serializer that a user
+    makes and one that a snapshot restores are the same, whatever came first.
 
     Parameters
     ----------
@@ -94,6 +80,7 @@ class PojoSerializer(TypeSerializer):
         self.registered = dict(registered or {})
         self.unregistered = dict(unregistered or {})
         self._flagged = tuple((f.name, f.flagged) for f in self.fields)
+        self._described()  # refuses fields that the class has as well
 
     @classmethod
     def of(
@@ -125,17 +112,44 @@ class PojoSerializer(TypeSerializer):
     def __str__(self) -> str:
         return f"POJO<{self.class_name}>"
 
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._parts == self._parts  # type: ignore[attr-defined]
+
+    __hash__ = TypeSerializer.__hash__
+
+    @property
+    def _parts(self) -> dict[str, Any]:
+        return vars(self) | {"registered": self.by_tag, "unregistered": self.by_name}
+
     @property
     def children(self) -> Sequence[TypeSerializer]:
-        subclasses = (*self.registered.values(), *self.unregistered.values())
+        subclasses = (*self.by_tag.values(), *self.by_name.values())
         return (*(f.serializer for f in self.fields), *(s for s in subclasses if s is not None))
 
     def with_children(self, children: Sequence[TypeSerializer]) -> TypeSerializer:
         remaining = iter(children)
         fields = [replace(f, serializer=next(remaining)) for f in self.fields]
-        registered = {name: s and next(remaining) for name, s in self.registered.items()}
-        unregistered = {name: s and next(remaining) for name, s in self.unregistered.items()}
-        return PojoSerializer(self.class_name, fields, registered, unregistered)
+        by_tag = {name: s and next(remaining) for name, s in self.by_tag.items()}
+        by_name = {name: s and next(remaining) for name, s in self.by_name.items()}
+        return PojoSerializer(self.class_name, fields, by_tag, by_name)
+
+    # Subclasses
+
+    @property
+    def by_tag(self) -> dict[str, TypeSerializer | None]:
+        """Serializers of registered subclasses in the order of their tags, with descriptions of users."""
+        described = self._described()
+        return {name: s or described.get(name) for name, s in self.registered.items()}
+
+    @property
+    def by_name(self) -> dict[str, TypeSerializer | None]:
+        """Serializers of other subclasses, with descriptions of users."""
+        described = {name: s for name, s in self._described().items() if name not in self.registered}
+        return self.unregistered | {n: s for n, s in described.items() if self.unregistered.get(n) is None}
+
+    def _described(self) -> dict[str, TypeSerializer]:
+        described = current_registrations().pojo_subclasses.get(self.class_name, {})
+        return {name: _subclass_of(self.class_name, self.fields, name, added) for name, added in described.items()}
 
     # One value
 
@@ -182,10 +196,10 @@ class PojoSerializer(TypeSerializer):
                 raise source.corrupt(
                     f"{self.class_name} has {len(self.registered)} registered subclasses, no number {tag}", start
                 )
-            name, found = list(self.registered.items())[tag]
+            name, found = list(self.by_tag.items())[tag]
         elif flags == _BY_NAME:
             name = source.read_utf()
-            found = self.unregistered.get(name)
+            found = self.by_name.get(name)
         else:
             raise source.corrupt(f"expected flags of a POJO ({self.class_name}), found {flags}", start)
         if not isinstance(found, PojoSerializer):
@@ -216,11 +230,11 @@ class PojoSerializer(TypeSerializer):
         if class_name in self.registered:
             target.write_byte(_BY_TAG)
             target.write_byte(list(self.registered).index(class_name))
-            subclass = self.registered[class_name]
+            subclass = self.by_tag[class_name]
         else:
             target.write_byte(_BY_NAME)
             target.write_utf(class_name)
-            subclass = self.unregistered.get(class_name)
+            subclass = self.by_name.get(class_name)
         if not isinstance(subclass, PojoSerializer):
             raise UnsupportedFormatError(f"{self} has no description of the subclass {class_name}")
         subclass.write(value, target)
@@ -230,8 +244,8 @@ class PojoSerializer(TypeSerializer):
     @property
     def _variants(self) -> list[tuple[int, int, PojoSerializer]]:
         """Every subclass that can be decoded: how it is marked, its tag (-1: by name), its serializer."""
-        tagged = [(_BY_TAG, tag, s) for tag, s in enumerate(self.registered.values())]
-        named = [(_BY_NAME, -1, s) for s in self.unregistered.values()]
+        tagged = [(_BY_TAG, tag, s) for tag, s in enumerate(self.by_tag.values())]
+        named = [(_BY_NAME, -1, s) for s in self.by_name.values()]
         return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoSerializer)]
 
     @property
@@ -240,47 +254,52 @@ class PojoSerializer(TypeSerializer):
         return [self, *(s for _, _, s in self._variants)]
 
     @property
-    def _has_subclasses(self) -> bool:
-        return bool(self.registered or self.unregistered)
+    def has_subclasses(self) -> bool:
+        """True if columns have a field with the class of each value."""
+        return bool(self.registered or self.by_name)
 
-    def _layout(self, options: DecodeOptions) -> tuple[dict[str, pa.DataType], dict[tuple[int, str], str]]:
-        return field_columns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
+    def _columns(self, options: DecodeOptions) -> PojoColumns:
+        return PojoColumns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
 
     def columns(self) -> list[tuple[str, TypeSerializer]]:
         """Return the column of each field and its serializer; a field that subclasses inherit comes once for each class."""
-        places = self._layout(DecodeOptions())[1] if self._has_subclasses else {}
+        places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
         return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(self._classes) for f in pojo.fields]
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        if self._has_subclasses:
-            return pa.struct(list(self._layout(options)[0].items()))
+        if self.has_subclasses:
+            return self._columns(options).struct()
         return pa.struct([(f.name, f.serializer.arrow_type(options)) for f in self.fields])
 
     def present(self, value: PojoValue | None, options: DecodeOptions) -> dict[str, Any] | None:
         if value is None:
             return None
-        if not self._has_subclasses:
+        if not self.has_subclasses:
             return {name: f.present(value[name], options) for name, f in self._flagged}
-        types, places = self._layout(options)
-        shown: dict[str, Any] = dict.fromkeys(types)
+        columns = self._columns(options)
+        shown: dict[str, Any] = dict.fromkeys(columns.types)
         shown[CLASS_FIELD] = value.class_name
         for number, pojo in enumerate(self._classes):
             if pojo.class_name == value.class_name:
                 for field in pojo.fields:
-                    shown[places[number, field.name]] = field.flagged.present(value[field.name], options)
+                    shown[columns.places[number, field.name]] = field.flagged.present(value[field.name], options)
                 break
         return shown
 
     def accept(self, value: Mapping[str, Any] | None) -> PojoValue | None:
         if value is None:
             return None
-        class_name = value.class_name if isinstance(value, PojoValue) else value.get(CLASS_FIELD) or self.class_name
-        places = self._layout(DecodeOptions())[1] if self._has_subclasses and not isinstance(value, PojoValue) else {}
+        class_name, places = self.class_name, {}
+        if isinstance(value, PojoValue):
+            class_name = value.class_name
+        elif self.has_subclasses:
+            columns = self._columns(WIDEST)
+            class_name, places = columns.class_of(value), columns.places
         for number, pojo in enumerate(self._classes):
             if pojo.class_name == class_name:
                 fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
                 return PojoValue(class_name, {name: f.accept(value[place]) for name, (place, f) in fields.items()})
-        raise ValueError(f"{self} has no description of the subclass {class_name}")
+        raise InvalidRowError(f"{self} has no description of the subclass {class_name}")
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         variants = self._variants
@@ -291,23 +310,23 @@ class PojoSerializer(TypeSerializer):
             mark, size = (tag, 0) if kind == _BY_TAG else (builder.constant(name), len(name))
             subclasses.append((kind, mark, size, target))
         with builder.unless(Op.POJO, column, subclasses=builder.aux(subclasses), nulls=column, count=len(variants)):
-            if not self._has_subclasses:
+            if not self.has_subclasses:
                 builder.op(Op.VALID, column)
                 self._emit_fields(builder, column.named)
                 return
-            types, places = self._layout(builder.options)
+            columns = self._columns(builder.options)
             end = builder.label()
-            self._emit_variant(0, self, builder, column, types, places)
+            self._emit_variant(0, self, builder, column, columns)
             builder.jump(end)
             for number, ((_, _, pojo), target) in enumerate(zip(variants, targets, strict=True)):
                 builder.place(target)
                 builder.expect(_EXACT)
-                self._emit_variant(number + 1, pojo, builder, column, types, places)
+                self._emit_variant(number + 1, pojo, builder, column, columns)
                 builder.jump(end)
             builder.place(end)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:
-        has_subclasses = self._has_subclasses
+        has_subclasses = self.has_subclasses
         with builder.unless(Op.POJO, column, flags_follow=int(has_subclasses)):
             if not has_subclasses:
                 self._encode_fields(builder, column.named)
@@ -325,30 +344,34 @@ class PojoSerializer(TypeSerializer):
                     field.flagged.emit_encode(builder, column_of(field.name))
 
     def _encode_variants(self, builder: EncodeBuilder, column: Column) -> None:
-        places = self._layout(DecodeOptions(row_kind=True))[1]
+        columns = self._columns(WIDEST)
+        given = columns.given([child.name for child in column.children])
+        builder.limit(column, given.field_limits)
         marks = [bytes([_EXACT])]
         for kind, tag, pojo in self._variants:
-            target = DataOutput()
-            target.write_byte(kind)
+            output = DataOutput()
+            output.write_byte(kind)
             if kind == _BY_TAG:
-                target.write_byte(tag)
+                output.write_byte(tag)
             else:
-                target.write_utf(pojo.class_name)
-            target.write_byte(_EXACT)
-            marks.append(target.to_bytes())
-        classes = self._classes
-        targets, end = [builder.label() for _ in classes], builder.label()
-        names = [pojo.class_name.encode() for pojo in classes]
+                output.write_utf(pojo.class_name)
+            output.write_byte(_EXACT)
+            marks.append(output.to_bytes())
+        classes = [(n, mark, pojo) for n, (mark, pojo) in enumerate(zip(marks, self._classes, strict=True))]
         of_class = column.find(CLASS_FIELD)
+        written = classes[:1] if of_class is None else [c for c in classes if c[2].class_name in given.classes]
+        targets, end = [builder.label() for _ in written], builder.label()
         if of_class is not None:
+            builder.limit(of_class, (given.class_limit,))
+            names = [pojo.class_name.encode() for _, _, pojo in written]
             rows = [(0, builder.constant(name), len(name), target) for name, target in zip(names, targets, strict=True)]
             builder.op(Op.SUBCLASS, of_class, classes=builder.aux(rows), count=len(rows))
-        for number, (mark, pojo, of_class_name) in enumerate(zip(marks, classes, targets, strict=True)):
-            builder.place(of_class_name)
+        for (number, mark, pojo), target in zip(written, targets, strict=True):
+            builder.place(target)
             builder.bytes(mark)
 
             def place(field: str, number: int = number) -> Column:
-                return column.named(places[number, field])
+                return column.named(columns.places[number, field])
 
             pojo._encode_fields(builder, place)
             builder.jump(end)
@@ -360,23 +383,22 @@ class PojoSerializer(TypeSerializer):
         pojo: PojoSerializer,
         builder: DecodeBuilder,
         column: Column,
-        types: Mapping[str, pa.DataType],
-        places: Mapping[tuple[int, str], str],
+        columns: PojoColumns,
     ) -> None:
         """Append the instructions for one class's values: its fields, and nulls for those of the others."""
         builder.op(Op.VALID, column)
         builder.text(column.named(CLASS_FIELD), pojo.class_name)
-        taken = {CLASS_FIELD, *(places[number, field.name] for field in pojo.fields)}
-        pojo._emit_fields(builder, lambda name: column.named(places[number, name]))
-        builder.fill_nulls(*(column.named(name) for name in types if name not in taken))
+        taken = {CLASS_FIELD, *(columns.places[number, field.name] for field in pojo.fields)}
+        pojo._emit_fields(builder, lambda name: column.named(columns.places[number, name]))
+        builder.fill_nulls(*(column.named(name) for name in columns.types if name not in taken))
 
     def snapshot(self) -> TypeSerializerSnapshot:
         return PojoSerializerSnapshot(
             POJO_SNAPSHOT,
             self.class_name,
             [PojoFieldSnapshot(f.name, f.declaring_class, f.serializer.snapshot()) for f in self.fields],
-            _snapshots_of(self.registered),
-            _snapshots_of(self.unregistered),
+            _snapshots_of(self.by_tag),
+            _snapshots_of(self.by_name),
         )
 
 
@@ -434,9 +456,6 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
         fields = [PojoField(f.name, self._restore_field(f), f.declaring_class) for f in self.fields]
         registered = {s.class_name: _restore_subclass(s) for s in self.registered}
         unregistered = {s.class_name: _restore_subclass(s) for s in self.unregistered}
-        for class_name, own in current_registrations().pojo_subclasses.get(self.pojo_class, {}).items():
-            if registered.get(class_name) is None and unregistered.get(class_name) is None:
-                unregistered[class_name] = _subclass_of(self.pojo_class, fields, class_name, own)
         return PojoSerializer(self.pojo_class, fields, registered, unregistered)
 
     def _restore_field(self, field: PojoFieldSnapshot) -> TypeSerializer:

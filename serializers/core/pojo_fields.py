@@ -1,37 +1,14 @@
-"""Values of POJOs, their fields, and the columns of these."""
+"""Values of POJOs, and their fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Any
 
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import NullFlagged
-from state_processor.serializers.decode_options import DecodeOptions
-from state_processor.serializers.user_registrations import current_registrations, register
-
-CLASS_FIELD: Final = "_class"
-"""The field that names the class of a value where a POJO has subclasses."""
-
-
-def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
-    """Register the fields of a POJO that are of primitive types; snapshots do not distinguish ``int`` from ``Integer``.
-
-    A null in such a field is refused when it is written; Flink would fail to restore it. Numbers that are not named are known
-    to be boxes then: as fields that are new in an evolved state they are null, as Flink leaves them, and not 0.
-
-    Parameters
-    ----------
-    class_name
-        The Java class, of the values or the one that declares the fields.
-    fields
-        The names of all its primitive fields.
-    """
-    names = frozenset(fields)
-    register(lambda registered: registered.with_primitive_fields(class_name, names))
+from state_processor.serializers.user_registrations import current_registrations
 
 
 class PojoValue(dict[str, Any]):
@@ -76,40 +53,3 @@ class PojoField:
         registered = current_registrations().primitive_fields
         known = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
         return next((self.name in fields for fields in known if fields is not None), None)
-
-
-def field_columns(
-    classes: Sequence[tuple[str, Sequence[PojoField]]], options: DecodeOptions
-) -> tuple[dict[str, pa.DataType], dict[tuple[int, str], str]]:
-    """Return the types of the columns of a class with subclasses, by name, and the column of each field.
-
-    Fields of the same name and type share a column.
-
-    Parameters
-    ----------
-    classes
-        Name and fields of the class and of each subclass; a field is given by the number of its class and its name.
-    options
-        Options that decide on types.
-    """
-    types: dict[str, pa.DataType] = {CLASS_FIELD: pa.string()}
-    kinds: dict[str, str] = {CLASS_FIELD: CLASS_FIELD}
-    columns: dict[tuple[int, str], str] = {}
-    for number, (class_name, of_class) in enumerate(classes):
-        for field in of_class:
-            kind, type_ = str(field.serializer), field.serializer.arrow_type(options)
-            column = next(
-                c for c in _names(field.name, class_name) if c not in types or (kinds[c] == kind and types[c] == type_)
-            )
-            types[column], kinds[column], columns[number, field.name] = type_, kind, column
-    return types, columns
-
-
-def _names(field: str, class_name: str) -> Iterator[str]:
-    """Yield names for a field's column, best first."""
-    yield field
-    simple = class_name.replace("$", ".").rsplit(".", 1)[-1]
-    name = f"{field}_{simple}"
-    while True:
-        yield name
-        name += "_"

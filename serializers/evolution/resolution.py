@@ -102,7 +102,7 @@ def _resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
 
 def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerializer:
     evolved = _evolved(written, wanted)
-    subclasses = {**wanted.unregistered, **wanted.registered}
+    subclasses = {**wanted.by_name, **wanted.by_tag}
 
     def subclass(name: str, old: TypeSerializer | None) -> TypeSerializer | None:
         if not isinstance(old, PojoSerializer):
@@ -110,8 +110,8 @@ def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerial
         new = subclasses.get(name)
         return _evolved(old, new if isinstance(new, PojoSerializer) else _inheriting(old, written, wanted))
 
-    registered = {name: subclass(name, s) for name, s in written.registered.items()}
-    unregistered = {name: subclass(name, s) for name, s in written.unregistered.items()}
+    registered = {name: subclass(name, s) for name, s in written.by_tag.items()}
+    unregistered = {name: subclass(name, s) for name, s in written.by_name.items()}
     # What was not written yet occurs in no bytes, but has its columns.
     unregistered |= {name: s for name, s in subclasses.items() if name not in registered | unregistered}
     return EvolvedPojoSerializer(wanted.class_name, evolved.wire, evolved.fields, registered, unregistered)

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from state_processor.serializers.base import TypeSerializer, TypeSerializerSnapshot
 from state_processor.serializers.core.pojo import PojoSerializer
-from state_processor.serializers.core.pojo_fields import CLASS_FIELD, PojoValue
+from state_processor.serializers.core.pojo_columns import CLASS_FIELD
+from state_processor.serializers.core.pojo_fields import PojoValue
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import InvalidRowError, UndescribedClassError
 from state_processor.serializers.io import DataInput, DataOutput
@@ -88,7 +89,11 @@ class UndescribedClassesSerializer(TypeSerializer):
         rest = {name: field for name, field in value.items() if name not in (CLASS_FIELD, BYTES_FIELD)}
         class_name, data = value.get(CLASS_FIELD), value.get(BYTES_FIELD)
         if data is None:
-            known = {CLASS_FIELD: class_name} if class_name != self.pojo.class_name else {}
+            known = {CLASS_FIELD: class_name} if class_name not in (None, self.pojo.class_name) else {}
+            if known and not self.pojo.has_subclasses:
+                raise InvalidRowError(
+                    f"{CLASS_FIELD} is {class_name!r}, which nothing describes: give the value in {BYTES_FIELD}, as it was read"
+                )
             return self.pojo.accept(rest | known)
         named = next((name for name, field in rest.items() if field is not None), None)
         if named is not None:

@@ -20,6 +20,7 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.backends.state.meta_info import VALUE
 from state_processor.backends.write.assembly import NewOperator, SubtaskHandles, commit_savepoint, metadata_version
 from state_processor.backends.write.staging import Staging
+from state_processor.serializers import register_pojo_class
 from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.user_registrations import Registrations, register
 from tests import hidden_subclasses as hidden
@@ -103,6 +104,61 @@ def test_values_of_undescribed_subclasses_are_carried(spark: SparkSession, tmp_p
     for answer in flink.restore("1.20.5", requests):
         assert "error" not in answer, answer["error"][:4000]
         assert flink.entries(answer["operators"]) == flink.entries([operator])
+
+
+PLAIN = {"name": "plain", "order": 1}
+NEW: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "own-fields": ("name: string, order: int", [PLAIN, {"name": None, "order": 2}]),
+    "fields-of-one-subclass": (
+        "_class: string, order: int, name: string, side: bigint, label: string",
+        [{"_class": SQUARE, "name": "s", "order": 1, "side": 5, "label": "ü"}, {"_class": None, **PLAIN}],
+    ),
+    "all-fields": (
+        "_class: string, name: string, order: int, side: bigint, label: string, radius: double",
+        [
+            {"_class": SQUARE, "name": "s", "order": 1, "side": 5, "label": None},
+            {"_class": CIRCLE, "name": None, "order": 2, "radius": 0.5},
+            {"_class": SHAPE, **PLAIN},
+        ],
+    ),
+}
+"""What structs of rows of new states have: types of the fields, and values."""
+OF_SUBCLASSES = {SQUARE: {"side": T.LONG(), "label": T.STRING()}, CIRCLE: {"radius": T.DOUBLE()}}
+
+
+@pytest.mark.usefixtures("own_registrations")
+@pytest.mark.parametrize("version", REGISTERED)
+def test_new_states(version: str, spark: SparkSession, tmp_path: Path) -> None:
+    """A state of the parent class, whose subclasses are declared by the type or described by a call, from structs of all shapes.
+
+    Subclasses that a call describes are written by name. A job that registers them, and one that does not, restore the values.
+    """
+    types = {"described": T.POJO(SHAPE, {"name": T.STRING(), "order": T.INT()}), "declared": SHAPES}
+    for name, fields in OF_SUBCLASSES.items():
+        register_pojo_class(name, fields, SHAPE)
+    requests = []
+    for state, type_ in types.items():
+        for shape, (ddl, rows) in NEW.items():
+            keyed = list(enumerate(rows))
+            frame = spark.createDataFrame(keyed, f"key bigint, shapes struct<{ddl}>")
+            path = tmp_path / f"{state}-{shape}"
+            writer = sp.SavepointWriter.new(spark, flink_version=version.rpartition(".")[0])
+            writer.with_keyed_state("shapes", frame, states={"shapes": type_}).write(path)
+            operator = {"uid": "shapes", "key_type": "LONG", "states": [_state(_printed(keyed))]}
+            for settings in ([REGISTERED[version]], [REGISTERED[version], {}])[state == "described"]:
+                given = [flink.request([operator], path, backend=b, settings=settings) for b in ("hashmap", "rocksdb")]
+                requests += [(operator, request) for request in given]
+    for (operator, _), answer in zip(requests, flink.restore(version, [request for _, request in requests]), strict=True):
+        assert "error" not in answer, answer["error"][:4000]
+        assert flink.entries(answer["operators"]) == flink.entries([operator])
+
+
+def _printed(keyed: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The entries as the job prints them."""
+    return [
+        {"key": key, "value": {"@class": row.get("_class") or SHAPE} | {n: v for n, v in row.items() if n != "_class"}}
+        for key, row in keyed
+    ]
 
 
 def _serializer(path: Path) -> Any:

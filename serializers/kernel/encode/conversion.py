@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from state_processor.serializers.base import TypeSerializer
-from state_processor.serializers.decode_options import WIDEST
+from state_processor.serializers.decode_options import WIDEST, optional_groups
 from state_processor.serializers.errors import UNWRITABLE, InvalidRowError, StateProcessorError, why_unwritable
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.kernel.columns import Column, ColumnTree, is_timed, timed
@@ -126,7 +126,7 @@ def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataT
 
 
 def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[str, int]:
-    return match_fields([f.name for f in given], [f.name for f in wanted], f"column {path}")
+    return match_fields([f.name for f in given], [f.name for f in wanted], f"column {path}", optional_groups(wanted))
 
 
 def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:

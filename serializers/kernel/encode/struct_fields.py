@@ -9,7 +9,8 @@ position.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from state_processor.serializers.errors import InvalidRowError
@@ -21,16 +22,28 @@ _OF_TYPES: Final = (("f", 0), ("_", 1))
 _OF_STRUCTS: Final = (*_OF_TYPES, ("col", 1))
 
 
-def match_fields(given: Sequence[str], expected: Sequence[str], where: str) -> dict[str, int]:
+def match_fields(
+    given: Sequence[str], expected: Sequence[str], where: str, groups: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> dict[str, int]:
     """Return the position in a struct of each field that a type expects; optional fields may be missing.
+
+    Parameters
+    ----------
+    given, expected
+        Names of the fields of the struct, and of the type.
+    where
+        The column or value, for messages.
+    groups
+        More optional fields, each with its groups. A group is the fields of a subclass: a struct has all of them or none.
 
     Raises
     ------
     InvalidRowError
-        If names and positions do not settle it; the message shows both lists.
+        If names and positions do not settle it; the message shows both lists. If an optional field is there, and another one of
+        each of its groups is not.
     """
-    optional = [n for n in expected if n in OPTIONAL_FIELDS]
-    own = [n for n in expected if n not in OPTIONAL_FIELDS]
+    optional = [n for n in expected if n in OPTIONAL_FIELDS or n in groups]
+    own = [n for n in expected if n not in optional]
     rest = [n for n in given if n not in optional]
     at = {name: position for position, name in enumerate(given)}
     if len(own) + len(set(optional)) < len(expected):
@@ -45,7 +58,13 @@ def match_fields(given: Sequence[str], expected: Sequence[str], where: str) -> d
             raise _mismatch(given, own, where, f"{words}, or declare the type with names")
         return found | {name: at[other] for name, other in zip(own, rest, strict=True)}
     if set(rest) != set(own):
-        raise _mismatch(given, own, where, "fields go by name: each has to be there, and no other")
+        may_have = f"; ({', '.join(optional)}) are optional" if groups else ""
+        raise _mismatch(given, own, where, f"fields go by name: each has to be there, and no other{may_have}")
+    for name in filter(groups.__contains__, given):
+        lacking = {group: [n for n, of in groups.items() if group in of and n not in at] for group in groups[name]}
+        if all(lacking.values()):
+            others = " and ".join(f"{group} has {', '.join(missing)} as well" for group, missing in lacking.items())
+            raise InvalidRowError(f"{where} has the field {name}; {others}: add the rest, or drop {name}")
     return found | {name: at[name] for name in own}
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pyarrow as pa
 import pytest
 from harness import PLAIN, Specimen, check_codec, check_payloads, check_snapshot, check_specimen, decode_with_kernel, specimens
@@ -22,12 +25,14 @@ from state_processor.serializers.core.pojo import POJO_SNAPSHOT, PojoSerializer,
 from state_processor.serializers.core.pojo_fields import PojoField, PojoValue
 from state_processor.serializers.errors import (
     CorruptSnapshotError,
+    InvalidRowError,
     OptionError,
     StateProcessorError,
     UndecodableValueError,
     UnknownSerializerError,
     UnsupportedFormatError,
 )
+from state_processor.serializers.kernel.encode.encoder import encode_column
 from state_processor.types import Types
 
 INT, LONG, DOUBLE, STRING = NumberSerializer("INT"), NumberSerializer("LONG"), NumberSerializer("DOUBLE"), StringSerializer()
@@ -319,3 +324,103 @@ def test_a_described_class_with_a_field_of_its_parent_is_refused() -> None:
         register_pojo_class("a.Tall", {"id": LONG, "name": LONG}, parent="a.Named")
         with pytest.raises(OptionError, match=r"a\.Tall is described with the field 'name', which it inherits from a\.Named"):
             snapshot.restore_serializer()
+
+
+DESCRIBED = PojoSerializer("a.Shape", [PojoField("name", STRING, "a.Shape")])
+
+
+def written(serializer: TypeSerializer, *rows: dict[str, object], **types: pa.DataType) -> list[bytes]:
+    return list(encode_column(serializer, pa.array(rows, pa.struct({"name": pa.string(), **types}))))
+
+
+CLASS, SIZE, SIZE_SQUARE = {"_class": pa.string()}, {"size": pa.float64()}, {"size_Square": pa.int64()}
+
+
+def test_structs_lack_the_class_and_fields_of_subclasses() -> None:
+    expected = [SHAPE.serialize(shape("s"))]
+    assert written(SHAPE, {"name": "s"}) == written(SHAPE, {"name": "s"}, **CLASS) == expected
+    assert written(SHAPE, {"name": "s", "_class": "a.Shape"}, **CLASS, **SIZE) == expected
+    rows = [{"name": "c", "_class": "a.Circle", "size": 1.5}, {"name": "s", "_class": None, "size": None}]
+    assert written(SHAPE, *rows, **CLASS, **SIZE) == [SHAPE.serialize(circle("c", 1.5)), SHAPE.serialize(shape("s"))]
+
+
+@pytest.mark.parametrize("wrap", [Types.LIST, lambda t: Types.MAP(STRING, t), lambda t: Types.ROW_NAMED(["in"], [t])])
+def test_structs_inside_others_lack_them(wrap: Callable[[TypeSerializer], TypeSerializer]) -> None:
+    outer = wrap(SHAPE)
+    kind, value = pa.struct({"name": pa.string()}), {"name": "s"}
+    types = {"LIST": pa.list_(kind), "MAP<": pa.map_(pa.string(), kind), "ROW<": pa.struct({"in": kind})}
+    name = next(n for n in types if str(outer).startswith(n))
+    given = {"LIST": [value], "MAP<": [("k", value)], "ROW<": {"in": value}}[name]
+    whole = {"LIST": [shape("s")], "MAP<": {"k": shape("s")}, "ROW<": {"in": shape("s")}}[name]
+    assert list(encode_column(outer, pa.array([given], types[name]))) == [outer.serialize(outer.accept(whole))]
+
+
+@pytest.mark.parametrize(
+    ("row", "types", "message"),
+    [
+        ({"_class": "a.Circle"}, CLASS, "'a.Circle': expected a.Shape; a.Circle needs the field size too; a.Outer"),
+        ({"_class": "a.New"}, CLASS | SIZE, "'a.New': expected a.Shape or a.Circle; a.Outer$Square needs the field size_Square"),
+        ({"size": 1.5}, SIZE, "the field size is one of a.Circle: name the class in _class (null stands for a.Shape), or leave"),
+        ({"size": 1.5, "_class": "a.Shape"}, CLASS | SIZE, "the field size is one of a.Circle"),
+        (
+            {"size": 1.5, "size_Square": 2, "_class": "a.Circle"},
+            CLASS | SIZE | SIZE_SQUARE,
+            "the field size_Square is one of a.Outer$Square",
+        ),
+    ],
+)
+def test_values_that_their_class_has_no_field_for_are_refused(
+    row: dict[str, object], types: dict[str, pa.DataType], message: str
+) -> None:
+    """In columns and in Python, where the rows before are as they should be."""
+    with pytest.raises(InvalidRowError, match=re.escape(message)) as refused:
+        written(SHAPE, {"name": "ok"}, {"name": "bad", **row}, **types)
+    assert refused.value.row == 1
+    with pytest.raises(InvalidRowError, match=re.escape(message)):
+        SHAPE.accept({"name": "bad", **dict.fromkeys(types), **row})
+
+
+def test_structs_whose_fields_no_class_has_are_refused_by_type() -> None:
+    wide = Types.POJO("a.A", {"x": INT}, subclasses={"a.B": {"y": INT, "z": INT}})
+    message = r"has the field z; a\.B has y as well: add the rest, or drop z"
+    with pytest.raises(InvalidRowError, match=rf"column value {message}"):
+        encode_column(wide, pa.array([], pa.struct({"x": pa.int32(), "z": pa.int32()})))
+    with pytest.raises(InvalidRowError, match=message):
+        wide.accept({"x": 1, "z": None})
+    with pytest.raises(InvalidRowError, match=r"is a struct of \(x, v\).*each has to be there.*; \(_class, y, z\) are optional"):
+        encode_column(wide, pa.array([], pa.struct({"x": pa.int32(), "v": pa.int32()})))
+    with pytest.raises(InvalidRowError, match=r"a value is a struct of \(x, v\); the type has the fields \(x\)"):
+        wide.accept({"x": 1, "v": None})
+    with pytest.raises(InvalidRowError, match=r"is a struct of \(y, z\); the type has the fields \(x\)"):
+        encode_column(wide, pa.array([], pa.struct({"y": pa.int32(), "z": pa.int32()})))
+
+
+def test_a_described_subclass_is_one_of_serializers_made_before_and_of_those_restored() -> None:
+    before = Types.POJO("a.Named", {"name": STRING})
+    with registrations():
+        register_pojo_class("a.Tall", {"size": LONG}, parent="a.Named")
+        restored = before.snapshot().restore_serializer()
+        for serializer in (before, restored, Types.POJO("a.Named", {"name": STRING})):
+            assert serializer.arrow_type(PLAIN) == pa.struct(CLASS | {"name": pa.string(), "size": pa.int64()})
+            row = {"name": "t", "_class": "a.Tall", "size": 5}
+            (data,) = written(serializer, row, **CLASS, size=pa.int64())
+            assert data == b"\x04\x00\x06a.Tall\x02\x00\x02t\x00\x00\x00\x00\x00\x00\x00\x00\x05"
+            assert decode_with_kernel(serializer, [data]) == [row]
+            assert check_payloads(serializer, [data]) == [PojoValue("a.Tall", {"name": "t", "size": 5})]
+    assert before.arrow_type(PLAIN) == pa.struct({"name": pa.string()})
+    assert restored.arrow_type(PLAIN) == pa.struct(CLASS | {"name": pa.string(), "size": pa.int64()})  # its snapshot has it
+
+
+def test_a_registered_subclass_that_its_snapshot_lacks_can_be_described() -> None:
+    pojo = PojoSerializer("a.Shape", DESCRIBED.fields, {"a.Gone": None})
+    with registrations():
+        register_pojo_class("a.Gone", {"x": INT}, parent="a.Shape")
+        assert check_payloads(pojo, [bytes.fromhex("08 00 02 01 01")]) == [PojoValue("a.Gone", {"name": None, "x": None})]
+
+
+def test_classes_that_are_subclasses_of_one_another_are_refused() -> None:
+    with registrations():
+        register_pojo_class("a.B", {}, parent="a.A")
+        register_pojo_class("a.C", {}, parent="a.B")
+        with pytest.raises(OptionError, match=r"a\.C was described as a subclass of a\.A"):
+            register_pojo_class("a.A", {}, parent="a.C")

@@ -41,6 +41,7 @@ def timers(rows: str, **arguments: Any) -> Call:
 
 
 TOTAL = {"total": sp.ValueState(T.LONG())}
+SHAPES = {"total": T.POJO("a.Shape", {"name": T.STRING()}, subclasses={"a.Square": {"side": T.LONG(), "round": T.BOOLEAN()}})}
 WINDOWED = {"value": sp.ValueState(T.LONG(), namespace=T.TIME_WINDOW())}
 
 REFUSED: dict[str, tuple[Call, str]] = {
@@ -62,6 +63,18 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "type of a value": (
         keyed("SELECT 'a' AS key, 'x' AS total", states=TOTAL),
         r"operator new: state 'total': column 'total' is of Spark type string; the type LONG takes bigint",
+    ),
+    "fields of no class": (
+        keyed("SELECT 'a' AS key, named_struct('name', 's', 'sied', 1L) AS total", states=SHAPES),
+        r"operator new: state 'total': column total is a struct of \(name, sied\);.*\(_class, round, side\) are optional",
+    ),
+    "a part of the fields of a subclass": (
+        keyed("SELECT 'a' AS key, named_struct('_class', 'a.Square', 'name', 's', 'side', 1L) AS total", states=SHAPES),
+        r"operator new: state 'total': column total has the field side; a.Square has round as well",
+    ),
+    "type of a field of a subclass": (
+        keyed("SELECT 'a' AS key, named_struct('name', 's', 'side', 'x', 'round', true) AS total", states=SHAPES),
+        r"operator new: state 'total': column 'total.side' is of Spark type string",
     ),
     "type of a key": (keyed("SELECT 'a' AS key, 1L AS total", key_type=T.LONG()), r"operator new: state 'total': column 'key'"),
     "type of a list": (
