@@ -69,6 +69,16 @@ def entered(door: Door) -> Iterator[None]:
         _DOOR.set(before)
 
 
+def current_door() -> Door:
+    """Return the door through which the user of this call came."""
+    return _DOOR.get()
+
+
+def begin_task(door: Door) -> None:
+    """Spell options in messages of this process as at the door of the driver, until the next task or the end of a scope."""
+    _DOOR.set(door)
+
+
 def text_name(argument: str) -> str:
     """Return the name of an option of a data source, in camel case."""
     first, *others = argument.split("_")

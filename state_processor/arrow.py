@@ -27,10 +27,14 @@ from state_processor.backends.read.state_listing import find_operator
 from state_processor.identifier import OperatorIdentifier
 from state_processor.key_contents import KeyContents
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.effects import check_given
 from state_processor.options.groups import (
+    CountSnapshotOptions,
     DiffSnapshotOptions,
+    DirectoryOptions,
     LookupOptions,
     LookupSnapshotOptions,
+    OpeningOptions,
     SnapshotOptions,
     StateSnapshotOptions,
     TimerSnapshotOptions,
@@ -44,7 +48,7 @@ from state_processor.read.requests import ArrowSchema, arrow_schema, evolving_ty
 from state_processor.read.sizes import SizeReport, SizesBy
 from state_processor.read.snapshots import list_snapshots, snapshots_table
 from state_processor.read.sources import ProjectedReader, find_reader
-from state_processor.serializers.doors import Door, entered
+from state_processor.serializers.doors import Door, entered, spelled
 
 __all__ = [
     "diff", "diff_summary", "handles", "lookup", "operators", "read_channel_state", "read_raw_state", "read_sink_state",
@@ -204,7 +208,7 @@ def diff(
 
 @takes_options
 def diff_summary(
-    old: Path, new: Path, uid: str | OperatorIdentifier | None = None, **options: Unpack[DiffSnapshotOptions]
+    old: Path, new: Path, uid: str | OperatorIdentifier | None = None, **options: Unpack[CountSnapshotOptions]
 ) -> pa.Table:
     """Compare all states of two snapshots, and count the values that differ.
 
@@ -215,7 +219,7 @@ def diff_summary(
     uid
         One operator; ``None`` for all.
     **options
-        See :class:`~state_processor.options.groups.DiffSnapshotOptions`. They are about both snapshots.
+        See :class:`~state_processor.options.groups.CountSnapshotOptions`. They are about both snapshots.
 
     Returns
     -------
@@ -269,10 +273,12 @@ def size_report(
     NotFoundError
         There is no such operator, or it has no keyed state.
     OptionError
-        ``by`` is unknown, or ``key`` without an operator.
+        ``by`` is unknown, ``key`` without an operator, or ``time_zone`` without ``key``: no other row has a date.
     CorruptSnapshotError, MissingFileError, UnsupportedFormatError
         The state can't be read.
     """
+    if by != "key":
+        check_given(options, ("time_zone",), f"with {spelled('by', 'key')}: add that")
     operator = None if uid is None else OperatorIdentifier.of(uid)
     report = SizeReport.plan(SnapshotAccess.of(**options).open(path), operator, by, top)
     return report.merged(table for part in progress(report.parts, "measuring") if (table := part.measure()) is not None)
@@ -280,7 +286,7 @@ def size_report(
 
 @takes_options
 def read_raw_state(
-    path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[SnapshotOptions]
+    path: Path, uid: str | OperatorIdentifier, kind: str = RAW_KEYED, **options: Unpack[OpeningOptions]
 ) -> Iterator[pa.RecordBatch]:
     """Read raw state, which an operator wrote itself in its own format, as bytes.
 
@@ -295,7 +301,7 @@ def read_raw_state(
         ``RAW_KEYED`` gives ``subtask``, ``key_group`` and ``value``; ``RAW_OPERATOR`` gives ``subtask``, ``partition`` (the
         number of the partition that the operator started) and ``value``.
     **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.OpeningOptions`.
     """
     return read_state(path, uid, kind=kind, **options)
 
@@ -306,7 +312,7 @@ def read_channel_state(
     uid: str | OperatorIdentifier | None = None,
     *,
     raw: bool = False,
-    **options: Unpack[SnapshotOptions],
+    **options: Unpack[OpeningOptions],
 ) -> pa.Table:
     """Read the in-flight data of an unaligned checkpoint: the contents of network buffers, a row per channel.
 
@@ -321,7 +327,7 @@ def read_channel_state(
     raw
         Adds ``buffers``: the bytes of each buffer, in the order in which they were sent.
     **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.OpeningOptions`.
 
     Returns
     -------
@@ -346,7 +352,7 @@ def read_channel_state(
 
 @takes_options
 def read_source_splits(
-    path: Path, uid: str | OperatorIdentifier, connector: str | None = None, **options: Unpack[SnapshotOptions]
+    path: Path, uid: str | OperatorIdentifier, connector: str | None = None, **options: Unpack[OpeningOptions]
 ) -> pa.Table:
     """Read the splits of a source: those assigned to its readers, and those that its enumerator still has.
 
@@ -359,7 +365,7 @@ def read_source_splits(
         older versions), ``raw`` for bytes. Snapshots do not record the connector; by default it is the one whose format all
         bytes have, and ``raw`` if there is none.
     **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.OpeningOptions`.
 
     Returns
     -------
@@ -393,7 +399,7 @@ def read_sink_state(
     uid: str | OperatorIdentifier,
     connector: str | None = None,
     committer: str | OperatorIdentifier | None = None,
-    **options: Unpack[SnapshotOptions],
+    **options: Unpack[OpeningOptions],
 ) -> pa.Table:
     """Read the state of a sink: what its writers keep, and what its committers have left to commit.
 
@@ -408,7 +414,7 @@ def read_sink_state(
         The operator of the committers. Flink gives it the uid ``Sink Committer:`` and the uid of the sink; needed where the job
         sets its own, or ``uid`` is a hash.
     **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.OpeningOptions`.
 
     Returns
     -------
@@ -438,25 +444,25 @@ def read_sink_state(
 
 
 @takes_options
-def operators(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
+def operators(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the operators of a snapshot, with sizes: the columns of Flink's ``savepoint_metadata``, with underscores."""
     return catalog.operators(SnapshotAccess.of(**options).open(path))
 
 
 @takes_options
-def states(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
+def states(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the states of all operators: names, kinds, types, and the schemas in which they are read."""
     return catalog.states(SnapshotAccess.of(**options).open(path))
 
 
 @takes_options
-def handles(path: Path, **options: Unpack[SnapshotOptions]) -> pa.Table:
+def handles(path: Path, **options: Unpack[OpeningOptions]) -> pa.Table:
     """Return the files, parts of files and inline bytes that a snapshot consists of."""
     return catalog.handles(SnapshotAccess.of(**options).open(path))
 
 
 @takes_options
-def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **options: Unpack[SnapshotOptions]) -> pa.Table:
+def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **options: Unpack[DirectoryOptions]) -> pa.Table:
     """Return the savepoints and checkpoints in a directory and below it, newest first.
 
     ``path``, ``kind`` (``savepoint`` or ``checkpoint``), ``job_id`` (if it is in the path), ``checkpoint_id``, ``time`` (when
@@ -472,7 +478,7 @@ def snapshots(directory: Path, *, check: bool = True, depth: int = DEPTH, **opti
     depth
         Number of levels below the directory to search. The logger ``state_processor`` warns of directories that are deeper.
     **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
 
     Raises
     ------

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
-from state_processor.serializers.doors import spelled
+from state_processor.serializers import doors
+from state_processor.serializers.doors import Door, current_door, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.foreign_errors import describe
 from state_processor.serializers.user_registrations import Registrations, begin_task, for_process, user_registrations
@@ -29,15 +30,18 @@ class TaskSerializers:
         Modules to import, which register serializers.
     registrations
         What was registered in the driver.
+    door
+        The door through which the user of the driver came, as which messages spell options; ``None`` if tasks know it.
     """
 
     modules: tuple[str, ...] = ()
     registrations: Registrations = field(default_factory=Registrations)
+    door: Door | None = None
 
     @classmethod
     def of_driver(cls, modules: Sequence[str]) -> TaskSerializers:
         """Return those of this process."""
-        return cls(tuple(modules), user_registrations())
+        return cls(tuple(modules), user_registrations(), current_door())
 
     def __bool__(self) -> bool:
         return bool(self.modules or self.registrations)
@@ -45,7 +49,7 @@ class TaskSerializers:
     @property
     def content(self) -> tuple[Any, ...]:
         """Everything, for comparisons."""
-        return self.modules, *self.registrations.content
+        return self.door, self.modules, *self.registrations.content
 
     def with_modules(self, modules: Iterable[str]) -> TaskSerializers:
         """Return these with more modules."""
@@ -61,6 +65,8 @@ class TaskSerializers:
         """
         import_serializers(self.modules)
         begin_task(self.registrations)
+        if self.door is not None:
+            doors.begin_task(self.door)
 
 
 def import_serializers(modules: Sequence[str]) -> None:

@@ -24,6 +24,8 @@ from state_processor.backends.read.keyed_handles import KeyedHandle, keyed_handl
 from state_processor.backends.read.keyed_splits import SPLIT_BYTES, KeyedSplit, cut_at_bounds, key_group_chunks, plan_splits
 from state_processor.backends.read.state_listing import naming_state
 from state_processor.backends.read.task_snapshot import operator_for_tasks, snapshot_for_tasks
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.core.sql_times import in_time_zone
 
 ENTRIES: Final = "entries"
 SIZE: Final = "size_in_bytes"
@@ -116,7 +118,8 @@ class KeyedSizes:
         parts = (part for state in states for part in self._measured(state))
         by_entry = len(states) == 1 and has_one_entry_for_each_key(first)
         found = KeySizes.of_each(parts, top) if by_entry else KeySizes.by_key(parts, top)
-        keys = decode_bytes(first.state.key, found.to_binary(), f"{first.source.context}, state {first.state.name!r}")
+        key = in_time_zone(first.state.key, java_zone(self.snapshot.time_zone))
+        keys = decode_bytes(key, found.to_binary(), f"{first.source.context}, state {first.state.name!r}")
         return pa.table([keys, found.counts, found.sizes], names=[layouts.KEY, ENTRIES, SIZE])
 
     def _states(

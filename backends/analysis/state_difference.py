@@ -11,7 +11,7 @@ from state_processor.backends.metadata.snapshot import Snapshot
 from state_processor.backends.metadata.snapshot_metadata import OperatorState
 from state_processor.backends.read.operator_state import OperatorStateReader
 from state_processor.backends.read.read_options import ReadOptions
-from state_processor.backends.read.state_access import StateReader
+from state_processor.backends.read.state_access import StateReader, with_state_names
 from state_processor.backends.read.state_listing import survey
 from state_processor.backends.state.descriptions import KeyedDescription, StateDescription, UnreadState
 from state_processor.backends.state.python_states import shown_name
@@ -75,11 +75,18 @@ class OperatorPair:
             raise UnsupportedFormatError(f"state {name!r} of {self.label} is {' in one snapshot and '.join(kinds)} in the other")
         if (new or old)[0].is_keyed:
             return KeyedDifference(name, Side(*self.old, _keyed(old)), Side(*self.new, _keyed(new)), options)
-        readers = [
-            OperatorStateReader(snapshot, operator, found, options) if operator is not None and found else None
-            for (snapshot, operator), found in ((self.old, old), (self.new, new))
-        ]
-        return OperatorDifference(name, *readers)
+        return OperatorDifference(name, _reader(*self.old, old, options), _reader(*self.new, new, options))
+
+
+def _reader(
+    snapshot: Snapshot, operator: OperatorState | None, variants: list[StateDescription], options: ReadOptions
+) -> OperatorStateReader | None:
+    """Return the reader of an operator state, if there is one; rows have the names of the plan, dates the zone of the job."""
+    if operator is None or not variants:
+        return None
+    name = variants[0].name
+    named = with_state_names(snapshot, operator, {name: variants}, name, None, options)
+    return OperatorStateReader(snapshot, operator, variants, named)
 
 
 def _keyed(variants: list[StateDescription]) -> list[KeyedDescription]:

@@ -18,6 +18,8 @@ from state_processor.backends.read.state_listing import naming_state, operator_l
 from state_processor.backends.state.descriptions import KeyedDescription
 from state_processor.backends.state.part_names import with_names
 from state_processor.backends.state.python_states import check_known, shown_name, stored_name, type_of_one_state
+from state_processor.serializers.core.calendars import java_zone
+from state_processor.serializers.core.sql_times import in_time_zone
 from state_processor.serializers.errors import NotFoundError
 
 RowsByState: TypeAlias = dict[str, pa.Table]
@@ -86,6 +88,7 @@ def _owners(snapshot: Snapshot, operator: OperatorState, key: Any, options: Read
             continue
         named = with_state_names(snapshot, operator, {described.name: [described]}, described.name, None, options)
         described = with_names(described, dict(named.names).get(described.name, {}))
+        described = in_time_zone(described, java_zone(named.time_zone))
         groups = WantedKeys(described, keys_of(described, (key,)), operator.max_parallelism).key_groups
         if groups is None:
             return operator

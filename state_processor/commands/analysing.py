@@ -8,14 +8,16 @@ from typing import Any, get_args
 from state_processor import arrow
 from state_processor.commands.arguments import add_operator, add_output, named_operator, positive, snapshot_command
 from state_processor.commands.printing import SIZES, print_batches, print_json, print_table, with_operator, with_sizes
+from state_processor.options.effects import DIFFERENCES, Kind, check_given
 from state_processor.options.flags import add_flags, flag_values
+from state_processor.options.groups import CountSnapshotOptions, DiffSnapshotOptions
 from state_processor.read.sizes import SizesBy
 from state_processor.serializers.errors import OptionError
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
-    sizes = snapshot_command(commands, "sizes", _sizes, "entries and bytes of keyed state, largest first")
+    sizes = snapshot_command(commands, "sizes", _sizes, "entries and bytes of keyed state, largest first", {Kind.SIZES})
     add_operator(sizes, required=False)
     sizes.add_argument("--by", choices=get_args(SizesBy), default="state", help="what to measure (default: state)")
     sizes.add_argument("--top", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
@@ -26,7 +28,7 @@ def add_commands(commands: Any) -> None:
     diff.add_argument("--state", help="show the values of this state that differ; without it numbers of them for each state")
     diff.add_argument("--limit", type=positive, default=20, metavar="N", help="number of values (default: 20)")
     add_output(diff, _diff)
-    add_flags(diff)
+    add_flags(diff, DIFFERENCES)
 
 
 def _sizes(options: argparse.Namespace) -> None:
@@ -41,13 +43,16 @@ def _sizes(options: argparse.Namespace) -> None:
 
 def _diff(options: argparse.Namespace) -> None:
     operator = named_operator(options)
+    values = {"nanos": "string", **flag_values(options)}
     if options.state is not None and operator is None:
         raise OptionError(f"--state {options.state}: name its operator, too, by --uid or --uid-hash")
     if options.state is not None and operator is not None:
-        differing = arrow.diff(options.old, options.new, operator, options.state, nanos="string", **flag_values(options))
+        differing = arrow.diff(options.old, options.new, operator, options.state, **values)
         print_batches(differing, options)
         return
-    rows = arrow.diff_summary(options.old, options.new, operator, nanos="string", **flag_values(options)).to_pylist()
+    of_values = DiffSnapshotOptions.__annotations__.keys() - CountSnapshotOptions.__annotations__
+    check_given(values, sorted(of_values), "with --state: add that")
+    rows = arrow.diff_summary(options.old, options.new, operator, **values).to_pylist()
     if options.json:
         print_json(rows)
         return

@@ -16,12 +16,12 @@ Run = Callable[[argparse.Namespace], int | None]
 UID_HELP = "the operator, by uid or by the 32 digits of its hash"
 
 
-def snapshot_command(commands: Any, name: str, run: Run, text: str, *, reading: Collection[Kind] = ()) -> argparse.ArgumentParser:
-    """Add a command that shows something of a snapshot, as a table or as JSON; ``reading`` is the kinds it reads."""
+def snapshot_command(commands: Any, name: str, run: Run, text: str, kinds: Collection[Kind]) -> argparse.ArgumentParser:
+    """Add a command that shows something of a snapshot, as a table or as JSON; ``kinds`` is what it reads."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Show the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     add_output(parser, run)
-    add_flags(parser, reading=reading)
+    add_flags(parser, kinds)
     return parser
 
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 from state_processor.commands.arguments import UID_HELP
 from state_processor.commands.new_files import STANDARD_OUTPUT, UnclosedFile, check_new, new_file
 from state_processor.commands.row_formats import FORMATS, format_of, write_rows
-from state_processor.commands.rows import add_columns, add_where, state_batches
+from state_processor.commands.rows import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
 from state_processor.identifier import OperatorIdentifier
-from state_processor.options.flags import ROWS, add_flags
+from state_processor.options.effects import ROWS, check_given
+from state_processor.options.flags import add_flags, flag_values
 from state_processor.serializers.errors import OptionError
 
 _CSV: Final = "csv"
@@ -53,13 +54,16 @@ def _command(
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=f"Write the {text}.")
     parser.add_argument("path", metavar="PATH", help="directory of the snapshot, or its _metadata: a path or URL")
     parser.add_argument("--uid", required=True, help=UID_HELP)
-    add_flags(parser, reading=ROWS, without=without)
+    add_flags(parser, ROWS, without=without)
+    add_kind(parser)
     add_where(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def _count(options: argparse.Namespace) -> None:
+    if options.where is None:
+        check_given(flag_values(options), ("time_zone",), "with --where: add that")
     say(str(sum(batch.num_rows for batch in state_batches(options, OperatorIdentifier.of(options.uid), options.state))))
 
 

@@ -13,8 +13,9 @@ from state_processor.commands.arguments import add_exit_code, add_output, not_ne
 from state_processor.commands.printing import print_json, print_table, with_sizes
 from state_processor.commands.terminal import complain, say
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.effects import Kind, check_given
 from state_processor.options.flags import add_flags, flag_values
-from state_processor.read.snapshots import NAMING, checked, discovered, snapshots_table, unsearched_text
+from state_processor.read.snapshots import FINDING, checked, discovered, snapshots_table, unsearched_text
 
 NOTHING_FOUND: Final = 1
 """Exit code if there is no such snapshot."""
@@ -47,11 +48,18 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="DIR", help="a directory of savepoints, checkpoints or jobs: a path or URL")
     text = "levels below DIR to search (default: %(default)s); what is deeper is reported on standard error"
     parser.add_argument("--depth", type=not_negative, default=DEPTH, metavar="N", help=text)
-    add_flags(parser, without=NAMING)
+    add_flags(parser, {Kind.SNAPSHOTS})
+
+
+def _access(options: argparse.Namespace, condition: str) -> SnapshotAccess:
+    values = flag_values(options)
+    if not options.check:
+        check_given(values, FINDING, condition)
+    return SnapshotAccess.of(**values)
 
 
 def _list(options: argparse.Namespace) -> int:
-    access = SnapshotAccess.of(**flag_values(options))
+    access = _access(options, "with --check: add that")
     found = discovered(options.path, options.depth, access)
     rows = snapshots_table(checked(found.snapshots, access) if options.check else found.snapshots).to_pylist()
     if options.json:
@@ -75,7 +83,7 @@ def _print(rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
 
 
 def _latest(options: argparse.Namespace) -> int:
-    access = SnapshotAccess.of(**flag_values(options))
+    access = _access(options, "without --no-check: leave that out")
     found = discovered(options.path, options.depth, access)
     wanted = [info for info in found.snapshots if options.kind in (None, info.kind)]
     _report_depth(found, options)

@@ -10,6 +10,7 @@ from state_processor.commands.arguments import add_exit_code
 from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess, read_plan
+from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.write.plan import SavepointPlan
 from state_processor.write.query_migration import QueryMigration
@@ -33,7 +34,7 @@ def add_commands(commands: Any) -> None:
         "--drop", action="append", default=[], metavar="OPERATOR", help="an operator whose state is left out, such as 'join[5]'"
     )
     check.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
-    add_flags(check)
+    add_flags(check, {Kind.CHECKS}, without=("plan", "uids"))
     check.set_defaults(run=_check)
 
 

@@ -9,6 +9,7 @@ from state_processor.commands.arguments import not_negative
 from state_processor.commands.new_files import check_new, new_file
 from state_processor.commands.terminal import say
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.effects import Kind, check_given
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.report.contents import KEYS, contents
 from state_processor.report.page import page
@@ -27,13 +28,16 @@ def add_commands(commands: Any) -> None:
     report.add_argument("--quick", action="store_true", help="read only _metadata and the headers of state, not the values")
     text = "number of the largest keys to show of each operator (default: %(default)s); 0 leaves keys out"
     report.add_argument("--keys", type=not_negative, default=KEYS, metavar="N", dest="largest_keys", help=text)
-    add_flags(report)
+    add_flags(report, {Kind.REPORTS})
     report.set_defaults(run=_report)
 
 
 def _report(options: argparse.Namespace) -> None:
     check_new(options.output)
-    found = contents(options.path, SnapshotAccess.of(**flag_values(options)), values=not options.quick, keys=options.largest_keys)
+    given = flag_values(options)
+    if options.quick or not options.largest_keys:
+        check_given(given, ("time_zone",), "where the report shows keys: leave out --quick and --keys 0")
+    found = contents(options.path, SnapshotAccess.of(**given), values=not options.quick, keys=options.largest_keys)
     with new_file(options.output) as file:
         file.write(page(found).encode())
     say(options.output)

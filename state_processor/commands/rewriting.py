@@ -10,6 +10,7 @@ from state_processor.commands.arguments import UID_HELP
 from state_processor.commands.terminal import say
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.write.engines import LocalEngine
 from state_processor.write.plan import SavepointPlan
@@ -62,7 +63,7 @@ def _command(commands: Any, name: str, text: str, change: Change) -> argparse.Ar
     parser.add_argument("path", metavar="IN", help="directory of a savepoint or checkpoint, which is only read")
     parser.add_argument("target", metavar="OUT", help="directory of the new savepoint")
     parser.add_argument("--overwrite", action="store_true", help="replace a savepoint in OUT when the new one is complete")
-    add_flags(parser)
+    add_flags(parser, {Kind.COPIES})
     parser.set_defaults(run=_write, change=change, format="canonical", backend=None, share_files=False)
     return parser
 

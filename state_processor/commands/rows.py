@@ -11,12 +11,18 @@ import pyarrow as pa
 from state_processor import arrow
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.flags import flag_values
+from state_processor.options.table import STATE_KIND
 
 
 def add_where(parser: argparse.ArgumentParser) -> None:
     """Add the choice of rows by an expression."""
     text = "only rows for which this expression of Spark SQL is true, such as \"value > 100\"; it starts Spark in this process"
     parser.add_argument("--where", metavar="EXPRESSION", help=text)
+
+
+def add_kind(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of the kind of state."""
+    parser.add_argument("--kind", metavar="KIND", help=f"{STATE_KIND.doc.replace('`', '')} It is {STATE_KIND.kind.expected}.")
 
 
 def add_columns(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +45,8 @@ def state_batches(
     **more
         More options of reading.
     """
-    values = {"nanos": "string", "columns": getattr(options, "columns", None), **more, **flag_values(options)}
+    shape = {"nanos": "string", "columns": getattr(options, "columns", None), "kind": options.kind}
+    values = {**shape, **more, **flag_values(options)}
     if options.where is None:
         return arrow.read_state(options.path, operator, state, **values)
     from state_processor.spark.filtered import filtered_batches  # starts a JVM, which other commands do without

@@ -20,11 +20,12 @@ from state_processor.commands.printing import (
     with_operator,
     with_sizes,
 )
-from state_processor.commands.rows import add_columns, add_where, state_batches
+from state_processor.commands.rows import add_columns, add_kind, add_where, state_batches
 from state_processor.commands.terminal import say
 from state_processor.display import text_of
-from state_processor.options.effects import Kind
-from state_processor.options.flags import ROWS, flag_values
+from state_processor.options.effects import ROWS, Kind
+from state_processor.options.flags import flag_values
+from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
 
@@ -47,20 +48,21 @@ _NO_NAMESPACE: Final = str(VoidNamespaceSerializer())
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
     command = partial(snapshot_command, commands)
-    inspect = command("inspect", _inspect, "operators of a snapshot, with sizes")
+    inspect = command("inspect", _inspect, "operators of a snapshot, with sizes", {Kind.TABLES})
     inspect.add_argument("--files", action="store_true", help="list the files and other pieces that it consists of instead")
-    command("states", _states, "states of all operators, with types")
-    show = command("show", _show, "rows of a state", reading=ROWS)
+    command("states", _states, "states of all operators, with types", {Kind.TABLES})
+    show = command("show", _show, "rows of a state", ROWS)
     add_operator(show)
     what = show.add_mutually_exclusive_group()
     what.add_argument("--state", help="name of the state; without it all keyed states of the operator side by side")
     what.add_argument("--timers", action="store_true", help="the operator's timers")
+    add_kind(show)
     show.add_argument("--key", action="append", help="only this key, as JSON or plain text; may be repeated")
     show.add_argument("--limit", type=positive, default=20, metavar="N", help="number of rows (default: 20)")
     show.add_argument("--schema", action="store_true", help="the columns and their types in place of rows")
     add_columns(show)
     add_where(show)
-    get = command("get", _get, "states and timers of one key", reading={Kind.LOOKUP})
+    get = command("get", _get, "states and timers of one key", {Kind.LOOKUP})
     add_operator(get)
     get.add_argument("--state", help="name of the state; without it all keyed states and the timers")
     get.add_argument("key", metavar="KEY", nargs=1, help="the key, as JSON or plain text")
@@ -103,7 +105,9 @@ def _namespace(row: Mapping[str, Any]) -> str | None:
 
 
 def _show(options: argparse.Namespace) -> None:
-    kind = TIMER_KIND if options.timers else None
+    if options.timers and options.kind not in (None, TIMER_KIND):
+        raise OptionError(f"--timers --kind {options.kind}: give one of them")
+    kind = TIMER_KIND if options.timers else options.kind
     keys = _keys(options) if options.key else None
     batches = state_batches(options, required_operator(options), options.state, kind=kind, keys=keys)
     if options.schema:

@@ -18,6 +18,7 @@ from state_processor.commands.arguments import UID_HELP, snapshot_command
 from state_processor.commands.printing import NAMES, filled, print_json, print_table
 from state_processor.commands.rewriting import rewriting_command
 from state_processor.identifier import OperatorIdentifier
+from state_processor.options.effects import Kind
 from state_processor.options.flags import flag_values
 from state_processor.serializers.errors import NotFoundError, OptionError
 from state_processor.write.engines import TableRows
@@ -32,7 +33,7 @@ _PATHS: Final = (file_sink.PATH, file_sink.TEMPORARY)
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the parsers of the command line."""
-    show = snapshot_command(commands, "sink-state", _show, "files or transactions that a sink has begun")
+    show = snapshot_command(commands, "sink-state", _show, "files or transactions that a sink has begun", {Kind.SINK})
     change = rewriting_command(commands, "change-sink", "a copy in which a sink has begun less, or other transactions", _change)
     for command in (show, change):
         command.add_argument("--uid", required=True, help=f"the sink: {UID_HELP}")

@@ -21,6 +21,7 @@ from state_processor.commands.printing import print_json
 from state_processor.commands.terminal import say
 from state_processor.display import text_of
 from state_processor.options.access import SnapshotAccess
+from state_processor.options.effects import Kind
 from state_processor.options.flags import add_flags, flag_values
 from state_processor.progress import progress
 from state_processor.report.restoring import Restoring, oldest_flink, planned_migration, restored_by
@@ -60,7 +61,7 @@ def add_commands(commands: Any) -> None:
         "--values", action="store_true", help="decode every value to its last byte, and look for every key in its key group, too"
     )
     validate.add_argument("--json", action="store_true", help="one JSON object per line instead of text")
-    add_flags(validate)
+    add_flags(validate, {Kind.CHECKS})
     validate.set_defaults(run=_validate)
 
 

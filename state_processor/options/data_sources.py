@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from state_processor.format_names import METADATA_FORMAT, SAVEPOINT_FORMAT
+from state_processor.options.effects import Kind
 from state_processor.options.option import Option
-from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS, STATE_KIND
+from state_processor.options.table import PUSHDOWN, READ_OPTIONS, SNAPSHOT_OPTIONS, STATE_KIND
 from state_processor.options.values import BOOLEAN, COUNT, PATH, PYTHON_TYPE, SIZE, TEXT, one_of
 
 _UID: Final = Option("uid", TEXT, "The operator, by uid.")
@@ -19,12 +20,7 @@ _STATE_OPTIONS: Final = (
 )
 _TASK_OPTIONS: Final = (
     Option("split_size", SIZE, "Approximate bytes of the snapshot that one task reads; 96m by default."),
-    Option(
-        "pushdown",
-        BOOLEAN,
-        "With `key =` and `key IN` only the key groups that hold these keys are read. By default as "
-        "`spark.sql.python.filterPushdown.enabled` says.",
-    ),
+    PUSHDOWN,
 )
 _TABLE_OPTIONS: Final = (
     Option("table", one_of("operators", "states", "handles"), "One row per operator, state, or stored piece.", "operators"),
@@ -65,7 +61,7 @@ WRITING: Final = f"writing {SAVEPOINT_FORMAT}"
 
 TEXT_OPTIONS: Final = {
     READING: (*_STATE_OPTIONS, *READ_OPTIONS, *SNAPSHOT_OPTIONS, *_TASK_OPTIONS),
-    READING_METADATA: (*_TABLE_OPTIONS, *SNAPSHOT_OPTIONS),
+    READING_METADATA: (*_TABLE_OPTIONS, *(o for o in SNAPSHOT_OPTIONS if Kind.TABLES in o.applies_to)),
     WRITING: (*_SINK_OPTIONS, *SNAPSHOT_OPTIONS),
 }
 """The options of each data source."""

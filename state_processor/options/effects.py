@@ -1,14 +1,15 @@
 """Kinds of reads, and the refusal of options that do not apply to one.
 
-An entry of ``READ_OPTIONS`` names the kinds that the option acts on (``on``) and the options that it needs (``needs``).
-:func:`check_effects` refuses every other use, whichever way the option was given.
+An entry of the table of options names the kinds that the option acts on (``on``), those where it holds in any case
+(``holds_on``), and the options that it needs (``needs``). Signatures and flags follow from it. Where one call reads
+several kinds, :func:`check_effects` refuses every other use, whichever way the option was given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import OptionError
@@ -32,17 +33,34 @@ class Kind(Enum):
     BROADCAST = "broadcast state"
     RAW = "raw state"
     DIFF = "differences"
+    COUNTS = "counts of differences"
+    SIZES = "sizes"
+    CHANNELS = "in-flight data"
+    SPLITS = "source splits"
+    SINK = "sink state"
+    TABLES = "tables of metadata"
+    SNAPSHOTS = "lists of snapshots"
+    CHECKS = "checks"
+    REPORTS = "reports"
+    COPIES = "copies"
 
 
 ALL: Final = frozenset(Kind)
-VALUES: Final = ALL - {Kind.RAW}
-"""Reads that decode values or keys."""
 NAMED: Final = frozenset({Kind.KEYED, Kind.WINDOW})
 """Keyed state that is read by its name."""
 KEYED: Final = NAMED | {Kind.WHOLE, Kind.LOOKUP}
 """Keyed state, by name or not."""
 OPERATOR: Final = frozenset({Kind.LIST, Kind.UNION, Kind.BROADCAST})
 """Operator state."""
+ROWS: Final = NAMED | {Kind.WHOLE, Kind.TIMERS, Kind.RAW} | OPERATOR
+"""Reads of rows of any state."""
+DIFFERENCES: Final = frozenset({Kind.DIFF, Kind.COUNTS})
+VALUES: Final = ROWS - {Kind.RAW} | {Kind.LOOKUP} | DIFFERENCES
+"""Reads that decode values."""
+OPENED: Final = ALL - {Kind.SNAPSHOTS}
+"""Reads that open a snapshot: lists only look at files."""
+STORES: Final = KEYED | DIFFERENCES | {Kind.TIMERS, Kind.SIZES, Kind.CHECKS, Kind.REPORTS, Kind.COPIES}
+"""Reads of keyed state, which RocksDB may have written."""
 PYTHON: Final = NAMED | {Kind.LOOKUP, Kind.BROADCAST}
 """State that may have a type of PyFlink."""
 
@@ -70,12 +88,34 @@ def check_effects(given: Collection[str], kind: Kind, options: Iterable[Option],
         if option.argument not in given:
             continue
         name = spelled(option.argument)
-        if kind not in option.on | option.holds_on:
+        if kind not in option.applies_to:
             applies = ", ".join(k.value for k in Kind if k in option.on)
             way = "Name one state, or leave" if kind is Kind.WHOLE and Kind.KEYED in option.on else "Leave"
             raise OptionError(f"{name} does not apply to {where}, a read of {kind.value}: it is for {applies}. {way} {name} out")
         if option.needs and not any(need in given for need in option.needs):
             raise OptionError(f"{name} needs {' or '.join(map(spelled, option.needs))}: give it too, or leave {name} out")
+
+
+def check_given(values: Mapping[str, Any], options: Iterable[str], condition: str) -> None:
+    """Refuse options that act only if another argument has some value, which it has not.
+
+    Parameters
+    ----------
+    values
+        The arguments; those that are ``None`` are not given.
+    options
+        The options that would do nothing.
+    condition
+        When they act, and what to do: ``with --check: add that``.
+
+    Raises
+    ------
+    OptionError
+        If one is given.
+    """
+    for name in options:
+        if values.get(name) is not None:
+            raise OptionError(f"{spelled(name)} acts only {condition}, or leave {spelled(name)} out")
 
 
 def check_time_to_live(given: Collection[str], where: str, *, has_ttl: bool) -> None:

@@ -12,28 +12,25 @@ from state_processor.options.table import READ_OPTIONS, SNAPSHOT_OPTIONS
 from state_processor.options.values import FIELDS
 from state_processor.serializers.errors import OptionError
 
-ROWS: Final = frozenset(Kind) - {Kind.LOOKUP, Kind.DIFF}
-"""What commands read that show and write rows of any state."""
 _READING: Final = tuple(option for option in READ_OPTIONS if option.flag)
 """Options of reading state that have a flag."""
 
 
-def add_flags(
-    parser: argparse.ArgumentParser, *, reading: Collection[Kind] = (), without: Collection[str] = ()
-) -> None:
-    """Add the flags of opening a snapshot, and the flags of reading.
+def add_flags(parser: argparse.ArgumentParser, kinds: Collection[Kind], *, without: Collection[str] = ()) -> None:
+    """Add the flags of the options that apply to some kinds of reads.
 
     Parameters
     ----------
     parser
         The parser of a command.
-    reading
-        The kinds of state that the command reads.
+    kinds
+        What the command reads.
     without
         Options, as keyword arguments, that change nothing that the command shows.
     """
-    of_reading = [o for o in _READING if o.on.intersection(reading)]
-    for title, options in (("options of reading state", of_reading), ("options of opening a snapshot", SNAPSHOT_OPTIONS)):
+    of_reading = [o for o in _READING if o.on.intersection(kinds)]
+    of_opening = [o for o in SNAPSHOT_OPTIONS if o.applies_to.intersection(kinds)]
+    for title, options in (("options of reading state", of_reading), ("options of opening a snapshot", of_opening)):
         shown = [o for o in options if o.argument not in without]
         if shown:
             group = parser.add_argument_group(title)

@@ -82,14 +82,19 @@ class LookupOptions(TypedDict, total=False):
     batch_memory: int | str
 
 
-class DiffOptions(TypedDict, total=False):
-    """Options of comparing states."""
+class CountOptions(TypedDict, total=False):
+    """Options of counting differences."""
 
     nanos: Nanos
-    row_kind: bool
     undescribed: Undescribed
     python_types: Mapping[str, PythonTypeArgument] | None
     batch_memory: int | str
+
+
+class DiffOptions(CountOptions, total=False):
+    """Options of comparing states."""
+
+    row_kind: bool
 
 
 class WorkerOptions(TypedDict, total=False):
@@ -109,10 +114,31 @@ class AccessOptions(WorkerOptions, total=False):
     uids: str | PathLike[str] | Sequence[str] | None
 
 
-class SnapshotOptions(AccessOptions, total=False):
-    """Options of opening a snapshot."""
+class DirectoryOptions(TypedDict, total=False):
+    """Options of looking for snapshots and their files."""
 
     path_mapping: Mapping[str, str] | None
+    allow_paths: Iterable[str | PathLike[str]] | None
+    storage_options: Mapping[str, Any] | None
+
+
+class OpeningOptions(DirectoryOptions, total=False):
+    """Options of opening a snapshot of which no values are read: metadata, bytes, what connectors keep."""
+
+    serializers: Sequence[str]
+    scratch: str | PathLike[str] | None
+    plan: str | PathLike[str] | Mapping[str, Any] | None
+    uids: str | PathLike[str] | Sequence[str] | None
+
+
+class SnapshotOptions(OpeningOptions, total=False):
+    """Options of opening a snapshot."""
+
+    time_zone: str | None
+
+
+class CountSnapshotOptions(CountOptions, OpeningOptions, total=False):
+    """Options of opening two snapshots and counting their differences."""
 
 
 class TimerSnapshotOptions(TimerOptions, SnapshotOptions, total=False):

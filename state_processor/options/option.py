@@ -51,6 +51,11 @@ class Option:
     needs: tuple[str, ...] = ()
 
     @property
+    def applies_to(self) -> frozenset[Kind]:
+        """The kinds of reads that accept it."""
+        return self.on | self.holds_on
+
+    @property
     def name(self) -> str:
         """Name as an option of the data source, in camel case."""
         return text_name(self.argument)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from state_processor.options.allowed_modules import ALLOWED_CONF
-from state_processor.options.effects import ALL, KEYED, NAMED, OPERATOR, PYTHON, VALUES, Kind
+from state_processor.options.effects import DIFFERENCES, KEYED, NAMED, OPENED, OPERATOR, PYTHON, ROWS, STORES, VALUES, Kind
 from state_processor.options.option import Option
 from state_processor.options.values import (
     BOOLEAN,
@@ -50,14 +50,14 @@ READ_OPTIONS: Final = (
         "Adds the columns `_key_group`, `_subtask` and `_last_access` (null without TTL).",
         False,
         flag="--metadata",
-        on=VALUES - {Kind.DIFF},
+        on=VALUES - DIFFERENCES,
     ),
     Option(
         "columns",
         NAMES,
         "Reads only these columns, and of structs only the fields that are named: `value.id`, with `element` for lists and "
         "`value` for maps. All others are skipped, not decoded.",
-        on=ALL - {Kind.LOOKUP, Kind.DIFF},
+        on=ROWS,
     ),
     Option(
         "keys",
@@ -83,7 +83,7 @@ READ_OPTIONS: Final = (
         "Gives `Row` and `RowData` a first field `row_kind`.",
         False,
         flag="--row-kind",
-        on=VALUES,
+        on=VALUES - {Kind.COUNTS},
     ),
     Option(
         "ttl",
@@ -136,7 +136,7 @@ READ_OPTIONS: Final = (
         "The same for several states, by name in the job.",
         (),
         flag="--python-types STATE=TYPE",
-        on=PYTHON | {Kind.WHOLE, Kind.DIFF},
+        on=PYTHON | DIFFERENCES | {Kind.WHOLE},
     ),
     Option(
         "fields",
@@ -145,7 +145,7 @@ READ_OPTIONS: Final = (
         "are rows (`data-state.map_key`). They are used instead of those of `plan`.",
         (),
         flag="--fields STATE=NAMES",
-        on=VALUES - {Kind.DIFF},
+        on=VALUES - DIFFERENCES,
     ),
     Option(
         "undescribed",
@@ -192,6 +192,8 @@ SNAPSHOT_OPTIONS: Final = (
         "allow_serializers=…)`.",
         (),
         flag="--serializers MODULE",
+        on=OPENED - {Kind.RAW, Kind.CHANNELS},
+        holds_on=frozenset({Kind.RAW, Kind.CHANNELS}),
     ),
     Option(
         "scratch",
@@ -199,6 +201,8 @@ SNAPSHOT_OPTIONS: Final = (
         "Directory, on every machine that reads, for copies of files that RocksDB needs there (remote ones, and parts of merged "
         "files). By default `STATE_PROCESSOR_SCRATCH`, or the directory for temporary files.",
         flag="--scratch DIR",
+        on=STORES,
+        holds_on=OPENED - STORES,
     ),
     Option(
         "plan",
@@ -206,6 +210,7 @@ SNAPSHOT_OPTIONS: Final = (
         "The compiled plan of the query of Flink SQL that wrote the snapshot: the file that `COMPILE PLAN` writes, or its text. "
         "Operators have the names and uids of the plan, and rows the columns of the query.",
         flag="--plan FILE",
+        on=OPENED,
     ),
     Option(
         "uids",
@@ -213,6 +218,7 @@ SNAPSHOT_OPTIONS: Final = (
         "Uids that the job may use. Snapshots of Flink 1.x record only the hashes of uids: operators get the uid with their hash,"
         " and so do committers of sinks. Uids that match no operator are reported.",
         flag="--uids FILE",
+        on=OPENED,
     ),
     Option(
         "storage_options",
@@ -231,6 +237,7 @@ SNAPSHOT_OPTIONS: Final = (
         "The time zone of the JVM of the job, such as `America/New_York`; UTC by default. A `SQL_DATE` or `SQL_TIME` is "
         "stored as the point in time at which clocks in this zone show it. Rows of Flink SQL do not depend on the zone.",
         flag="--time-zone ZONE",
+        on=VALUES - {Kind.COUNTS} | {Kind.SIZES, Kind.REPORTS},
     ),
 )
 """Options wherever the path of a snapshot is given; each is a field of ``SnapshotAccess``."""
@@ -254,12 +261,24 @@ UNPICKLE: Final = Option(
     needs=("python_type", "python_types"),
 )
 
-EFFECTIVE_OPTIONS: Final = (*READ_OPTIONS, INFER_KRYO, UNPICKLE)
+PUSHDOWN: Final = Option(
+    "pushdown",
+    BOOLEAN,
+    "With `key =` and `key IN` only the key groups that hold these keys are read, if keys are text, whole numbers or booleans. "
+    "By default as `spark.sql.python.filterPushdown.enabled` says, without which `true` is refused.",
+    on=NAMED | {Kind.WHOLE, Kind.TIMERS},
+)
+
+EFFECTIVE_OPTIONS: Final = (*READ_OPTIONS, INFER_KRYO, UNPICKLE, PUSHDOWN, *SNAPSHOT_OPTIONS)
+"""Options that act on some kinds of reads and not on others."""
+
 STATE_KIND: Final = Option(
     "kind",
     one_of("KEYED", "TIMER", "OPERATOR_LIST", "UNION_LIST", "BROADCAST", "RAW_KEYED", "RAW_OPERATOR"),
     "The expected kind of state. `TIMER` without a state reads all timers; `RAW_KEYED` and `RAW_OPERATOR`, without a state, read "
     "the bytes that the operator wrote itself.",
+    flag="--kind KIND",
+    on=ROWS,
 )
 
 KEYWORD_OPTIONS: Final = {o.argument: o for o in (STATE_KIND, *READ_OPTIONS, UNPICKLE, INFER_KRYO, *SNAPSHOT_OPTIONS)}

@@ -13,14 +13,15 @@ import pyarrow as pa
 from state_processor.backends.metadata.discovery import DEPTH, Discovery, SnapshotInfo, find_snapshots
 from state_processor.backends.read.file_check import check_files
 from state_processor.options.access import SnapshotAccess
-from state_processor.options.groups import SnapshotOptions
+from state_processor.options.effects import check_given
+from state_processor.options.groups import DirectoryOptions
 from state_processor.options.keywords import takes_options
 from state_processor.options.values import COUNT
 from state_processor.serializers.doors import spelled
-from state_processor.serializers.errors import OptionError, StateProcessorError
+from state_processor.serializers.errors import StateProcessorError
 
-NAMING: Final = ("plan", "uids")
-"""Options that name operators: a list of snapshots shows none."""
+FINDING: Final = ("path_mapping", "allow_paths")
+"""Options of finding the files of a snapshot, which are looked for on request."""
 _SCHEMA: Final = pa.schema(
     [
         ("path", pa.string()),
@@ -38,7 +39,7 @@ _LOG: Final = getLogger("state_processor")
 
 @takes_options
 def list_snapshots(
-    directory: str | PathLike[str], *, check: bool = True, depth: int = DEPTH, **options: Unpack[SnapshotOptions]
+    directory: str | PathLike[str], *, check: bool = True, depth: int = DEPTH, **options: Unpack[DirectoryOptions]
 ) -> list[SnapshotInfo]:
     """List the snapshots in a directory and below it, newest first.
 
@@ -54,19 +55,18 @@ def list_snapshots(
     depth
         Number of levels below the directory to search.
     **options
-        See :class:`~state_processor.options.groups.SnapshotOptions`.
+        See :class:`~state_processor.options.groups.DirectoryOptions`.
 
     Raises
     ------
     NotASnapshotError
         If the directory does not exist.
     OptionError
-        If an option has an unexpected value, or names operators.
+        If an option has an unexpected value, or is about files that are not looked for.
     """
     access = SnapshotAccess.of(**options)
-    for name in NAMING:
-        if name in access.values():
-            raise OptionError(f"{spelled(name)} does not apply to lists of snapshots: leave {spelled(name)} out")
+    if not check:
+        check_given(options, FINDING, f"with {spelled('check', True)}: set that")
     found = discovered(directory, depth, access)
     if found.unsearched:
         _LOG.warning("%s", unsearched_text(found, depth, f"depth={depth + 1}"))

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import DataSource
 
 from state_processor.options.allowed_modules import ALLOWED_CONF, allowed_modules
 from state_processor.portable_registrations import TaskSerializers
+from state_processor.serializers.doors import Door
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.datasource import FlinkSavepointDataSource, FlinkSavepointMetadataDataSource
 from state_processor.spark.packages import send_package
@@ -128,12 +129,12 @@ def _are_found(spark: SparkSession) -> bool:
 def format_with_code(
     spark: SparkSession, source: type[DataSource], code: TaskSerializers, storage_options: Mapping[str, Any] | None = None
 ) -> str:
-    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code``.
+    """Return the name of a format of the session that is like ``source``, and whose tasks know ``code`` and its door.
 
     Storage options go the same way: options of a data source are shown by Spark's user interface, and classes are not.
     """
     settings = dict(storage_options or {})
-    if not code and not settings:
+    if not code and not settings and code.door in (None, Door.DATA_SOURCE):
         return source.name()
     with _LOCK:
         known = _SESSIONS[spark].with_code

@@ -79,7 +79,7 @@ def our_errors() -> Iterator[None]:
     """Raise errors from tasks as they were raised there, in place of Spark's error that wraps them."""
     try:
         yield
-    except PySparkException as failure:
+    except (PySparkException, Py4JJavaError) as failure:  # the second from iterators over rows
         found = translated(str(failure))
         if found is None:
             raise

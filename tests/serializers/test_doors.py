@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from state_processor.options.table import EFFECTIVE_OPTIONS, SNAPSHOT_OPTIONS
+from state_processor.options.table import EFFECTIVE_OPTIONS, PUSHDOWN
 from state_processor.serializers.doors import (
     Door,
     changing,
@@ -36,7 +36,7 @@ IN_CODE_ONLY: Final = {
     "state_processor/write/query_migration.py": "a value that is not a list comes from code only",
 }
 """Modules whose messages Python code alone can cause, and why."""
-_OPTIONS: Final = sorted({o.argument for o in (*EFFECTIVE_OPTIONS, *SNAPSHOT_OPTIONS)} | {"connector", "share_files"})
+_OPTIONS: Final = sorted({o.argument for o in EFFECTIVE_OPTIONS if o is not PUSHDOWN} | {"connector", "share_files"})
 SPELLED_FOR_CODE: Final = re.compile(
     rf"\b(?:{'|'.join(_OPTIONS)})=|\b(?:{'|'.join(o for o in _OPTIONS if '_' in o)})\b|\bundescribed='|\bflattened\b"
 )

@@ -14,11 +14,29 @@ from state_processor.backends.metadata.snapshot import open_snapshot
 from state_processor.commands import showing
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import READING
-from state_processor.options.effects import Kind
-from state_processor.options.groups import DiffOptions, KeyedStateOptions, LookupOptions, OperatorStateOptions, TimerOptions
+from state_processor.options.effects import ROWS, Kind
+from state_processor.options.groups import (
+    CountOptions,
+    DiffOptions,
+    DirectoryOptions,
+    KeyedStateOptions,
+    LookupOptions,
+    OpeningOptions,
+    OperatorStateOptions,
+    SnapshotOptions,
+    TimerOptions,
+)
 from state_processor.options.keywords import check_arguments
 from state_processor.options.option import Option
-from state_processor.options.table import EFFECTIVE_OPTIONS, INFER_KRYO, KEYWORD_OPTIONS, READ_OPTIONS, UNPICKLE
+from state_processor.options.table import (
+    EFFECTIVE_OPTIONS,
+    INFER_KRYO,
+    KEYWORD_OPTIONS,
+    PUSHDOWN,
+    READ_OPTIONS,
+    SNAPSHOT_OPTIONS,
+    UNPICKLE,
+)
 from state_processor.options.text import format_options
 from state_processor.reader import SavepointReader
 from state_processor.serializers.doors import Door, entered, flag_name, read_with, registering, spelled, text_name
@@ -43,6 +61,15 @@ VALUES: Final[dict[str, Any]] = {
     "batch_memory": 1 << 20,
     "infer_kryo": True,
     "unpickle": True,
+    "pushdown": True,
+    "path_mapping": {"/old": "/new"},
+    "allow_paths": ("/elsewhere",),
+    "serializers": ("tests.baskets",),
+    "scratch": "/fast",
+    "plan": "/plans/query.json",
+    "uids": ("orders",),
+    "storage_options": {"region": "eu-1"},
+    "time_zone": "America/New_York",
 }
 """A value of each option that is not the default."""
 
@@ -57,7 +84,8 @@ READ: Final[dict[Kind, dict[str, Any]]] = {
 }
 """What is read of each kind, as options of the data source."""
 
-REFUSED: Final = [(o, kind) for o in EFFECTIVE_OPTIONS for kind in READ if kind not in o.on | o.holds_on]
+BY_STATE: Final = [o for o in EFFECTIVE_OPTIONS if o not in SNAPSHOT_OPTIONS]
+REFUSED: Final = [(o, kind) for o in EFFECTIVE_OPTIONS for kind in READ if kind not in o.applies_to]
 CELLS: Final = pytest.mark.parametrize(("option", "kind"), REFUSED, ids=lambda v: getattr(v, "argument", getattr(v, "name", "")))
 
 
@@ -94,14 +122,29 @@ def test_every_option_has_a_value_to_try_and_acts_on_something() -> None:
         (Kind.BROADCAST, OperatorStateOptions),
         (Kind.LOOKUP, LookupOptions),
         (Kind.DIFF, DiffOptions),
+        (Kind.COUNTS, CountOptions),
     ],
 )
 def test_signatures_have_the_options_that_act(kind: Kind, group: Any) -> None:
-    assert set(group.__annotations__) == {o.argument for o in EFFECTIVE_OPTIONS if kind in o.on}
+    assert set(group.__annotations__) == {o.argument for o in BY_STATE if kind in o.on} - {"pushdown"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        *((kind, SnapshotOptions) for kind in Kind if kind in ROWS - {Kind.RAW} or kind in (Kind.LOOKUP, Kind.DIFF, Kind.SIZES)),
+        *((kind, OpeningOptions) for kind in (Kind.RAW, Kind.CHANNELS, Kind.SPLITS, Kind.SINK, Kind.TABLES, Kind.COUNTS)),
+        (Kind.SNAPSHOTS, DirectoryOptions),
+    ],
+)
+def test_signatures_have_the_options_of_opening_that_apply(kind: Kind, group: Any) -> None:
+    assert set(group.__annotations__) == {o.argument for o in SNAPSHOT_OPTIONS if kind in o.applies_to}
 
 
 @CELLS
 def test_functions_refuse(option: Option, kind: Kind) -> None:
+    if option is PUSHDOWN:
+        return
     with pytest.raises(sp.OptionError, match=r"\w+ does not apply to .*: it is for .*eave \w+ out"):
         sp.arrow.read_state(ORDERS_PATH, **READ[kind], **given(option))
 
@@ -110,7 +153,7 @@ def test_functions_refuse(option: Option, kind: Kind) -> None:
 def test_data_sources_refuse(option: Option, kind: Kind) -> None:
     if option in (INFER_KRYO, UNPICKLE):
         return
-    text = format_options(READING, check_arguments(given(option)))
+    text = {"pushdown": "true"} if option is PUSHDOWN else format_options(READING, check_arguments(given(option)))
     source = FlinkSavepointDataSource({"path": ORDERS_PATH, **READ[kind], **text})
     with pytest.raises(sp.OptionError, match=r"does not apply to") as refusal:
         source.schema()

@@ -16,11 +16,15 @@ from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import TEXT_OPTIONS, WRITING
 from state_processor.options.groups import (
     AccessOptions,
+    CountOptions,
+    CountSnapshotOptions,
     DiffOptions,
     DiffSnapshotOptions,
+    DirectoryOptions,
     KeyedStateOptions,
     LookupOptions,
     LookupSnapshotOptions,
+    OpeningOptions,
     OperatorStateOptions,
     SnapshotOptions,
     StateSnapshotOptions,
@@ -55,18 +59,18 @@ SURFACES: list[tuple[Callable[..., Any], Any]] = [
     (diff, DiffSnapshotOptions),
     (arrow.size_report, SnapshotOptions),
     (arrow.diff, DiffSnapshotOptions),
-    (arrow.diff_summary, DiffSnapshotOptions),
+    (arrow.diff_summary, CountSnapshotOptions),
     (arrow.lookup, LookupSnapshotOptions),
     (arrow.read_timers, TimerSnapshotOptions),
-    (arrow.read_raw_state, SnapshotOptions),
-    (arrow.read_channel_state, SnapshotOptions),
-    (arrow.read_source_splits, SnapshotOptions),
-    (arrow.read_sink_state, SnapshotOptions),
-    (arrow.operators, SnapshotOptions),
-    (arrow.snapshots, SnapshotOptions),
-    (list_snapshots, SnapshotOptions),
-    (arrow.states, SnapshotOptions),
-    (arrow.handles, SnapshotOptions),
+    (arrow.read_raw_state, OpeningOptions),
+    (arrow.read_channel_state, OpeningOptions),
+    (arrow.read_source_splits, OpeningOptions),
+    (arrow.read_sink_state, OpeningOptions),
+    (arrow.operators, OpeningOptions),
+    (arrow.snapshots, DirectoryOptions),
+    (list_snapshots, DirectoryOptions),
+    (arrow.states, OpeningOptions),
+    (arrow.handles, OpeningOptions),
 ]
 
 
@@ -77,7 +81,7 @@ def of_group(group: Any) -> set[str]:
 def test_every_option_of_reading_and_opening_is_a_keyword_argument() -> None:
     assert of_group(KeyedStateOptions) == {o.argument for o in READ_OPTIONS} | {"infer_kryo", "unpickle"}
     assert of_group(SnapshotOptions) == {o.argument for o in SNAPSHOT_OPTIONS}
-    for group in (TimerOptions, OperatorStateOptions, LookupOptions, DiffOptions):
+    for group in (TimerOptions, OperatorStateOptions, LookupOptions, DiffOptions, CountOptions):
         assert of_group(group) < of_group(KeyedStateOptions)
         assert all(group.__annotations__[n] == KeyedStateOptions.__annotations__[n] for n in of_group(group))
     assert of_group(StateSnapshotOptions) | {"kind"} == set(KEYWORD_OPTIONS)
@@ -131,7 +135,7 @@ def test_unknown_keyword_arguments(function: Callable[..., Any], group: Any) -> 
     near = sorted(of_group(group))[0]
     with pytest.raises(TypeError, match=rf"{function.__name__}\(\) got an unexpected keyword .*did you mean '{near}'\?"):
         function(**{near[:-1] + "z": 1})
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'; there are .*scratch|metadata"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'colour'; there are .*(scratch|metadata|storage_options)"):
         function(colour=1)
 
 

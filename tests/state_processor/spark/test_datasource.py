@@ -320,8 +320,11 @@ def test_keys_of_the_user_come_before_filters() -> None:
     assert keys_read(reader, partitions) == {"amelia"}
 
 
-def test_filters_on_broadcast_state_are_left_to_spark() -> None:
-    reader, partitions = plan(source(uid="catalog", state="discounts", pushdown="true"), [EqualTo(KEY, "tray")])
+def test_filters_on_broadcast_state_are_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StateProcessorError, match="pushdown does not apply to state 'discounts'"):
+        source(uid="catalog", state="discounts", pushdown="true").schema()
+    monkeypatch.setitem(sys.modules, PUSHDOWN_WORKER, ModuleType(PUSHDOWN_WORKER))
+    reader, partitions = plan(source(uid="catalog", state="discounts"), [EqualTo(KEY, "tray")])
     assert keys_read(reader, partitions) == expected_values(ORDERS, "catalog", "discounts").keys()
 
 

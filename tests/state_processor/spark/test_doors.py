@@ -1,0 +1,54 @@
+"""Messages of tasks are spelled as at the door of the user; and what ``pushdown`` answers where Spark pushes nothing down."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+import state_processor as sp
+from state_processor import cli
+from tests.state_processor.samples import ORDERS_PATH, TYPES_PATH
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture(params=["true", "false"], ids=["Spark plans", "the driver plans"])
+def session(request: pytest.FixtureRequest, spark: SparkSession) -> SparkSession:
+    session = spark.newSession()
+    session.conf.set(PUSHDOWN, request.param)
+    return session
+
+
+@pytest.mark.spark
+def test_methods(session: SparkSession) -> None:
+    frame = sp.SavepointReader.read(session, TYPES_PATH).read_keyed_state("types", "instant")
+    with pytest.raises(sp.UndecodableValueError, match="read with nanos='truncate' or nanos='string'"):
+        frame.collect()
+
+
+@pytest.mark.spark
+def test_options_of_the_data_source(session: SparkSession) -> None:
+    sp.register(session)
+    reader = session.read.format("flink-savepoint").options(uid="types", state="instant")
+    with pytest.raises(sp.UndecodableValueError, match="read with nanos=truncate or nanos=string"):
+        reader.load(TYPES_PATH).collect()
+
+
+@pytest.mark.spark
+def test_flags(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["show", TYPES_PATH, "--uid", "types", "--state", "instant", "--where", "key > 0", "--nanos", "error"]
+    assert cli.main(command) == cli.BAD_INPUT
+    assert "read with --nanos truncate or --nanos string" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_pushdown_needs_the_setting_of_spark(spark: SparkSession) -> None:
+    session = spark.newSession()
+    sp.register(session)
+    reader = session.read.format("flink-savepoint").options(uid="orders", state="total", pushdown="true")
+    session.conf.set(PUSHDOWN, "true")
+    assert reader.load(ORDERS_PATH).where("key = 'amelia'").count() == 1
+    session.conf.set(PUSHDOWN, "false")
+    for act in (lambda: reader.load(ORDERS_PATH).collect(), lambda: reader.load(ORDERS_PATH).where("key = 'amelia'").count()):
+        with pytest.raises(sp.OptionError, match=f"pushdown=true: Spark hands no filters .* Set {PUSHDOWN} to true in it, or"):
+            act()
