@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from state_processor.backends.read.state_listing import find_operator, operator_
 from state_processor.backends.state.descriptions import TIMERS
 from state_processor.options.access import SnapshotAccess
 from state_processor.progress import progress
-from state_processor.read.sizes import SizeReport
+from state_processor.read.sizes import SizePart, SizeReport
 from state_processor.report.distribution import Distribution, Places, Subtasks, summed
 from state_processor.report.largest_keys import LargestKeys
 from state_processor.report.restoring import Restoring, Row, oldest_flink, planned_migration, restored_by
@@ -152,13 +152,21 @@ def _facts(snapshot: Snapshot) -> Row:
 
 
 def _measure(snapshot: Snapshot, found: SnapshotContents) -> None:
-    """Add entries and bytes of states, key groups and subtasks."""
+    """Add entries and bytes of states, key groups and subtasks, of operators that can be read completely."""
     by_operator: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-    try:
-        for part in progress(SizeReport.plan(snapshot, None, "state", None).parts, "measuring"):
-            by_operator[part.operator_uid_hash].append(part.sizes.by_place(part.split))
-    except StateProcessorError as problem:
-        found.problems.append(str(problem))
+    unread: set[str] = set()
+    parts: Sequence[SizePart] = ()
+    with _noting(found):
+        parts = SizeReport.plan(snapshot, None, "state", None).parts
+    for part in progress(parts, "measuring"):
+        if part.operator_uid_hash not in unread:
+            try:
+                by_operator[part.operator_uid_hash].append(part.sizes.by_place(part.split))
+            except StateProcessorError as problem:
+                found.problems.append(str(problem))
+                unread.add(part.operator_uid_hash)
+    for uid_hash in unread:
+        del by_operator[uid_hash]
     operators = {o.operator_id: o for o in snapshot.metadata.operators}
     for uid_hash, batches in by_operator.items():
         operator, places = operators[uid_hash], pa.Table.from_batches(batches, PLACES)

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pytest
 
 import state_processor as sp
+from state_processor.backends.analysis.entry_sizes import KeyedSizes
+from state_processor.backends.read.keyed_splits import KeyedSplit
 from state_processor.cli import BAD_INPUT, main
 from state_processor.options.access import SnapshotAccess
 from state_processor.report.contents import SnapshotContents, contents
@@ -29,7 +31,7 @@ from state_processor.report.restoring import Restoring
 from state_processor.report.style import STYLE
 from state_processor.report.time_histogram import TimeHistogram
 from state_processor.serializers.user_registrations import Registrations, register
-from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, expected_state, expected_values
+from tests.state_processor.samples import FIXTURES, ORDERS, ORDERS_PATH, WINDOWS_PATH, expected_state, expected_values
 
 HOSTILE = "<script>alert('&')</script>"
 VOID = frozenset({"meta"})
@@ -173,6 +175,25 @@ def test_what_can_not_be_read_is_noted_and_a_migration_planned() -> None:
     assert "register_kryo_class('io.stateprocessor.interop.Line'" in markup.text
     impossible = sum(row["outcome"] == "impossible" for row in found.migration)
     assert f"{impossible} states can't be migrated to Flink 2.x as they are." in markup.text
+
+
+def test_an_operator_that_can_not_be_read_has_no_measures_and_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = contents(WINDOWS_PATH, SnapshotAccess())
+    first, second = "tumbling-reduce", "session-process"
+    by_place = KeyedSizes.by_place
+
+    def failing(sizes: KeyedSizes, split: KeyedSplit) -> pa.RecordBatch:
+        if sizes.operator.uid == first and split.handle.subtask == 1:
+            raise sp.CorruptSnapshotError("subtask 1 is damaged")
+        return by_place(sizes, split)
+
+    monkeypatch.setattr(KeyedSizes, "by_place", failing)
+    found = contents(WINDOWS_PATH, SnapshotAccess())
+    assert found.problems == ["subtask 1 is damaged"]
+    assert (first in found.key_groups, first in found.subtasks, first in found.keys) == (False, False, False)
+    assert found.key_groups[second].total
+    assert found.key_groups[second].sizes.tolist() == whole.key_groups[second].sizes.tolist()
+    assert not [state for state in found.states if state["operator"] == first and state.get("entries")]
 
 
 def test_text_of_the_snapshot_is_no_markup() -> None:
