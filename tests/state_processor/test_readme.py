@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shlex
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from state_processor import cli
-from state_processor.serializers import registrations
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,30 +23,40 @@ BUCKET = "s3://bucket/savepoints/"
 SAMPLE = "tests/fixtures/2.3.0/orders-rocksdb-canonical/savepoint"
 
 
+def shown(output: str) -> list[list[str]]:
+    """Words of lines without rules and spaces, whose numbers depend on the width of the terminal."""
+    return [re.sub(r"[─+|-]+", " ", line).split() for line in output.splitlines() if re.search(r"\w", line)]
+
+
 @pytest.mark.spark
-def test_examples_run(
+def test_example_prints_its_output(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
-    text = README.replace(f"{BUCKET}savepoint-1", SAMPLE).replace(BUCKET, f"{tmp_path}/")
-    examples = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 5
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    with registrations():
-        for example in examples:
-            exec(compile(example, "README.md", "exec"), namespace)
-    out = capsys.readouterr().out
-    assert "key string, map_key string, map_value bigint" in out
-    assert "|BRONZE| 93130|" in out
-    assert "|update|amelia|  3950| 4950|" in out
+    monkeypatch.setenv("COLUMNS", "120")
+    ((example, output),) = re.findall(r"^```python\n(.*?)^```.*?^```\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    example = example.replace(f"{BUCKET}savepoint-1", SAMPLE).replace(BUCKET, f"{tmp_path}/")
+    exec(compile(example, "README.md", "exec"), {"__name__": "__main__"})
+    assert shown(capsys.readouterr().out) == shown(output)
 
 
-def test_commands_exist() -> None:
-    (table,) = re.findall(r"^\| to \| commands \|\n(.*?)\n\n", README, re.MULTILINE | re.DOTALL)
-    (commands,) = (a for a in cli.command_parser()._actions if isinstance(a, argparse._SubParsersAction))
-    assert sorted(re.findall(r"`([\w-]+)`", table)) == sorted(commands.choices)
-    for line in re.findall(r"^state-processor (.+)", README, re.MULTILINE):
-        assert cli.command_parser().parse_args(shlex.split(line)).run
+def test_commands_print_their_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ((console,),) = [re.findall(r"^```\n(\$ .*?)^```", README, re.MULTILINE | re.DOTALL)]
+    runs = re.findall(r"^\$ state-processor (.+)\n((?:(?!\$).*\n)*)", console, re.MULTILINE)
+    assert len(runs) == 3
+    sample = str(ROOT / SAMPLE)
+    monkeypatch.chdir(tmp_path)
+    for command, output in runs:
+        assert cli.main(shlex.split(command.replace(f"{BUCKET}savepoint-1", sample))) == 0
+        printed = capsys.readouterr().out
+        assert shown(printed) == shown(output) or output == ""
+    assert "84 of 128 key groups are empty" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_readme_is_short() -> None:
+    assert len(README) <= 6000
+    for target in re.findall(r"\]\(([\w./-]+)\)", README):
+        assert (ROOT / target).exists()
 
 
 @pytest.mark.spark
