@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from state_processor.options.data_sources import READING, READING_METADATA, TEXT_OPTIONS, WRITING
+from state_processor.options.effects import Kind
 from state_processor.options.option import Option
-from state_processor.options.table import INFER_KRYO, READ_OPTIONS, SNAPSHOT_OPTIONS
+from state_processor.options.table import EFFECTIVE_OPTIONS, INFER_KRYO, READ_OPTIONS, SNAPSHOT_OPTIONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "options.md"
 
@@ -31,6 +32,12 @@ decoded. A value that does not fit is an error. For the data source it is `spark
 """
 
 
+EFFECTS = """\
+● the option acts: it changes what is read. ○ it is accepted and needs to change nothing: rows are as it asks. Without a mark it
+is refused, or the method has no such argument. An option that needs another one is refused without it.
+"""
+
+
 def page() -> str:
     others = [o for o in TEXT_OPTIONS[READING] if o not in (*READ_OPTIONS, *SNAPSHOT_OPTIONS)]
     tables = [o for o in TEXT_OPTIONS[READING_METADATA] if o not in SNAPSHOT_OPTIONS]
@@ -38,12 +45,22 @@ def page() -> str:
     sections = [
         ("Reading state", "Methods and functions that read state have the arguments that make sense for its kind.",
          section((*READ_OPTIONS, INFER_KRYO)) + "\n" + BESIDES),
+        ("Where options act", EFFECTS, effects()),
         ("Opening a snapshot", "Accepted wherever the path of a snapshot is.", section(SNAPSHOT_OPTIONS)),
         ("Reading with `flink-savepoint`", "Besides those above:", section(others)),
         ("Reading with `flink-savepoint-metadata`", "Besides those of opening a snapshot:", section(tables)),
         ("Writing with `flink-savepoint`", "Besides those of opening a snapshot, for the source savepoint:", section(written)),
     ]  # fmt: skip
     return "\n".join([INTRODUCTION, *(f"## {title}\n\n{text}\n\n{table}" for title, text, table in sections)])
+
+
+def effects() -> str:
+    """The kinds of reads that each option acts on, and what it needs."""
+    rows = [["option", "needs", *(kind.value for kind in Kind)], ["---", "---", *([":-:"] * len(Kind))]]
+    for o in EFFECTIVE_OPTIONS:
+        marks = ["●" if kind in o.on else "○" if kind in o.holds_on else "" for kind in Kind]
+        rows.append([f"`{o.argument}`", " or ".join(f"`{need}`" for need in o.needs), *marks])
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def section(options: Iterable[Option]) -> str:
