@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -22,11 +21,11 @@ from state_processor.commands import (
     validating,
     warming,
 )
+from state_processor.commands.parser import BAD_INPUT, Parser
 from state_processor.commands.terminal import complain, escape_in_help, printed_log
 from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import StateProcessorError
 
-BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 """What shells report of a process that Ctrl-C ended."""
 EXIT_CODES: Final = {
@@ -39,10 +38,10 @@ EXIT_CODES: Final = {
 _GROUPS: Final = (listing, showing, analysing, reporting, exporting, rewriting, sinks, validating, queries, warming)
 
 
-def command_parser() -> argparse.ArgumentParser:
+def command_parser() -> Parser:
     """Return the parser of all commands."""
     codes = "; ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="state-processor",
         description="Show, compare and rewrite savepoints and checkpoints of Flink, without Spark.",
         epilog=f"Exit codes: {codes}.",

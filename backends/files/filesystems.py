@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from state_processor.backends.files.location import Location
+from state_processor.backends.files.storage_advice import in_short, unknown_scheme, unknown_setting, what_to_do
 from state_processor.serializers.errors import OptionError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.redaction import without_values
 
@@ -51,8 +53,8 @@ def connect(location: Location, query: str, options: Mapping[str, Any]) -> pafs.
     except StateProcessorError:
         raise
     except TypeError as e:  # arguments of a constructor
-        problem = without_values(str(e), options)
-        raise OptionError(f"{location}: settings of its file system are missing or unknown ({problem})") from None
+        problem = unknown_setting(without_values(str(e), options), _settings(location.scheme))
+        raise OptionError(f"{location}: {problem}{what_to_do(location.scheme)}") from None
     except Exception as e:
         text = without_values(str(e), options)
         if text == str(e):
@@ -71,6 +73,13 @@ def _connected(location: Location, query: str, options: Mapping[str, Any]) -> pa
         settings = "&".join(filter(None, (urlencode(options), query)))
         return pafs.FileSystem.from_uri(f"{location.scheme}://{location.authority}/" + (f"?{settings}" if settings else ""))[0]
     return _fsspec(location, options)
+
+
+def _settings(scheme: str) -> list[str]:
+    """Return the settings that a file system of pyarrow has, which its documentation alone lists; an empty list for others."""
+    constructor = {"s3": "S3FileSystem", "gs": "GcsFileSystem"}.get(scheme, "")
+    signature = (getattr(pafs, constructor).__doc__ or "").partition("\n")[0] if hasattr(pafs, constructor) else ""
+    return re.findall(r"(\w+)(?:: \w+)?[ ]?=", signature)
 
 
 def _of_bucket(bucket: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +113,6 @@ def _s3(bucket: str, options: dict[str, Any]) -> pafs.FileSystem:
     try:
         pa.set_io_thread_count(max(threads, MOST_REQUESTS))  # the new client takes it for the most connections that it may open
         return pafs.S3FileSystem(**arguments)
-    except TypeError as e:
-        raise OptionError(f"unknown setting of S3: {e}") from None
     finally:
         pa.set_io_thread_count(threads)
 
@@ -125,8 +132,7 @@ def _fsspec(location: Location, options: Mapping[str, Any]) -> pafs.FileSystem:
         url = f"{location.scheme}://{location.authority.replace('::', ':')}/"
         filesystem, _ = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError) as e:
-        problem = without_values(str(e), options)
-        raise UnsupportedFormatError(
-            f"{location}: no file system for {location.scheme}:// ({problem}); install the fsspec package that has it"
-        ) from None
+        problem = in_short(without_values(str(e), options))
+        advice = what_to_do(location.scheme) or unknown_scheme(location.scheme)
+        raise UnsupportedFormatError(f"{location}: no file system for {location.scheme}:// ({problem}){advice}") from None
     return pafs.PyFileSystem(pafs.FSSpecHandler(filesystem))  # type: ignore[abstract]

@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,6 +24,7 @@ import pyarrow.fs as pafs
 from state_processor.backends.files.filesystems import connect
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.missing_files import absent, incomplete
+from state_processor.backends.files.storage_advice import in_short, what_to_do
 from state_processor.serializers.errors import MissingFileError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.foreign_errors import describe
 
@@ -129,9 +131,11 @@ def in_time(call: Callable[[], _T], seconds: float | None = None) -> _T:
     results: list[_T] = []
     failures: list[BaseException] = []
 
+    context = copy_context()  # messages spell options as the caller does
+
     def run() -> None:
         try:
-            results.append(call())
+            results.append(context.run(call))
         except BaseException as failure:
             failures.append(failure)
 
@@ -179,14 +183,18 @@ def storage_errors(
         raise
     except FileNotFoundError as error:
         if kind is not MissingFileError:
-            raise kind(f"{_of(context)}{place} cannot be {doing}: {error}") from error
+            raise kind(f"{_of(context)}{place} cannot be {doing}: {in_short(str(error))}") from error
         raise MissingFileError(absent(f"{context}: {place}") if context else f"{place} does not exist") from None
     except ImportError as error:
-        raise UnsupportedFormatError(f"{_of(context)}{place}: a library for its file system is missing ({error})") from error
-    except OSError as error:
-        raise kind(f"{_of(context)}{place} cannot be {doing}: {error}") from error
+        text = f"{_of(context)}{place}: a library for its file system is missing ({in_short(str(error))})"
+        raise UnsupportedFormatError(text + _advice(place, "")) from error
     except Exception as error:
-        raise kind(f"{_of(context)}{place} cannot be {doing}: {describe(error)}") from error
+        text = str(error) if isinstance(error, OSError) else describe(error)
+        raise kind(f"{_of(context)}{place} cannot be {doing}: {in_short(text)}{_advice(place, text)}") from error
+
+
+def _advice(place: str, error: str) -> str:
+    return what_to_do(Location.parse(place).scheme, error)
 
 
 class Storage:

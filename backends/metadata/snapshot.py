@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from state_processor.backends.files.location import Location
 from state_processor.backends.files.relocation import Relocation
 from state_processor.backends.files.storage import Storage, StoredFile
+from state_processor.backends.metadata.foreign_content import described_directory
 from state_processor.backends.metadata.snapshot_metadata import CheckpointMetadata, read_metadata
 from state_processor.backends.metadata.state_stream import StateStream, open_stream
-from state_processor.serializers.errors import NotASnapshotError
+from state_processor.serializers.errors import NotASnapshotError, OptionError, StateProcessorError
 from state_processor.serializers.foreign_errors import foreign_errors
 from state_processor.serializers.redaction import redacted_repr
 
@@ -43,10 +46,15 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
 
     Raises
     ------
+    OptionError
+        The path is empty, or of another type.
     NotASnapshotError
         There is none. Snapshots up to three levels below are named in the message.
     """
     storage = storage or Storage()
+    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        found = f"found {path!r}" if isinstance(path, str) or path is None else f"found a {type(path).__name__}"
+        raise OptionError(f"path: expected the directory of a savepoint or checkpoint, {found}")
     location = Location.given(path)  # tasks elsewhere have another working directory
     if location.name == METADATA_FILE and storage.is_file(str(location)):
         return str(location)
@@ -54,12 +62,35 @@ def locate_metadata(path: str | os.PathLike[str], storage: Storage | None = None
     if storage.is_file(inside):
         return inside
     if storage.is_file(str(location)):
-        raise NotASnapshotError(f"{path} is a file; a snapshot is a directory with a file {METADATA_FILE}")
+        whole = storage.is_file(str(location.parent.joined(METADATA_FILE)))
+        hint = f": pass {location.parent}" if whole else ""
+        raise NotASnapshotError(f"{path} is a file; a snapshot is a directory with a file {METADATA_FILE}{hint}")
     if not storage.is_directory(str(location)):
-        raise NotASnapshotError(f"{path} does not exist; a snapshot is a directory with a file {METADATA_FILE}")
+        raise NotASnapshotError(f"{path} does not exist{_near(storage, location)}")
+    raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is not a snapshot. {_instead(storage, location)}")
+
+
+def _near(storage: Storage, location: Location) -> str:
+    """Return the end of a message about a path that does not exist: the names that it may stand for."""
+    with suppress(StateProcessorError):
+        names = [entry.name for entry in storage.list(str(location.parent))]
+        near = get_close_matches(location.name, names, n=1)
+        if near:
+            return f"; did you mean {location.parent.joined(near[0])}?"
+        if location.is_local and not storage.is_directory(str(location.parent)):
+            return f", nor does {location.parent}; pass the directory of a savepoint or checkpoint"
+    return f"; pass the directory of a savepoint or checkpoint, which has a file {METADATA_FILE}"
+
+
+def _instead(storage: Storage, location: Location) -> str:
+    """Return what a directory is that is not a snapshot, or the snapshots below it."""
+    what = described_directory([entry.name for entry in storage.list(str(location))])
+    if what:
+        return f"It looks like {what}"
     below = _snapshots_below(storage, str(location))
-    hint = f" Snapshots below it: {', '.join(below[:_SHOWN])}{', …' if len(below) > _SHOWN else ''}" if below else ""
-    raise NotASnapshotError(f"{path} has no file {METADATA_FILE}, so it is not a snapshot.{hint}")
+    if below:
+        return f"Snapshots below it: {', '.join(below[:_SHOWN])}{', …' if len(below) > _SHOWN else ''}"
+    return "There is none near below it either; pass the directory of a savepoint or checkpoint"
 
 
 def _snapshots_below(storage: Storage, root: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from state_processor.backends.metadata import handle_reader as reader
 from state_processor.backends.metadata import handle_writer as writer
+from state_processor.backends.metadata.foreign_content import described_file
 from state_processor.backends.metadata.handle_input import HandleInput
 from state_processor.backends.metadata.handles import (
     MAX_KEY_GROUPS,
@@ -38,6 +39,8 @@ MASTER_STATE_MAGIC: Final = 0xC96B1696
 
 _T = TypeVar("_T")
 
+_HEAD: Final = 64
+"""Bytes that tell what another file is."""
 _HEADER: Final = struct.Struct(">iiq")
 _MASTER_HEADER: Final = struct.Struct(">Ii")
 _PARALLELISM: Final = struct.Struct(">ii")
@@ -179,6 +182,7 @@ def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: s
         A version that does not exist yet, or the one of Flink before 1.3.
     """
     inp = HandleInput(data, source)
+    _check_magic(inp)
     collecting = gc.isenabled()
     gc.disable()  # a million handles, none in a cycle: looking for cycles takes a third of the time
     try:
@@ -190,10 +194,20 @@ def read_metadata(data: bytes | bytearray | memoryview | MetadataFile, source: s
             gc.enable()
 
 
+def _check_magic(inp: HandleInput) -> None:
+    """Check the first bytes, and step back to the start."""
+    (head,) = inp.unpack(struct.Struct(f"{min(_HEAD, inp.remaining)}s"))
+    inp.position = 0
+    if not head:
+        raise inp.corrupt("the file is empty: it was not written or copied to its end; use another snapshot, or copy it again", 0)
+    if not head.startswith(_INT.pack(MAGIC)[: len(head)]):
+        what = described_file(head)
+        found = f"it is {what}" if what else f"it starts with {head[:_INT.size].hex()}, not {MAGIC:08x}"
+        raise inp.corrupt(f"not a _metadata file of Flink: {found}. Pass the directory of a savepoint or checkpoint", 0)
+
+
 def _read(inp: HandleInput) -> CheckpointMetadata:
-    magic, version, checkpoint_id = inp.unpack(_HEADER)
-    if magic != MAGIC:
-        raise inp.corrupt(f"not a _metadata file: it starts with {magic & 0xFFFFFFFF:08x}, not {MAGIC:08x}", 0)
+    _, version, checkpoint_id = inp.unpack(_HEADER)
     layout = _layout(version, inp.source)
     if checkpoint_id < 0:
         raise inp.corrupt(f"negative checkpoint id {checkpoint_id}", 8)

@@ -59,7 +59,7 @@ def required_operator(options: argparse.Namespace) -> OperatorIdentifier:
 
 def positive(text: str) -> int:
     """Return a positive number."""
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return number
@@ -67,7 +67,14 @@ def positive(text: str) -> int:
 
 def not_negative(text: str) -> int:
     """Return a number that is not negative."""
-    number = int(text)
+    number = _whole(text)
     if number < 0:
         raise argparse.ArgumentTypeError(f"{text} is negative")
     return number
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a whole number, found {text!r}") from None

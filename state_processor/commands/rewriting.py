@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any, Final
 
-from state_processor.commands.arguments import UID_HELP
+from state_processor.commands.arguments import UID_HELP, positive
 from state_processor.commands.terminal import say
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     drop.add_argument("--uid", required=True, help=UID_HELP)
     drop.add_argument("--state", help="name of the state; without it the whole operator is left out")
     resize = rewriting_command(commands, "set-max-parallelism", "a copy with another number of key groups", _resize)
-    resize.add_argument("max_parallelism", type=int, metavar="N", help="the number of key groups")
+    resize.add_argument("max_parallelism", type=positive, metavar="N", help="the number of key groups")
 
 
 def rewriting_command(commands: Any, name: str, text: str, change: Change) -> argparse.ArgumentParser:

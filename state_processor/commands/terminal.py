@@ -36,9 +36,9 @@ def say_json(text: str) -> None:
     print(text)
 
 
-def complain(text: str) -> None:
-    """Print a message on standard error, in one line."""
-    print(_encodable(f"{_NAME}: {printable(' '.join(text.split()))}", sys.stderr), file=sys.stderr)
+def complain(text: str, name: str = _NAME) -> None:
+    """Print a message on standard error, in one line that begins with the name of the program or command."""
+    print(_encodable(f"{name}: {printable(' '.join(text.split()))}", sys.stderr), file=sys.stderr)
 
 
 def _encodable(text: str, stream: TextIO) -> str:

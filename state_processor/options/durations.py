@@ -50,8 +50,8 @@ def duration_ms(value: str | timedelta) -> int:
         return value // _MILLISECOND
     parts = _parts(value.strip()) if isinstance(value, str) else []
     if not parts:
-        unit = f"; {value} of which unit?" if re.fullmatch(r"\d+", str(value).strip()) else ""
-        raise OptionError(f"{_shown('ttl', value)}: expected a timedelta, or text such as 1h, 90s, 7d or PT1H (ISO-8601){unit}")
+        unit = f"; add the unit: {value}s or {value}ms" if re.fullmatch(r"\d+", str(value).strip()) else ""
+        raise OptionError(f"{_shown('ttl', value)}: expected a duration such as 1h, 90s, 7d or PT1H (ISO-8601){unit}")
     try:
         return round(sum((float(number) * _BY_LABEL[label] for number, label in parts), timedelta()) / _MILLISECOND)
     except OverflowError:
@@ -103,6 +103,6 @@ def instant_ms(value: str | int | datetime) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise OptionError(
-        f"{_shown('as_of', value)}: expected now, a datetime, ISO text such as 2024-01-31T12:00:00Z, "
+        f"{_shown('as_of', value)}: expected now, a point in time with its zone such as 2024-01-31T12:00:00Z, "
         "or epoch milliseconds such as 1706702400000"
     )

@@ -14,7 +14,7 @@ from state_processor.backends.metadata.snapshot_metadata import (
     OperatorSubtaskState,
     write_metadata,
 )
-from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotASnapshotError
+from state_processor.serializers.errors import CorruptSnapshotError, MissingFileError, NotASnapshotError, OptionError
 
 RELATIVE = h.RelativeFileStateHandle("data", 4)
 ABSOLUTE = h.FileStateHandle(3, "file:/data/job/shared/x")
@@ -72,7 +72,7 @@ def test_looking_below_has_an_end(tmp_path):
     deep = tmp_path / "a" / "b" / "c" / "chk-1"
     deep.mkdir(parents=True)
     (deep / "_metadata").touch()
-    with pytest.raises(NotASnapshotError, match=r"so it is not a snapshot\.$"):
+    with pytest.raises(NotASnapshotError, match="There is none near below it"):
         locate_metadata(tmp_path)
     with pytest.raises(NotASnapshotError, match=r"Snapshots below it: .*chk-1$"):
         locate_metadata(tmp_path / "a")
@@ -118,3 +118,59 @@ def test_open_what_is_damaged(checkpoint):
     (checkpoint / "_metadata").write_bytes(write_metadata(METADATA)[:-1])
     with pytest.raises(CorruptSnapshotError, match=f"{checkpoint}/_metadata, offset"):
         open_snapshot(checkpoint)
+
+
+FOREIGN = [
+    (b"", "the file is empty: it was not written or copied to its end"),
+    (b"PAR1\x15\x04", "it is a Parquet file"),
+    (b"PK\x03\x04\x14", "it is a zip archive; unpack it"),
+    (b'{"id": 1}', "it is JSON"),
+    (b"notes\nof a job", "it is text: 'notes'"),
+    (b"version https://git-lfs.github.com/spec/v1\n", "it is a pointer of Git LFS; run git lfs pull"),
+    (b"\x00\x01\x02\x03\x04", "it starts with 00010203, not 4960672d"),
+]
+
+
+@pytest.mark.parametrize(("content", "found"), FOREIGN)
+def test_other_files_are_named_as_what_they_are(content, found, tmp_path):
+    (tmp_path / "_metadata").write_bytes(content)
+    with pytest.raises(CorruptSnapshotError) as e:
+        open_snapshot(tmp_path)
+    assert f"{tmp_path}/_metadata, offset 0: " in str(e.value)
+    assert found in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["offsets", "commits", "state"], "a checkpoint of Spark Structured Streaming"),
+        (["_delta_log", "data"], "a Delta table"),
+        (["_SUCCESS"], "the output of a Spark job"),
+        (["CURRENT", "MANIFEST-000004"], "a working directory of RocksDB"),
+        (["shared", "taskowned"], "the checkpoint directory of a job without a complete checkpoint"),
+    ],
+)
+def test_other_directories_are_named_as_what_they_are(names, found, tmp_path):
+    for name in names:
+        (tmp_path / name).mkdir()
+    with pytest.raises(NotASnapshotError, match=f"{tmp_path} has no file _metadata, .* It looks like {found}"):
+        locate_metadata(tmp_path)
+
+
+def test_near_names_of_a_path_that_does_not_exist(checkpoint):
+    with pytest.raises(NotASnapshotError, match=rf"chk7 does not exist; did you mean {checkpoint}\?$"):
+        locate_metadata(checkpoint.parent / "chk7")
+    with pytest.raises(NotASnapshotError, match=f"nor does {checkpoint.parent}/nowhere; pass the directory"):
+        locate_metadata(checkpoint.parent / "nowhere" / "chk-7")
+
+
+def test_a_file_of_a_snapshot_is_not_the_snapshot(checkpoint):
+    (checkpoint / "part").touch()
+    with pytest.raises(NotASnapshotError, match=f"part is a file; .*: pass {checkpoint}$"):
+        locate_metadata(checkpoint / "part")
+
+
+@pytest.mark.parametrize(("path", "found"), [("", "''"), (None, "None"), (7, "a int")])
+def test_what_is_no_path(path, found):
+    with pytest.raises(OptionError, match=f"path: expected the directory of a savepoint or checkpoint, found {found}"):
+        locate_metadata(path)

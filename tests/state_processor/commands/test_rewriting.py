@@ -94,7 +94,7 @@ def test_overwriting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     [
         (["rename-uid", "--from", "order", "--to", "shop"], "Did you mean 'orders'"),
         (["drop-state", "--uid", "orders", "--state", "totl"], "Did you mean 'total'"),
-        (["set-max-parallelism", "0"], "0"),
+        (["set-max-parallelism", "40000"], "32768"),
         (["convert", "--format", "native"], "name the backend"),
         (["convert", "--share-files"], "only files of RocksDB and ForSt can be shared"),
     ],

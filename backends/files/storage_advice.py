@@ -1,0 +1,90 @@
+"""What to do about storage that can't be reached: by the scheme of the URL, and by the words of the client's error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+from state_processor.serializers.doors import spelled
+
+_AZURE: Final = "install it: pip install adlfs"
+_HDFS: Final = "set JAVA_HOME to a JDK, HADOOP_HOME to a Hadoop client, and CLASSPATH to the output of 'hadoop classpath --glob'"
+_BY_SCHEME: Final = {
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+    "adl": _AZURE,
+    "az": _AZURE,
+    "dbfs": "on Databricks pass /dbfs/…; elsewhere set instance and token in {storage_options}, or copy the snapshot",
+    "gs": "",
+    "hdfs": _HDFS,
+    "http": "install them: pip install aiohttp requests",
+    "https": "install them: pip install aiohttp requests",
+    "oss": "install it: pip install ossfs",
+    "s3": "",
+    "sftp": "install it: pip install paramiko",
+    "viewfs": _HDFS,
+    "wasb": _AZURE,
+    "wasbs": _AZURE,
+}
+"""What each known scheme needs besides this package."""
+
+_BY_ERROR: Final = (
+    ("NETWORK_CONNECTION|ould not (connect|resolve)", "check endpoint_override and region in {storage_options}, and the network"),
+    ("ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE|HTTP status 40[13]", "check access_key and secret_key in {storage_options}"),
+    ("HTTP status 301|PermanentRedirect", "check region in {storage_options}"),
+    ("NO_SUCH_BUCKET|bucket name", "check the bucket: s3://BUCKET/PATH"),
+    ("both access_key and secret_key|secret_key. is not set", "set both in {storage_options}, or neither"),
+    ("Permission denied|Errno 13", "ask for the right to read it, or read as a user who has the right"),
+)
+"""Words of errors, as a regular expression, and what to do."""
+
+_LONGEST: Final = 160
+
+
+def what_to_do(scheme: str, error: str = "") -> str:
+    """Return the end of a message about storage: what to do; empty if that is unknown.
+
+    Parameters
+    ----------
+    scheme
+        The scheme of the URL; empty for a local path.
+    error
+        The text of the error of the storage's client.
+    """
+    found = next((advice for words, advice in _BY_ERROR if re.search(words, error)), "") or _BY_SCHEME.get(scheme, "")
+    return "; " + found.format(storage_options=spelled("storage_options")) if found else ""
+
+
+def unknown_scheme(scheme: str) -> str:
+    """Return the end of a message about a scheme for which no file system is known."""
+    near = get_close_matches(scheme, _BY_SCHEME, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]}://?"
+    return f"; there are local paths, {', '.join(f'{name}://' for name in _BY_SCHEME)} and schemes of installed fsspec packages"
+
+
+def unknown_setting(error: str, known: Iterable[str]) -> str:
+    """Return a message about the settings of a file system, from the error of its constructor.
+
+    Parameters
+    ----------
+    error
+        The text of the ``TypeError``, which quotes the setting.
+    known
+        The settings that the file system has.
+    """
+    names = sorted(known)
+    quoted = re.search(r"unexpected keyword argument '(\w+)'", error)
+    if quoted is None:
+        return f"{spelled('storage_options')}: settings of its file system are missing or unknown ({error})"
+    near = get_close_matches(quoted[1], names, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}" if names else "leave it out"
+    return f"{spelled('storage_options')}: its file system has no setting {quoted[1]!r}; {hint}"
+
+
+def in_short(error: str) -> str:
+    """Return the first line of an error's text, shortened."""
+    line = error.strip().partition("\n")[0].strip().rstrip(".")
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

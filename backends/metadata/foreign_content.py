@@ -1,0 +1,50 @@
+"""What a path holds instead of a snapshot: formats that are known by their first bytes, directories by the names in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+_PICTURED: Final = 40
+_TEXT: Final = frozenset(b"\t\n\r").union(range(0x20, 0x7F))
+
+_FORMATS: Final = (
+    (b"PAR1", "a Parquet file"),
+    (b"PK\x03\x04", "a zip archive; unpack it"),
+    (b"\x1f\x8b", "compressed by gzip; unpack it"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it"),
+    (b"Obj\x01", "an Avro file"),
+    (b"ORC", "an ORC file"),
+    (b"ARROW1", "an Arrow file"),
+    (b"\xac\xed\x00\x05", "a Java object stream"),
+    (b"version https://git-lfs", "a pointer of Git LFS; run git lfs pull"),
+    (b"{", "JSON"),
+    (b"[", "JSON"),
+    (b"<", "XML or HTML, perhaps the answer of a server"),
+)
+"""First bytes of files, and what they are."""
+
+_DIRECTORIES: Final = (
+    ({"offsets", "commits"}, "a checkpoint of Spark Structured Streaming, whose state spark.read.format('statestore') reads"),
+    ({"_delta_log"}, "a Delta table"),
+    ({"metadata", "data"}, "an Iceberg table"),
+    ({"_SUCCESS"}, "the output of a Spark job"),
+    ({"CURRENT"}, "a working directory of RocksDB, which Flink does not restore; take a savepoint of the job"),
+    ({"shared", "taskowned"}, "the checkpoint directory of a job without a complete checkpoint: Flink writes _metadata last"),
+)
+"""Names in directories, and what they are."""
+
+
+def described_file(head: bytes) -> str:
+    """Return what a file is, by its first bytes; empty if that is unknown."""
+    for magic, what in _FORMATS:
+        if head.startswith(magic):
+            return what
+    if head and _TEXT.issuperset(head):
+        return f"text: {head[:_PICTURED].decode().splitlines()[0]!r}"
+    return ""
+
+
+def described_directory(names: Collection[str]) -> str:
+    """Return what a directory is, by the names in it; empty if that is unknown."""
+    return next((what for expected, what in _DIRECTORIES if expected.issubset(names)), "")
