@@ -86,7 +86,7 @@ _LISTS: Final = {"org.apache.flink.table.runtime.functions.aggregate.LagAggFunct
 def _with_list(fields: Sequence[RowField], content: JavaInstance, name: str, like: str) -> tuple[RowField, ...]:
     """Return fields with the elements of a list.
 
-    A serializer without the field ``hasNullMask`` is that of Flink 1.14 or earlier; whether it wrote a mask is not known.
+    A serializer without the field ``hasNullMask`` is of Flink 1.14 or earlier: its class does not say whether it writes a mask.
     """
     types = {_instance(e).get("name"): _instance(e).get("type") for e in elements(content.get("attributes"))}
     element = next((f.type for f in fields if f.name == like), None)
@@ -95,7 +95,7 @@ def _with_list(fields: Sequence[RowField], content: JavaInstance, name: str, lik
     has_mask = serializer.fields.get("hasNullMask") if isinstance(serializer, JavaInstance) else None
     return tuple(
         replace(f, type=LinkedListType(f.type.class_name, element, has_mask, nullable=f.type.nullable))
-        if f.name == name and isinstance(f.type, RawType) and element is not None and isinstance(has_mask, bool)
+        if f.name == name and isinstance(f.type, RawType) and element is not None
         else f
         for f in fields
     )

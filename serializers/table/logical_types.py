@@ -373,13 +373,16 @@ class RawType(LogicalType):
 
 @dataclass(frozen=True)
 class LinkedListType(RawType):
-    """A ``LinkedList`` whose elements have a known type (Flink: ``RawType`` with a ``LinkedListSerializer``)."""
+    """A ``LinkedList`` whose elements have a known type (Flink: ``RawType`` with a ``LinkedListSerializer``).
+
+    ``has_null_mask`` is ``None`` if it is not known whether its bytes have a mask of nulls: then they are not decoded.
+    """
 
     element: LogicalType
-    has_null_mask: bool = True
+    has_null_mask: bool | None = field(default=True, compare=False)
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
-        return pa.list_(self.element.arrow_type(options))
+        return pa.binary() if self.has_null_mask is None else pa.list_(self.element.arrow_type(options))
 
 
 def escape(name: str) -> str:

@@ -27,7 +27,7 @@ from state_processor.serializers.java.object_input import JavaObject, read_java_
 from state_processor.serializers.registry import provide_snapshots
 from state_processor.serializers.runtime.wrapping import WrappingSerializer
 from state_processor.serializers.table.binary_format import ArraySlot, BinaryValue, ContainerSlot, MapSlot, RowSlot, provide_slot
-from state_processor.serializers.table.binary_slots import SerializedSlot
+from state_processor.serializers.table.binary_slots import BytesSlot, SerializedSlot, Slot
 from state_processor.serializers.table.days_and_times import DateDataSerializer, TimeDataSerializer
 from state_processor.serializers.table.linked_lists import LinkedListSerializer
 from state_processor.serializers.table.logical_type_objects import logical_type, type_of_data_type
@@ -439,7 +439,9 @@ def internal_serializer(type_: LogicalType) -> TypeSerializer:
     return _INTERNAL[type(held)](held)
 
 
-def _list_slot(type_: LinkedListType) -> SerializedSlot:
+def _list_slot(type_: LinkedListType) -> Slot:
+    if type_.has_null_mask is None:
+        return BytesSlot(type_)
     elements = internal_serializer(type_.element)
     return SerializedSlot(type_, LinkedListSerializer(elements, has_null_mask=type_.has_null_mask))
 

@@ -13,6 +13,7 @@ from state_processor.serializers.table.logical_type_objects import logical_type,
 from state_processor.serializers.table.logical_types import (
     PACKAGE,
     AtomicType,
+    DateType,
     DecimalType,
     LinkedListType,
     LogicalType,
@@ -117,7 +118,10 @@ def test_buffers_of_lag(class_name: str, serializer: dict[str, bool], buffer: pa
     assert found.arrow_type(PLAIN) == pa.struct([("offset", pa.int32()), ("defaultValue", pa.date32()), ("buffer", buffer)])
     list_ = found.types[-1]
     assert str(list_) == "RAW('java.util.LinkedList', '...')"
-    assert not isinstance(list_, LinkedListType) or list_.has_null_mask is serializer["hasNullMask"]
+    if isinstance(list_, LinkedListType):
+        assert list_.has_null_mask is serializer.get("hasNullMask")
+        assert list_ == LinkedListType("java.util.LinkedList", DateType())
+        assert list_ != LinkedListType("java.util.LinkedList", DecimalType(9, 0))
 
 
 def test_options_change_columns() -> None:

@@ -170,6 +170,7 @@ VALUES: list[tuple[LogicalType, st.SearchStrategy[Any]]] = [
     (LinkedListType("java.util.LinkedList", LONG), st.lists(st.none() | st.integers(-9, 9), max_size=9)),
     (LinkedListType("java.util.LinkedList", STRING), st.lists(st.none() | st.text("abcd", max_size=9), max_size=9)),
     (LinkedListType("java.util.LinkedList", DateType(), has_null_mask=False), st.lists(st.integers(0, 19_782), max_size=3)),
+    (LinkedListType("java.util.LinkedList", STRING, None), st.binary(max_size=20)),
     (
         LinkedListType("java.util.LinkedList", RowType.of(INT, STRING)),
         st.lists(st.none() | st.tuples(st.integers(-9, 9), st.none() | st.text("abcd", max_size=9)), max_size=3),
