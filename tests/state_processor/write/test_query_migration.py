@@ -88,6 +88,46 @@ def test_rows_that_become_the_same_are_counted_together(spark: SparkSession, tmp
     )
 
 
+def plan_of_maps(*columns: str) -> dict[str, Any]:
+    """A join of some columns of a table, one of which is a map, with another table."""
+    types = {"k": "INT", "x": "INT", "m": "MAP<VARCHAR(9), INT>"}
+
+    def node(number: int, kind: str, names: tuple[str, ...], **more: Any) -> dict[str, Any]:
+        row = f"ROW<{', '.join(f'`{name}` {types[name]}' for name in names)}>"
+        return {"id": number, "type": f"stream-exec-{kind}_1", "outputType": row, **more}
+
+    def table(name: str, names: tuple[str, ...]) -> dict[str, Any]:
+        schema = {"columns": [{"name": column, "dataType": types[column]} for column in names]}
+        return {"table": {"identifier": f"`c`.`d`.`{name}`", "resolvedTable": {"schema": schema}}}
+
+    projection = [{"kind": "INPUT_REF", "inputIndex": list(types).index(c), "type": types[c]} for c in columns]
+    spec = {"joinType": "INNER", "leftKeys": [0], "rightKeys": [0], "filterNulls": [True], "nonEquiCondition": None}
+    nodes = [
+        node(1, "table-source-scan", tuple(types), scanTableSource=table("maps", tuple(types))),
+        node(2, "calc", columns, projection=projection),
+        node(3, "table-source-scan", ("k",), scanTableSource=table("others", ("k",))),
+        node(4, "join", (*columns, "k"), joinSpec=spec),
+    ]
+    return {"nodes": nodes, "edges": [{"source": s, "target": t} for s, t in ((1, 2), (2, 4), (3, 4))]}
+
+
+def test_rows_with_maps_become_one_where_a_column_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    old, new = plan_of_maps("k", "x", "m"), plan_of_maps("k", "m")
+    rows = spark.sql(
+        """SELECT 1 AS k, x, m FROM VALUES (1, map('a', 1, 'b', 2)), (2, map('a', 1, 'b', 2)), (3, map('b', 2, 'a', 1)),
+        (4, null), (5, null) AS t(x, m)"""
+    )
+    writer = sp.SavepointWriter.new(spark).bootstrap_query(old, "join", left=rows, right=spark.sql("SELECT 1 AS k"))
+    writer.write(tmp_path / "old")
+    sp.SavepointWriter.from_existing(spark, tmp_path / "old").migrate_query(old, new).write(tmp_path / "new")
+    found = values(tmp_path / "new", "4_join", "left-records", json.dumps(new))
+    assert sorted((str(row["map_key"]["m"]), row["map_value"]) for row in found) == [
+        ("None", 2),
+        ("[('a', 1), ('b', 2)]", 2),
+        ("[('b', 2), ('a', 1)]", 1),
+    ]
+
+
 def test_state_is_left_out_only_by_name(spark: SparkSession, tmp_path: Path) -> None:
     savepoint, old = query("top")
     _, new = query("top-of-updates")
