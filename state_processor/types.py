@@ -92,7 +92,11 @@ class Types:
 
     @staticmethod
     def BIG_DEC() -> TypeSerializer:
-        """Return the type of ``BigDecimal``."""
+        """Return the type of ``BigDecimal``.
+
+        Numbers of different scales are different keys in Java: 1.1 and 1.10. In a column of text, each number has the scale that
+        it is written with. In a column of ``decimal(p,s)`` all have the scale ``s``: such columns are refused as keys.
+        """
         return SCALARS["BIG_DEC"].serializer
 
     # Dates and times

@@ -129,7 +129,7 @@ def keys_of(state: KeyedDescription, given: Sequence[Any] | pa.Table) -> Keys:
         values.serialized(state)
         return values
     try:
-        keys = KeyColumn(conform(state.key, column, KEY))
+        keys = KeyColumn(conform(state.key, column, KEY, as_key=True))
         keys.serialized(state)
     except InvalidRowError as problem:
         raise OptionError(f"keys: state {state.name!r} has keys of type {state.key}: {problem}") from None

@@ -145,4 +145,4 @@ def check_key_types(state: KeyedDescription, schema: pa.Schema, columns: Mapping
     where = f"state {state.name!r}"
     with naming(where), third_party_errors(where, parts=state.serializers.values()):
         for role, column in columns.items():
-            bind(roles[role], schema.field(column).type, column)
+            bind(roles[role], schema.field(column).type, column, as_key=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,11 +38,26 @@ Rows = Callable[[int], int]
 """The row of a slot of a column."""
 Mask = npt.NDArray[np.bool_]
 
+_SCALE_OF_KEYS: Final = (
+    "column {path!r} is of Spark type {given}, which gives all numbers the scale {scale}; in Java, numbers of other scales are "
+    "other keys (1.1 and 1.10). Give text with the scale of the job's keys: CAST({path} AS string) has {scale} decimal places, "
+    "CAST(CAST({path} AS decimal(38,2)) AS string) has 2"
+)
 
-def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataType:
+
+def bind(serializer: TypeSerializer, given: pa.DataType, path: str, *, as_key: bool = False) -> pa.DataType:
     """Return the type that a user's column is converted to for a serializer.
 
     It is ``serializer.arrow_type``, except for dates and times as text.
+
+    Parameters
+    ----------
+    serializer
+        How values are written.
+    given, path
+        The column's type, and its name for messages.
+    as_key
+        Whether values identify entries: keys of keyed state, of map state and of broadcast state. Keys of maps always do.
 
     Raises
     ------
@@ -51,7 +66,7 @@ def bind(serializer: TypeSerializer, given: pa.DataType, path: str) -> pa.DataTy
     """
     wanted = serializer.arrow_type(WIDEST)
     try:
-        return _bind(given, wanted, path)
+        return _bind(given, wanted, path, as_key)
     except _OtherTypeError as other:
         inside = other.path != path
         fitting = None
@@ -92,37 +107,39 @@ def _fitting(given: pa.DataType, wanted: pa.DataType) -> pa.DataType | None:
     return wanted if is_castable(given, wanted) else None
 
 
-def _bind(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
+def _bind(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> pa.DataType:
     if pa.types.is_dictionary(given):
-        return _bind(given.value_type, wanted, path)
+        return _bind(given.value_type, wanted, path, as_key)
     if pa.types.is_null(given) or pa.types.is_null(wanted):
         return wanted
     if is_timed(given) and not is_timed(wanted):
-        return timed(_bind(given.field("value").type, wanted, path))
+        return timed(_bind(given.field("value").type, wanted, path, as_key))
     if pa.types.is_struct(wanted):
-        return _bind_struct(given, wanted, path)
+        return _bind_struct(given, wanted, path, as_key)
     if pa.types.is_map(wanted):
         if not pa.types.is_map(given):
             raise _OtherTypeError(given, wanted, path)
-        key = _bind(given.key_type, wanted.key_type, f"{path}.key")
-        return pa.map_(key, _bind(given.item_type, wanted.item_type, f"{path}.value"))
+        key = _bind(given.key_type, wanted.key_type, f"{path}.key", True)
+        return pa.map_(key, _bind(given.item_type, wanted.item_type, f"{path}.value", as_key))
     if pa.types.is_list(wanted):
         if not (pa.types.is_list(given) or pa.types.is_large_list(given) or pa.types.is_fixed_size_list(given)):
             raise _OtherTypeError(given, wanted, path)
-        return pa.list_(_bind(given.value_type, wanted.value_type, f"{path}.element"))
+        return pa.list_(_bind(given.value_type, wanted.value_type, f"{path}.element", as_key))
     if pa.types.is_nested(given) or conversion(given, wanted) == REFUSED:
         raise _OtherTypeError(given, wanted, path)
+    if as_key and family_of(wanted) == "number" and pa.types.is_decimal(given):
+        raise InvalidRowError(_SCALE_OF_KEYS.format(path=path, given=spark_name(given), scale=given.scale))
     if family_of(wanted) in ("whole", "number") or (family_of(given) == "text" and pa.types.is_temporal(wanted)):
         return pa.string()
     return wanted
 
 
-def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str) -> pa.DataType:
+def _bind_struct(given: pa.DataType, wanted: pa.DataType, path: str, as_key: bool) -> pa.DataType:
     if not pa.types.is_struct(given):
         raise _OtherTypeError(given, wanted, path)
     positions = _positions(given, wanted, path)
     fields = [(f, given.field(positions[f.name])) for f in wanted if f.name in positions]
-    return pa.struct([(f.name, _bind(own.type, f.type, f"{path}.{own.name}")) for f, own in fields])
+    return pa.struct([(f.name, _bind(own.type, f.type, f"{path}.{own.name}", as_key)) for f, own in fields])
 
 
 def _positions(given: pa.StructType, wanted: pa.StructType, path: str) -> dict[str, int]:
@@ -144,7 +161,7 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=program.columns.schema)
 
 
-def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
+def conform(serializer: TypeSerializer, array: pa.Array, path: str, *, as_key: bool = False) -> pa.Array:
     """Convert one column to the type that :func:`bind` returns for a serializer.
 
     Raises
@@ -152,7 +169,7 @@ def conform(serializer: TypeSerializer, array: pa.Array, path: str) -> pa.Array:
     InvalidRowError
         If a value does not fit.
     """
-    tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path))]))
+    tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path, as_key=as_key))]))
     return _lower(None, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), int)
 
 

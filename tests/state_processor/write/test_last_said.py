@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from samples import ORDERS_PATH
 
 import state_processor as sp
+from state_processor.serializers.keys.hash_codes import hash_codes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,13 +61,45 @@ def test_keys_that_only_spark_takes_for_equal(
 
 
 def test_decimals_of_another_scale_are_other_keys(spark: SparkSession, tmp_path: Path) -> None:
-    writer = base(spark, tmp_path, "(1.0BD, 1L, array(1L))", key_type=T.BIG_DEC())
-    writer.update_keyed_state("o", "total", spark.sql("SELECT 1.0BD AS key, 70L AS value"))
-    writer.update_keyed_state("o", "total", spark.sql("SELECT 1.00BD AS key, 80L AS value"))
+    writer = base(spark, tmp_path, "('1.0', 1L, array(1L))", key_type=T.BIG_DEC())
+    writer.update_keyed_state("o", "total", spark.sql("SELECT '1.0' AS key, 70L AS value"))
+    writer.update_keyed_state("o", "total", spark.sql("SELECT CAST(1.00BD AS STRING) AS key, 80L AS value"))
     writer.write(tmp_path / "new")
     assert values(tmp_path / "new", "total") == {"1.0": 70, "1.00": 80}
-    with pytest.raises(sp.InvalidRowError, match=r"column 'key' is string, .* before decimal\(2,1\): .*give both in one type"):
-        writer.delete_keys("o", spark.sql("SELECT '1.0' AS key"))
+    with pytest.raises(sp.InvalidRowError, match=r"column 'key' is bigint, .* before string: .*give both in one type"):
+        writer.delete_keys("o", spark.sql("SELECT 1L AS key"))
+
+
+DECIMAL = "CAST(1.1BD AS decimal(38,18))"
+DECIMAL_KEYS: list[tuple[str, str, Callable[[sp.SavepointWriter, SparkSession], Any]]] = [
+    ("key", "new keys", lambda w, s: w.with_keyed_state("n", s.sql(f"SELECT {DECIMAL} AS key, 1L AS v"))),
+    ("v.key", "new map keys", lambda w, s: w.with_keyed_state("n", s.sql(f"SELECT 1L AS key, map({DECIMAL}, 1) AS v"))),
+    ("key.a", "fields", lambda w, s: w.with_keyed_state("n", s.sql(f"SELECT named_struct('a', {DECIMAL}) AS key, 1L AS v"))),
+    ("key", "updates", lambda w, s: w.update_keyed_state("o", "total", s.sql(f"SELECT {DECIMAL} AS key, 1L AS value"))),
+    ("key", "deletions", lambda w, s: w.delete_keys("o", s.sql(f"SELECT {DECIMAL} AS key"))),
+    ("key", "broadcast keys", lambda w, s: w.with_broadcast_state("n", "b", s.sql(f"SELECT {DECIMAL} AS key, 1L AS value"))),
+]
+
+
+@pytest.mark.parametrize(("column", "call"), [(c, f) for c, _, f in DECIMAL_KEYS], ids=[name for _, name, _ in DECIMAL_KEYS])
+def test_decimal_columns_are_no_keys(spark: SparkSession, tmp_path: Path, column: str, call: Callable[..., Any]) -> None:
+    """Their scale is that of the column: 1.1 of decimal(38,18) would be another key than the job's 1.1."""
+    writer = base(spark, tmp_path, "('1.1', 1L, array(1L))", key_type=T.BIG_DEC())
+    with pytest.raises(sp.InvalidRowError, match=rf"'{re.escape(column)}' is of Spark type decimal\(38,18\), .* scale 18;"):
+        call(writer, spark)
+
+
+def test_keys_to_look_up_have_the_scale_of_their_text(spark: SparkSession, tmp_path: Path) -> None:
+    """A list of numbers keeps the scale of each; a column of decimals has one for all, and is refused."""
+    base(spark, tmp_path, "('1.1', 1L, array(1L)), ('2.00', 2L, array(2L))", key_type=T.BIG_DEC())
+    reader = sp.SavepointReader.read(spark, tmp_path / "base")
+    keys = [Decimal("1.1"), Decimal("2.00"), Decimal("1.10")]
+    for given in (keys, list(map(str, keys)), spark.createDataFrame([(str(key),) for key in keys], "key string")):
+        found = reader.read_keyed_state("o", "total", keys=given).collect()
+        assert sorted(row["key"] for row in found) == ["1.1", "2.00"]
+    with pytest.raises(sp.OptionError, match=r"column 'key' is of Spark type decimal\(3,2\), .*CAST\(key AS string\) has 2"):
+        reader.read_keyed_state("o", "total", keys=spark.createDataFrame([(key,) for key in keys], "key decimal(3,2)"))
+    assert hash_codes(T.BIG_DEC(), pa.array(["1.1", "1.10"])).tolist() == [11 * 31 + 1, 110 * 31 + 2]  # BigDecimal.hashCode
 
 
 def test_a_state_that_is_replaced_forgets_its_updates(spark: SparkSession, tmp_path: Path) -> None:
