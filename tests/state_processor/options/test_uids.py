@@ -53,6 +53,14 @@ def test_a_reader_and_the_data_source(spark: SparkSession, uids: Path) -> None:
         assert {r.operator_uid for r in source.option("uids", text).load(PATH).collect()} == {"orders", "catalog"}
 
 
+def test_a_migration_to_flink_2_records_them(spark: SparkSession, tmp_path: Path) -> None:
+    writer = sp.SavepointWriter.from_existing(spark, PATH, uids=["orders", "catalog"])
+    writer.migrate("2.3")
+    writer.write(tmp_path / "savepoint")
+    found = {r["operator_uid"]: r["operator_uid_hash"] for r in sp.arrow.operators(tmp_path / "savepoint").to_pylist()}
+    assert {uid: h for uid, h in found.items() if uid} == HASHES
+
+
 def test_committers_of_a_sink_are_named_by_its_uid(caplog: pytest.LogCaptureFixture) -> None:
     bare = {r["operator_uid_hash"] for r in sp.arrow.operators(SINKS).to_pylist()}
     expected = {uid: sp.OperatorIdentifier.for_uid(uid).uid_hash for uid in ("rolling", "Sink Committer: rolling")}
