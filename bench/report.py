@@ -38,16 +38,16 @@ _TITLES: Final = {
     "flink": "Flink's State Processor API",
     "ask": "Questions",
 }
-_NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar, which is not in the package index."}
+_NEEDS: Final = {"flink": " The variable `FLINK_STATE_PROCESSOR_JAR` has to name its jar. The package index does not have it."}
 _REMARKS: Final = {
     "scale": " CPU time is measured while a virtual machine's host takes no free pages back, if that can be turned off (as root)."
 }
 _HEAD: Final = """\
 # Performance
 
-CPU seconds are those of the whole tree of processes: the driver, the JVM that Spark starts, and all Python workers. Figures and
-what they are compared with come from one run on one machine. Targets are the largest ratio, or the largest figure where nothing
-is compared (≥: the least); those that are missed are in bold.
+CPU seconds are the sum over all processes: the driver, the JVM that Spark starts, and all Python workers. Figures are compared
+within one run on one machine. Targets are the largest ratio, or the largest figure if nothing is compared (≥: the least); missed
+targets are in bold.
 
 `./dev bench NAME` repeats one table, `./dev bench report` all, and writes this page; `--quick` repeats less and measures smaller
 savepoints."""

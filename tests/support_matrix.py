@@ -22,19 +22,19 @@ INTRODUCTION: Final = """\
 # Support matrix
 
 What the tests of this project prove. Each snapshot that is read was written by that version of Flink, and its content is compared
-with what the job put into it, entry by entry. Each savepoint that is written was restored by that version, with every entry.
+with the values that the job put into it, entry by entry. Each savepoint that is written was restored by that version, with every entry.
 
 `PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix` writes this page.
 """
 READING: Final = """
-Tests with a larger collection of snapshots read those of Flink 1.13 and 1.15 as well. Versions in between have the same formats.
+Tests with a larger collection also read snapshots of Flink 1.13 and 1.15. Versions in between have the same formats.
 
-Checkpoints include those with snappy compression and, of Flink 2.3, with merged files and with data in flight.
+Some checkpoints have snappy compression. Some of Flink 2.3 have merged files, and data in flight.
 """
 WRITING: Final = """
-Flink has no restore of canonical savepoints into ForSt. Canonical savepoints are for Flink 1.13 and later, native ones for 1.15
-and later, those for ForSt for 2.0 and later: the files have the format of RocksDB 6.20, which Flink has had since 1.14, and which
-RocksDB 8.10 of Flink 2 and its ForSt open. A `flink_version` that can't restore the format is refused.
+Flink does not restore canonical savepoints into ForSt. Canonical savepoints are for Flink 1.13 and later, native ones for 1.15
+and later, native ones for ForSt for 2.0 and later. The files have the format of RocksDB 6.20, which came with Flink 1.14. RocksDB 8.10
+of Flink 2 and its ForSt open them. A `flink_version` that can't restore the format is refused.
 
 ForSt restores state of the asynchronous API in both versions, claimed and not, rescaled, and as state of the other API.
 """
