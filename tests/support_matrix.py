@@ -21,8 +21,8 @@ BACKENDS: Final = {"hashmap": "heap", "rocksdb": "RocksDB", "forst": "ForSt"}
 INTRODUCTION: Final = """\
 # Support matrix
 
-What the tests of this project prove. Each snapshot that is read was written by that version of Flink, and its content is compared
-with the values that the job put into it, entry by entry. Each savepoint that is written was restored by that version, with every entry.
+The tests of this project prove these combinations. That version of Flink wrote each snapshot that is read, and its content is compared
+with the values of the job, entry by entry. That version of Flink restored each savepoint that is written, with every entry.
 
 `PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix` writes this page.
 """
@@ -33,8 +33,8 @@ Some checkpoints have snappy compression. Some of Flink 2.3 have merged files, a
 """
 WRITING: Final = """
 Flink does not restore canonical savepoints into ForSt. Canonical savepoints are for Flink 1.13 and later, native ones for 1.15
-and later, native ones for ForSt for 2.0 and later. The files have the format of RocksDB 6.20, which came with Flink 1.14. RocksDB 8.10
-of Flink 2 and its ForSt open them. A `flink_version` that can't restore the format is refused.
+and later, native ones for ForSt for 2.0 and later. The files have the format of RocksDB 6.20, which came with Flink 1.14.
+RocksDB 8.10 of Flink 2 and its ForSt open them. A `flink_version` that can't restore the format is refused.
 
 ForSt restores state of the asynchronous API in both versions, claimed and not, rescaled, and as state of the other API.
 """
