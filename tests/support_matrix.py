@@ -21,7 +21,7 @@ BACKENDS: Final = {"hashmap": "heap", "rocksdb": "RocksDB", "forst": "ForSt"}
 INTRODUCTION: Final = """\
 # Support matrix
 
-The tests of this project prove these combinations. That version of Flink wrote each snapshot that is read. Its content is compared
+The tests prove these combinations. That version of Flink wrote each snapshot that is read. Its content is compared
 with the values of the job, entry by entry. That version of Flink restored each savepoint that is written, with every entry.
 
 `PYTHONPATH=.:tests:tests/interop python -m tests.support_matrix` writes this page.
