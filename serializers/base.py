@@ -19,15 +19,17 @@ from state_processor.serializers.decode_options import DecodeOptions
 from state_processor.serializers.errors import (
     UNWRITABLE,
     CorruptSnapshotError,
+    InvalidRowError,
     NotCompilableError,
     StateProcessorError,
     UnknownSerializerError,
     UnsupportedFormatError,
+    why_unwritable,
 )
 from state_processor.serializers.format_versions import FormatVersions
 from state_processor.serializers.io import DataInput, DataOutput
 from state_processor.serializers.registry import check_outer_version, find_snapshot_class, provide_snapshots
-from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
+from state_processor.serializers.third_party import culprit_of, is_foreign, message_of, qualified_name
 from state_processor.serializers.user_registrations import SnapshotReader
 
 if TYPE_CHECKING:
@@ -129,9 +131,20 @@ class TypeSerializer(ABC):
         return value
 
     def serialize(self, value: Any) -> bytes:
-        """Return the bytes of one value."""
+        """Return the bytes of one value.
+
+        Raises
+        ------
+        InvalidRowError
+            If the value is not one of the type. Errors of serializers that are not of this package pass unchanged.
+        """
         target = DataOutput()
-        self.write(value, target)
+        try:
+            self.write(value, target)
+        except UNWRITABLE as problem:
+            if isinstance(problem, StateProcessorError) or culprit_of(problem) is not None:
+                raise
+            raise InvalidRowError(why_unwritable(problem, self, value)) from problem
         return target.to_bytes()
 
     @property

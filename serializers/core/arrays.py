@@ -142,6 +142,8 @@ class BytesSerializer(SimpleSerializer):
         return pa.binary()
 
     def accept(self, value: Any) -> bytes:
+        if isinstance(value, int):
+            raise TypeError  # of which ``bytes`` makes so many zeros
         return bytes.fromhex(value) if isinstance(value, str) else bytes(value)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
