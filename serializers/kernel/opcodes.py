@@ -2,7 +2,7 @@
 
 An instruction is a row of eight ``int64``: opcode, column, and the operands a to f. Where both kernels have an instruction, it
 stands for the same bytes: the decode kernel reads them into the column, the encode kernel writes the column's values.
-``docs/kernel.md`` explains how to add one; its table is made from this module.
+``docs/kernel.md`` explains how to add one; ``docs/kernel-instructions.md`` is made from this module.
 """
 
 from __future__ import annotations

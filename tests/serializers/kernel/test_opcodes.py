@@ -1,6 +1,6 @@
-"""The instruction set: operands, both kernels' implementations, errors of unknown instructions; ``docs/kernel.md`` has its table.
+"""The instruction set: operands, both kernels' implementations, errors of unknown instructions, and their page in ``docs``.
 
-``python tests/serializers/kernel/test_opcodes.py`` writes the table anew.
+``python tests/serializers/kernel/test_opcodes.py`` writes the table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from state_processor.serializers.kernel.encode.program import EncodeBuilder
 from state_processor.serializers.kernel.opcodes import AVRO, FAMILY, Kind, Op, Operand, Operands
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "kernel.md"
+PAGE = ROOT / "docs" / "kernel-instructions.md"
 DIRECTIONS = ("decode", "encode")
 _NAMES = (
     *("AVRO", "STRINGS", "RARE", "TIME", "EPOCHS", "NUMBER", "DECIMALS"),
