@@ -7,7 +7,7 @@ bytes with a version (Flink: ``SimpleVersionedSerializer``) and without the name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from state_processor.serializers.errors import ForeignCodeError, InvalidRowError, StateProcessorError, UnsupportedFormatError
 from state_processor.serializers.io import DataInput, DataOutput
+from state_processor.serializers.kernel.encode.conversion_table import spark_name
 from state_processor.serializers.third_party import is_foreign, message_of, qualified_name
 
 ASSIGNED: Final = "ASSIGNED"
@@ -42,6 +43,24 @@ def refuse_others(row: Values, known: Collection[str], number: int) -> None:
         raise InvalidRowError(
             f"row {number}: column {listed} would be ignored; expected are {', '.join(known)}: drop or rename it"
         )
+
+
+def check_types(row: Values, fields: Iterable[pa.Field], number: int) -> None:
+    """Refuse a row with a value of another type than its column has.
+
+    Raises
+    ------
+    InvalidRowError
+        If there is one; the message quotes it, and names the type.
+    """
+    for field_ in fields:
+        value = row.get(field_.name)
+        try:
+            pa.array([value], field_.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            text = repr(value)
+            found = f"{text if len(text) <= 120 else text[:117] + '...'} of type {type(value).__name__}"
+            raise InvalidRowError(f"row {number}: {field_.name!r} is {found}; expected {spark_name(field_.type)}") from None
 
 
 @dataclass(frozen=True, slots=True)

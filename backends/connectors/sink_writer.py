@@ -19,7 +19,7 @@ from state_processor.backends.connectors.committables import (
     Collector,
     Request,
 )
-from state_processor.backends.connectors.connector import Values, Versioned, refuse_others
+from state_processor.backends.connectors.connector import Values, Versioned, check_types, refuse_others
 from state_processor.backends.connectors.sink_state import (
     SinkState,
     committable_values,
@@ -88,9 +88,10 @@ def _complete(connector: SinkConnector | None, row: Values, number: int) -> Valu
     needed = (RAW_BYTES, VERSION) if connector is None or row[ROLE] == COMMITTABLE else connector.required
     if missing := [name for name in needed if row.get(name) is None]:
         raise InvalidRowError(f"row {number}: a {row[ROLE].lower()} needs {', '.join(map(repr, missing))}")
-    names = sink_schema(connector).names
-    refuse_others(row, names, number)
-    return {name: row.get(name) for name in names}
+    schema = sink_schema(connector)
+    refuse_others(row, schema.names, number)
+    check_types(row, schema, number)
+    return {name: row.get(name) for name in schema.names}
 
 
 def _raw(row: Values) -> Versioned | None:

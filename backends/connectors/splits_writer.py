@@ -23,6 +23,7 @@ from state_processor.backends.connectors.source_splits import (
     CoordinatorState,
     SourceState,
     recognized,
+    splits_schema,
 )
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import InvalidRowError, OptionError
@@ -86,6 +87,7 @@ def _complete(connector: Connector, row: Values, number: int) -> Values:
         raise InvalidRowError(f"row {number}: a split of the connector {connector.name!r} needs {', '.join(map(repr, missing))}")
     blank: Values = dict.fromkeys((c.SPLIT_ID, *(f.name for f in connector.fields)))
     c.refuse_others(row, (*blank, SUBTASK, ASSIGNMENT, VERSION, RAW_BYTES), number)
+    c.check_types(row, splits_schema(connector.fields), number)
     whole = connector.complete(blank | {n: v for n, v in row.items() if n in blank})
     whole[SUBTASK] = row.get(SUBTASK, 0)
     return whole | {n: row.get(n) for n in (ASSIGNMENT, VERSION, RAW_BYTES)}

@@ -385,6 +385,7 @@ def test_rows_that_do_not_fit() -> None:
     writers, committables = rows[:2], rows[2:]
     wrong: list[tuple[list[Row], str]] = [
         ([row | {"role": "READER"} for row in rows], "row 0: 'role' is 'READER'; expected 'WRITER' or 'COMMITTABLE'"),
+        ([row | {"subtask": "one"} for row in rows], "row 0: 'subtask' is 'one' of type str; expected int$"),
         ([row | {"subtask": None} for row in rows], "row 0: the state of a sink needs 'subtask'"),
         ([row | {"transactional_id_prefix": None} for row in writers], "row 0: a writer needs 'transactional_id_prefix'"),
         ([row | {"prefix": "new"} for row in rows], "row 0: column 'prefix' would be ignored; expected are role, subtask, trans"),

@@ -406,8 +406,11 @@ def test_a_hybrid_source_from_nothing() -> None:
             [{"topic": "t", "partition": 1, "starting_offset": 1, "stoping_offset": 5}],
             "row 0: column 'stoping_offset' would be ignored; expected are split_id, topic",
         ),
-        ([{"topic": "t", "partition": "one", "starting_offset": 1}], "split 't-one' can't be written"),
-        ([{"topic": "t", "partition": 1, "starting_offset": 1 << 70}], "split 't-1' can't be written"),
+        ([{"topic": "t", "partition": "one", "starting_offset": 1}], "row 0: 'partition' is 'one' of type str; expected int$"),
+        (
+            [{"topic": "t", "partition": 1, "starting_offset": 1 << 70}],
+            f"row 0: 'starting_offset' is {1 << 70} of type int; expected bigint$",
+        ),
         ([{"topic": "t", "partition": 1, "starting_offset": 1}] * 2, "row 1: split 't-1' occurs more than once"),
     ],
 )
