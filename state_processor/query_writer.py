@@ -135,6 +135,8 @@ class QueryWriter:
                         state.operator, state.old.name, metadata=state.old.has_ttl, nanos=OPTIONS.nanos, row_kind=OPTIONS.row_kind
                     )
                     keyed_changes.replace_entries(draft, state.new, SparkRows(migrated_entries(state, rows)))
+                    if state.leaves_out_old:
+                        draft.remove(state.old.name)
             for operator in migration.left_out:
                 self._plan.remove_operator(operator)
             self._plan.rename_operators(migration.renamed)

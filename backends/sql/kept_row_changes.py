@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from state_processor.backends.sql.lineage import (
     Identity,
     Relation,
@@ -19,37 +21,58 @@ from state_processor.backends.sql.row_changes import (
     ChangedNode,
     StateChange,
     StateChanges,
+    Successor,
     changed_row,
     label,
     same_types,
 )
+from state_processor.backends.state.descriptions import VALUE as VALUE_STATE
+from state_processor.serializers.core.basic import NumberSerializer
 from state_processor.serializers.errors import StateMigrationError
 
 
 def changed_row_of_key(old: ChangedNode, new: ChangedNode) -> StateChanges:
     """Return the changes of a deduplication or normalization."""
     before, after = old.inputs[0], new.inputs[0]
-    if _waits(old.node) != _waits(new.node) and _rules(old.node)[:2] == _rules(new.node)[:2]:
+    if _waits(old.node) and not _waits(new.node) and _rules(old.node) == _rules(new.node):
         raise StateMigrationError(
-            f"{label(new.node)} of the new plan keeps the first row by row time in other states. Flink would restore the "
-            "savepoint without an error and emit a first row of each key again"
+            f"{label(new.node)} of the new plan keeps the first row by row time, which the old state does not have. Flink would "
+            "restore the savepoint without an error and emit a first row of each key again"
         )
     old.same(new, "which row is kept by", (_rules(old.node), _rules(new.node)))
     old.same(new, "the time attribute of", (_time(old), _time(new)))
     conditions = [resolved(s.node.at("filterCondition"), g.columns) for s, g in ((old, before), (new, after))]
     old.same(new, "the condition of", (conditions[0], conditions[1]))
     same_types(before, after, before.picked(old.node.at("uniqueKeys")))
+    if _waits(old.node):
+        return {"waiting-to-emit-on-timer": StateChange({VALUE: changed_row(before, after)})}
+    if _waits(new.node):
+        return {"deduplicate-state": StateChange(successor=_EMITTED)}
     return {"deduplicate-state": StateChange({VALUE: changed_row(before, after)})}
 
 
+_EMITTED: Final = Successor(
+    "already-emitted-state-boolean",
+    VALUE_STATE,
+    {"value": True},
+    "the first row of each key counts as emitted: the new operator does not take it back for an earlier row that comes later",
+    NumberSerializer("BOOLEAN"),
+    replaces=True,
+)
+"""What the first row by row time becomes (Flink 2: ``RowTimeDeduplicateKeepFirstRowFunction``).
+
+Before, the row was emitted at once, and taken back if an earlier one came. Now it waits for the watermark, and is final.
+"""
+
+
 def _rules(node: PlanNode) -> list[bool]:
-    """Return the members that choose the row and its state; plans before Flink 2 lack ``outputInsertOnly``."""
+    """Return the members that choose the row and its state."""
     last, by_time, before = (bool(node.at(name)) for name in ("keepLastRow", "isRowtime", "generateUpdateBefore"))
-    return [last, by_time, before and last and not by_time, _waits(node)]
+    return [last, by_time, before and last and not by_time]
 
 
 def _waits(node: PlanNode) -> bool:
-    """Return whether a first row by row time waits for the watermark, as Flink 2 compiles it."""
+    """Return whether a first row by row time waits for the watermark: ``outputInsertOnly``, which plans have since Flink 2."""
     return bool(node.at("isRowtime")) and not node.at("keepLastRow") and bool(node.at("outputInsertOnly"))
 
 

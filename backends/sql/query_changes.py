@@ -7,6 +7,7 @@ and all of its input is the same.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ from state_processor.backends.sql.accumulator_changes import changed_accumulator
 from state_processor.backends.sql.kept_row_changes import changed_join, changed_ranks, changed_row_of_key
 from state_processor.backends.sql.lineage import Lineage, key_columns
 from state_processor.backends.sql.meaning import has_state
-from state_processor.backends.sql.normal_form import unbounded_version
+from state_processor.backends.sql.normal_form import normal_node
+from state_processor.backends.sql.over_changes import changed_over
 from state_processor.backends.sql.plan import CompiledPlan, PlanNode
 from state_processor.backends.sql.row_changes import ChangedNode, StateChanges, label
 from state_processor.serializers.errors import StateMigrationError
@@ -63,7 +65,7 @@ class QueryChanges:
         if node.type != new.type and node.kind in _CHANGES:  # that of sources and sinks is their connector's
             raise StateMigrationError(f"it is {node.type} in the old plan, {new.type} in the new one, whose state may be other")
         _check_ttl(node, new)
-        find = _CHANGES.get(node.kind)
+        find = _CHANGES.get(node.kind) or _LAYOUTS.get(node.kind)
         return {} if find is None else find(ChangedNode(node, self._before), ChangedNode(new, self._after))
 
     def _pairs(self) -> dict[int, PlanNode]:
@@ -86,24 +88,20 @@ class QueryChanges:
         others = [other for other in self._new.nodes if other.id not in taken]
         alike = [other for other in others if other.kind == node.kind]
         if not alike:
-            phases = {"group-aggregate": "two phases", "global-group-aggregate": "one phase"}
             for other in others:
-                if other.kind in phases and node.kind in phases:
-                    return f"the new query aggregates in {phases[node.kind]}, whose accumulators are others"
+                if (node.kind, other.kind) in _OTHER_SHAPES:
+                    return _OTHER_SHAPES[node.kind, other.kind]
             return f"the new query has no such operator (no {node.kind} that is left)"
         same = [other for other in alike if _role(self._before, node) == _role(self._after, other) is not None]
         if same:
             return f"it could be {' or '.join(map(label, same))} of the new plan, which do the same with the same rows"
-        versions = unbounded_version(node), unbounded_version(alike[0])
-        if len(alike) == 1 and None not in versions and versions[0] != versions[1]:
-            return (
-                f"{label(alike[0])} of the new plan has other states (unboundedOverVersion {versions[1]}, in the old plan "
-                f"{versions[0]}); Flink would restore the savepoint without an error, and lose rows that wait for the watermark. "
-                f"Compile the new plan with table.exec.unbounded-over.version = {versions[0]}"
-            )
-        if node.kind not in _CHANGES or len(alike) > 1:
+        if len(alike) > 1:
             which = " or ".join(map(label, alike))
             return f"{which} of the new plan does something else, or has other input; such state is only kept as it is"
+        if node.kind not in _CHANGES:
+            members = _other_members(node, alike[0])
+            what = f"does something else ({members})" if members else "has other input"
+            return f"{label(alike[0])} of the new plan {what}; such state is only kept as it is"
         return self._difference(ChangedNode(node, self._before), ChangedNode(alike[0], self._after))
 
     def _difference(self, old: ChangedNode, new: ChangedNode) -> str:
@@ -115,6 +113,18 @@ class QueryChanges:
             for inputs, indices in ((old.inputs, before), (new.inputs, after))
         ]
         return f"its key is {shown[0]} in the old plan, {shown[1]} in {label(new.node)} of the new one"
+
+
+def _other_members(old: PlanNode, new: PlanNode) -> str:
+    """Return the members of nodes that differ, as text; those with much in them only by name."""
+    before, after = normal_node(old), normal_node(new)
+    names = [name for name in before | after if before.get(name) != after.get(name)]
+    shown = []
+    for name in names:
+        values = [json.dumps(one[name]) if name in one else "nothing" for one in (before, after)]
+        is_short = all(len(value) <= _SHORT for value in values)
+        shown.append(f"{name}: {values[0]} in the old plan, {values[1]} in the new one" if is_short else name)
+    return "; ".join(shown)
 
 
 def _by(identify: Callable[[Lineage, PlanNode], Any], lineage: Lineage, nodes: Sequence[PlanNode]) -> dict[Any, list[PlanNode]]:
@@ -150,6 +160,18 @@ def _check_ttl(old: PlanNode, new: PlanNode) -> None:
             raise StateMigrationError(f"its state {words[0]} time-to-live in the old plan, and {words[1]} in the new one")
 
 
+_SHORT: Final = 40
+
+_OTHER_SHAPES: Final[Mapping[tuple[str, str], str]] = {
+    ("global-group-aggregate", "group-aggregate"): "the new query aggregates in one phase, whose accumulators are others",
+    ("group-aggregate", "global-group-aggregate"): "the new query aggregates in two phases, whose accumulators are others",
+    ("join", "multi-join"): (
+        "the new query joins all inputs in one operator, whose states are others; compile it with "
+        "table.optimizer.multi-join.enabled = false"
+    ),
+}
+"""Why an operator does not go on with the state of another kind that does the same."""
+
 _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {
     "group-aggregate": changed_accumulators,
     "global-group-aggregate": changed_accumulators,
@@ -158,3 +180,7 @@ _CHANGES: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]
     "changelog-normalize": changed_row_of_key,
     "rank": changed_ranks,
 }
+"""Of operators that go on with other columns or calls."""
+
+_LAYOUTS: Final[Mapping[str, Callable[[ChangedNode, ChangedNode], StateChanges]]] = {"over-aggregate": changed_over}
+"""Of operators that do the same with the same input, in states of another layout."""

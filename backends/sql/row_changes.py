@@ -9,6 +9,7 @@ from typing import Any, Final
 from state_processor.backends.sql.lineage import Identity, Lineage, Relation
 from state_processor.backends.sql.plan import PlanNode
 from state_processor.backends.sql.plan_types import PlanField, distinct_names
+from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.errors import StateMigrationError
 from state_processor.serializers.table.logical_types import LogicalType, TimestampType
 
@@ -28,11 +29,14 @@ class NewField:
         Its type in state; ``None`` if it is that of the old field.
     start
         The value of a new one.
+    name
+        The name of the column in the new plan; ``None`` for fields of accumulators. The bytes of rows do not depend on it.
     """
 
     source: int | None
     type: LogicalType | None = None
     start: int | None = None
+    name: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -60,24 +64,59 @@ class RowChange:
 
 
 @dataclass(frozen=True)
+class Successor:
+    """A state that the new operator has instead of another one, or in addition to it, with an entry for each of its entries.
+
+    Parameters
+    ----------
+    name, kind
+        Those of the state.
+    columns
+        The columns of its rows: each is a column of the other state, or one value for all.
+    note
+        The change as text for people.
+    value
+        The type of its values; ``None`` for timers.
+    replaces
+        Whether the new operator does not have the other state.
+    """
+
+    name: str
+    kind: str
+    columns: Mapping[str, str | bool]
+    note: str
+    value: TypeSerializer | None = None
+    replaces: bool = False
+
+
+@dataclass(frozen=True)
 class StateChange:
-    """The rows in the parts of a state that change.
+    """The change of a state.
 
     Parameters
     ----------
     rows
-        By part of the state: ``map_key`` and ``value``.
+        The rows that change, by part of the state: ``map_key`` and ``value``.
     merges
         Whether different rows may become the same, and their copies have to be added up.
+    successor
+        A state that is made of its entries, whose rows do not change then.
     """
 
     rows: Mapping[str, RowChange] = field(default_factory=dict)
     merges: bool = False
+    successor: Successor | None = None
+
+    @property
+    def is_same(self) -> bool:
+        """True if nothing changes."""
+        return self.successor is None and all(row.is_same for row in self.rows.values())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The changes as text for people."""
-        return tuple(note for row in self.rows.values() for note in row.notes)
+        rows = tuple(note for row in self.rows.values() for note in row.notes)
+        return rows if self.successor is None else (*rows, self.successor.note)
 
 
 StateChanges = Mapping[str, StateChange]
@@ -115,9 +154,9 @@ def changed_row(old: Relation, new: Relation) -> RowChange:
     for identity, column in zip(new.columns, after, strict=True):
         if identity in old.columns:
             at = old.columns.index(identity)
-            fields.append(NewField(at, _type(before[at], column)))
+            fields.append(NewField(at, _type(before[at], column), name=column.name))
         else:
-            fields.append(NewField(None, _type_of_new(column)))
+            fields.append(NewField(None, _type_of_new(column), name=column.name))
             if _is_time(column):
                 continue  # it is null in every row
             added.append(column.name)

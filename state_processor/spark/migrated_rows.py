@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
@@ -35,6 +37,8 @@ def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
     rows
         The entries, one in each row.
     """
+    if state.change.successor is not None:
+        return _succeeding(rows, state.change.successor.columns)
     roles = {MAP_KEY: row_changes.MAP_KEY, MAP_VALUE: row_changes.VALUE, VALUE: row_changes.VALUE}
     columns = []
     for name in (name for name in rows.columns if name in (KEY, *roles, LAST_ACCESS)):
@@ -47,6 +51,12 @@ def migrated_entries(state: MigratedState, rows: DataFrame) -> DataFrame:
             columns.append(_changed(f.col(name), old, change, new).alias(name))
     found = rows.select(*columns)
     return _merged(found) if state.change.merges else found
+
+
+def _succeeding(rows: DataFrame, columns: Mapping[str, str | bool]) -> DataFrame:
+    """Return the entries of a new state, made from the entries of an old one."""
+    given = ((f.col(of) if isinstance(of, str) else f.lit(of)).alias(name) for name, of in columns.items())
+    return rows.select(KEY, *given, *(name for name in (LAST_ACCESS,) if name in rows.columns))
 
 
 def _changed(value: Column, old: TypeSerializer, change: RowChange, new: TypeSerializer) -> Column:

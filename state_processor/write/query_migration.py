@@ -10,7 +10,7 @@ from typing import Final
 from state_processor.backends.sql.meaning import has_state
 from state_processor.backends.sql.plan import CompiledPlan, PlanOperator, uid_formats
 from state_processor.backends.sql.query_changes import QueryChanges
-from state_processor.backends.sql.row_changes import RowChange, StateChange, StateChanges
+from state_processor.backends.sql.row_changes import RowChange, StateChange, StateChanges, Successor
 from state_processor.backends.state.descriptions import KeyedDescription, describe_keyed
 from state_processor.identifier import OperatorIdentifier
 from state_processor.migration_report import (
@@ -25,6 +25,7 @@ from state_processor.migration_report import (
 from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.doors import spelled
 from state_processor.serializers.errors import NotFoundError, OptionError, StateMigrationError, StateProcessorError
+from state_processor.serializers.runtime.ttl import TtlSerializer
 from state_processor.serializers.table.logical_type_streams import type_object
 from state_processor.serializers.table.rowdata import (
     ROW_SNAPSHOT,
@@ -39,14 +40,14 @@ _NOT_OF_THE_QUERY: Final = "the old plan has no such operator"
 
 @dataclass(frozen=True)
 class MigratedState:
-    """A state whose rows are written anew.
+    """A state that is rewritten from the entries of one in the source savepoint: the same state, or another.
 
     Parameters
     ----------
     operator
         Its operator in the source savepoint.
     old, new
-        The state before and after; fields of rows have no names.
+        The state before and after; a plan names no fields of rows.
     change
         What changes.
     """
@@ -55,6 +56,11 @@ class MigratedState:
     old: KeyedDescription
     new: KeyedDescription
     change: StateChange
+
+    @property
+    def leaves_out_old(self) -> bool:
+        """True if the new savepoint does not have the old state."""
+        return self.change.successor is not None and self.change.successor.replaces
 
 
 class QueryMigration:
@@ -170,15 +176,16 @@ class _Operator:
         header = self.draft.source.header
         for meta in header.states if header is not None else ():
             change = found.get(meta.name)
-            if change is None or all(row.is_same for row in change.rows.values()):
+            if change is None or change.is_same:
                 continue
             assert header is not None
-            if self.draft.has_changes(meta.name) or not self.draft.keeps(meta.name):
-                raise OptionError(
-                    f"state {meta.name!r} was changed before, which the migration would undo: it starts from the values of the "
-                    "source savepoint. Call migrate_query first"
-                )
             old = describe_keyed(header, meta)
+            if change.successor is not None:
+                new = _succeeding(old, change.successor)
+                self._check_unchanged(old.name, new.name)
+                yield MigratedState(self.draft.identifier, old, new, change)
+                continue
+            self._check_unchanged(old.name)
             parts = {
                 part: _with_row(serializer, change.rows[part]) if part in change.rows else serializer
                 for part, serializer in old.serializers.items()
@@ -186,6 +193,14 @@ class _Operator:
             if all(parts[part] is serializer for part, serializer in old.serializers.items()):
                 continue  # it holds no rows of the input
             yield MigratedState(self.draft.identifier, old, old.with_serializers(**parts), change)
+
+    def _check_unchanged(self, *names: str) -> None:
+        for name in names:
+            if self.draft.has_changes(name) or not self.draft.keeps(name):
+                raise OptionError(
+                    f"state {name!r} was changed before, which the migration would undo: it starts from the values of the source "
+                    "savepoint. Call migrate_query first"
+                )
 
     @property
     def reports(self) -> Iterator[StateReport]:
@@ -197,9 +212,9 @@ class _Operator:
         if self.dropped:
             yield StateReport(*identifier, "", "all states", LEFT_OUT, ("named by drop",))
             return
-        migrated = {state.new.name: state for state in self.migrated}
         notes = () if self.is_planned else (_NOT_OF_THE_QUERY,)
         kinds = self._kinds()
+        migrated = {state.new.name if state.new.name in kinds else state.old.name: state for state in self.migrated}
         for name, kind in kinds.items():
             if name in migrated:
                 yield StateReport(*identifier, name, kind, CONVERTED, migrated[name].change.notes, becomes=self.becomes)
@@ -227,6 +242,12 @@ def _is_known(draft: OperatorDraft) -> bool:
     return operator.state_size > 0 or operator.fully_finished or any(subtask.finished for subtask in operator.subtasks)
 
 
+def _succeeding(old: KeyedDescription, made: Successor) -> KeyedDescription:
+    """Return a state that is made from the entries of an old one, with the same keys and time-to-live."""
+    value = TtlSerializer.of(made.value) if made.value is not None and old.has_ttl else made.value
+    return KeyedDescription.of(made.name, made.kind, old.key, old.namespace, value=value)
+
+
 def _with_row(serializer: TypeSerializer, change: RowChange) -> TypeSerializer:
     """Return a serializer with another row in the place of its own.
 
@@ -249,8 +270,10 @@ def _new_row(row: RowDataSerializer, change: RowChange) -> RowDataSerializer:
         raise StateMigrationError(
             f"rows in state are {row}, and have {change.size} fields by the old plan; give the plan of the query that wrote them"
         )
-    types, nested = [], []
-    for field in change.fields:
+    types, nested, names = [], [], []
+    for place, field in enumerate(change.fields):
+        stored = written.names[field.source] if written.names is not None and field.source is not None else f"f{place}"
+        names.append(field.name or stored)
         if field.type is not None:
             types.append(type_object(field.type))
             nested.append(internal_serializer(field.type).snapshot())
@@ -258,6 +281,7 @@ def _new_row(row: RowDataSerializer, change: RowChange) -> RowDataSerializer:
             assert field.source is not None
             types.append(written.types[field.source])
             nested.append(written.nested[field.source])
-    restored = RowDataSerializerSnapshot(ROW_SNAPSHOT, types, nested, written.version).restore_serializer()
+    named = None if written.names is None else names
+    restored = RowDataSerializerSnapshot(ROW_SNAPSHOT, types, nested, written.version, named).restore_serializer()
     assert isinstance(restored, RowDataSerializer)
     return restored

@@ -21,6 +21,7 @@ _LATE = "ts - INTERVAL '5' SECOND"
 _WATERMARKS = {
     **{table: (table, "ts") for table in _FIELDS},
     **{f"late_{table}": (table, _LATE) for table in _FIELDS},
+    "waiting_orders": ("orders", "ts - INTERVAL '8' SECOND"),
 }
 """What tables read, and how far time has come for them: rows of late tables wait for it."""
 

@@ -13,6 +13,9 @@ _SPLIT: Final = {**TWO_PHASES, "table.optimizer.distinct-agg.split.enabled": "tr
 _INCREMENTAL: Final = {**_SPLIT, "table.optimizer.incremental-agg-enabled": "true"}
 _ONE_PHASE: Final = {"table.optimizer.agg-phase-strategy": "ONE_PHASE"}
 _MATERIALIZED: Final = {"table.exec.sink.upsert-materialize": "FORCE"}
+_BY_NUMBER: Final = {**_MATERIALIZED, "table.exec.sink.upsert-materialize-strategy.type": "MAP"}
+_ONE_SUBTASK: Final = {"parallelism.default": "1"}
+"""For windows of windows: with two, rows of one subtask are late if the other one was idle and comes to the end of time first."""
 _TOTALS: Final = "(SELECT customer, COUNT(*) AS n, SUM(amount) AS total FROM orders GROUP BY customer)"
 
 
@@ -163,9 +166,15 @@ UPGRADED: Final[Mapping[str, Query]] = {
         4,
     ),
     "anti-join": _query(
-        "SELECT id FROM orders o WHERE NOT EXISTS (SELECT * FROM customers c WHERE c.id = o.customer)", "BIGINT", 1
+        "SELECT id FROM orders o WHERE NOT EXISTS (SELECT * FROM customers c WHERE c.id = o.customer AND c.city <> 'Lima')",
+        "BIGINT",
+        1,
     ),
-    "not-in": _query("SELECT id FROM orders WHERE customer NOT IN (SELECT id FROM customers WHERE id IS NOT NULL)", "BIGINT", 1),
+    "not-in": _query(
+        "SELECT id FROM orders WHERE customer NOT IN (SELECT id FROM customers WHERE id IS NOT NULL AND city <> 'Lima')",
+        "BIGINT",
+        1,
+    ),
     "three-joins": _query(
         "SELECT o.id, c.city, h.city FROM orders o JOIN customers c ON o.customer = c.id LEFT JOIN homes h ON o.customer = h.id",
         "BIGINT; STRING; STRING",
@@ -220,6 +229,11 @@ UPGRADED: Final[Mapping[str, Query]] = {
     "last-row": _query(_numbered("came DESC", "n = 1"), "STRING; BIGINT; BIGINT", 3),
     "first-row-by-time": _query(_numbered("ts", "n = 1"), "STRING; BIGINT; BIGINT", 3),
     "first-row-by-late-time": _query(_numbered("ts", "n = 1", table="late_orders"), "STRING; BIGINT; BIGINT", 2),
+    "first-row-by-waiting-time": _query(_numbered("ts", "n = 1", table="waiting_orders"), "STRING; BIGINT; BIGINT", 1),
+    "first-row-by-time-with-ttl": _query(_numbered("ts", "n = 1"), "STRING; BIGINT; BIGINT", 3, 1, _TTL),
+    "first-row-by-time-counted": _query(
+        f"SELECT item, COUNT(*) FROM ({_numbered('ts', 'n = 1', '*')}) GROUP BY item", "STRING; BIGINT", 2
+    ),
     "last-row-by-time": _query(_numbered("ts DESC", "n = 1"), "STRING; BIGINT; BIGINT", 3),
     "last-row-counted": _query(
         f"SELECT item, COUNT(*), SUM(amount) FROM ({_numbered('ts DESC', 'n = 1', '*')}) GROUP BY item",
@@ -292,6 +306,20 @@ UPGRADED: Final[Mapping[str, Query]] = {
     "over-unbounded-late": _query(
         _over("SUM(amount) OVER w", "ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "late_orders"), "BIGINT; BIGINT", 5
     ),
+    "over-unbounded-waiting": _query(
+        _over("SUM(amount) OVER w, MIN(amount) OVER w", "ts RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "waiting_orders"),
+        "BIGINT; BIGINT; BIGINT",
+        2,
+    ),
+    "over-distinct-waiting": _query(
+        _over(
+            "COUNT(DISTINCT item) OVER w, MAX(item) OVER w",
+            "ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+            "waiting_orders",
+        ),
+        "BIGINT; BIGINT; STRING",
+        2,
+    ),
     "over-processing": _query(
         _over("SUM(amount) OVER w, COUNT(*) OVER w", "came ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
         "BIGINT; BIGINT; BIGINT",
@@ -304,6 +332,9 @@ UPGRADED: Final[Mapping[str, Query]] = {
         _over("SUM(amount) OVER w", "came ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"), "BIGINT; BIGINT", 6
     ),
     "lag": _query(_over("LAG(amount) OVER w, LAG(item, 2, 'none') OVER w", "ts"), "BIGINT; BIGINT; STRING", 6),
+    "lag-waiting": _query(
+        _over("LAG(amount) OVER w, LAG(item, 2, 'none') OVER w", "ts", "waiting_orders"), "BIGINT; BIGINT; STRING", 2
+    ),
     "lag-processing": _query(_over("LAG(amount) OVER w", "came"), "BIGINT; BIGINT", 6),
     "row-number": _query(_over("ROW_NUMBER() OVER w", "ts"), "BIGINT; BIGINT", 6),
     "ranks": _query(_over("RANK() OVER w, DENSE_RANK() OVER w", "ts"), "BIGINT; BIGINT; BIGINT", 6),
@@ -359,6 +390,8 @@ UPGRADED: Final[Mapping[str, Query]] = {
         f" {_ORDERS_WINDOW} GROUP BY customer, window_start, window_end) GROUP BY window_start, window_end",
         "TIMESTAMP(3); BIGINT",
         1,
+        1,
+        _ONE_SUBTASK,
     ),
     "window-join": _query(
         f"SELECT o.id, c.city FROM (SELECT * FROM {_ORDERS_WINDOW}) o JOIN (SELECT * FROM"
@@ -392,6 +425,8 @@ UPGRADED: Final[Mapping[str, Query]] = {
         " GROUP BY customer, window_start, window_end)) WHERE n <= 2",
         "STRING; BIGINT; BIGINT",
         2,
+        1,
+        _ONE_SUBTASK,
     ),
     "window-last-row": _query(
         "SELECT customer, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, customer"
@@ -460,6 +495,9 @@ UPGRADED: Final[Mapping[str, Query]] = {
         f"SELECT c.city, t.total FROM {_TOTALS} t JOIN customers c ON t.customer = c.id", "STRING; BIGINT|a", 3, 1, _MATERIALIZED
     ),
     "materialized-with-ttl": _query("SELECT city, id FROM homes", "STRING; STRING|a", 2, 1, {**_MATERIALIZED, **_TTL}),
+    "materialized-by-number": _query(
+        f"SELECT c.city, t.total FROM {_TOTALS} t JOIN customers c ON t.customer = c.id", "STRING; BIGINT|a", 3, 1, _BY_NUMBER
+    ),
     "materialized-rows": _query("SELECT item, id FROM orders WHERE item IS NOT NULL", "STRING; BIGINT|a", 2, 1, _MATERIALIZED),
     "normalized": _query("SELECT city, COUNT(*) FROM homes GROUP BY city", "STRING; BIGINT", 5),
     "normalized-filtered": _query("SELECT city, COUNT(*) FROM homes WHERE id <> 'cy' GROUP BY city", "STRING; BIGINT", 5),
@@ -471,7 +509,7 @@ UPGRADED: Final[Mapping[str, Query]] = {
     ),
     "union": _query("SELECT customer FROM orders UNION SELECT id FROM customers", "STRING", 4),
     "intersect": _query("SELECT customer FROM orders INTERSECT SELECT id FROM customers", "STRING", 2),
-    "except": _query("SELECT customer FROM orders EXCEPT SELECT id FROM customers", "STRING", 1),
+    "except": _query("SELECT customer FROM orders EXCEPT SELECT id FROM customers WHERE city <> 'Lima'", "STRING", 1),
     "intersect-all": _query("SELECT customer FROM orders INTERSECT ALL SELECT id FROM customers", "STRING", 3),
     "except-all": _query("SELECT customer FROM orders EXCEPT ALL SELECT id FROM customers", "STRING", 3),
     "unnested": _query(
@@ -508,25 +546,17 @@ UPGRADED: Final[Mapping[str, Query]] = {
     ),
 }
 
-REFUSED: Final = frozenset(
-    {
-        *(
-            "deviations",
-            "retracting-values",
-            "multi-join",
-            "first-row-by-time",
-            "first-row-by-late-time",
-            "normalized-only",
-            "lag",
-        ),
-        *("over-unbounded-range", "over-unbounded-rows", "over-unbounded-late", "over-distinct", "row-number", "ranks"),
-        "first-value-over",
-    }
-)
-"""Queries that have other states in the plans of Flink 2.3."""
+REFUSED: Final = {
+    **dict.fromkeys(("deviations", "retracting-values"), r"welford_m2.1\(.*\)"),
+    "multi-join": "joins all inputs in one operator",
+    "normalized-only": "the condition of changelog-normalize.* differs",
+    "materialized-by-number": 'upsertMaterializeStrategy: nothing in the old plan, "MAP" in the new one',
+}
+"""Queries that have other states in the plans of Flink 2.3, and what the refusal names."""
 
 SAMPLE: Final = (
-    *("over-range", "over-processing", "over-unbounded-first-version", "over-unbounded-late", "first-row-mini-batch"),
-    *("first-row-by-time", "match", "materialized-rows", "window-top", "processing-time", "values"),
+    *("over-range", "over-processing", "over-unbounded-first-version", "over-unbounded-waiting", "lag-waiting"),
+    *("first-row-mini-batch", "first-row-by-time", "first-row-by-time-with-ttl", "match", "materialized-rows"),
+    *("materialized-by-number", "window-top", "processing-time", "values", "normalized-only"),
 )
 """Those that are tried always: their plans differ most."""

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import state_processor as sp
+from state_processor.backends.metadata.operator_id import operator_id
+from state_processor.serializers.table.rowdata import ROW_SNAPSHOT, RowDataSerializerSnapshot
+from state_processor.write.plan import SavepointPlan
 from tests.archives import unpacked
 
 if TYPE_CHECKING:
@@ -151,6 +154,51 @@ def test_state_is_left_out_only_by_name(spark: SparkSession, tmp_path: Path) -> 
         (*uids(new, "group-aggregate"), "new"),
         (*uids(new, "rank"), "new"),
     ]
+
+
+def test_names_in_snapshots_of_rows_stay_and_new_columns_bring_theirs(spark: SparkSession, tmp_path: Path) -> None:
+    savepoint, old = query("last-row")
+    new = json.loads(Path(old).read_text("utf-8"))
+    calc, exchange, kept = (n for n in new["nodes"] if len(row_of(n)) == 4)
+    calc["projection"].insert(0, {"kind": "CALL", "internalName": "$UPPER$1", "operands": [calc["projection"][1]]})
+    fields = [{"name": "loud", "fieldType": "VARCHAR(2147483647)"}, *row_of(calc)]
+    for node in (calc, exchange, kept):
+        node["outputType"] = {"type": "ROW", "fields": fields}
+    kept["uniqueKeys"] = [2]
+    new["nodes"] = new["nodes"][: new["nodes"].index(kept) + 1]
+    (uid,) = uids(old, "deduplicate")
+    reader = sp.SavepointReader.read(spark, savepoint)
+    three = written_rows(savepoint, uid)
+    names = ["id", "customer", "amount", "ts"]
+    four = RowDataSerializerSnapshot(ROW_SNAPSHOT, three.types, three.nested, 4, names).restore_serializer()
+    rows = reader.read_keyed_state(uid, "deduplicate-state")
+    named = ", ".join(f"'{name}', value.f{i}" for i, name in enumerate(names))
+    renamed = rows.selectExpr("key", f"named_struct({named}) AS r")
+    writer = sp.SavepointWriter.from_existing(spark, savepoint)
+    writer.with_keyed_state(uid, renamed, states={"r": sp.ValueState(four)}, columns={"r": "deduplicate-state"})
+    writer.write(tmp_path / "named")
+    assert written_rows(tmp_path / "named", uid).to_bytes() == four.snapshot().to_bytes()
+    writer = sp.SavepointWriter.from_existing(spark, tmp_path / "named")
+    writer.migrate_query(old, new).write(tmp_path / "migrated")
+    written = written_rows(tmp_path / "migrated", uid)
+    assert (written.version, written.names) == (4, ("loud", *names))
+    found = values(tmp_path / "migrated", uid, "deduplicate-state", new)
+    assert {(row["value"]["loud"], row["value"]["id"]) for row in found} == {(None, 4), (None, 5), (None, 6)}
+
+
+def row_of(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of the rows that leave a node, if its plan has them as JSON."""
+    type_ = node["outputType"]
+    return [] if isinstance(type_, str) else list(type_["fields"])
+
+
+def written_rows(path: str | Path, uid: str) -> RowDataSerializerSnapshot:
+    """Return the snapshot of the rows that a deduplication keeps."""
+    drafts = SavepointPlan.from_existing(path).drafts
+    (kept,) = (d.keyed("deduplicate-state").value for d in drafts if d.identifier.uid_hash == operator_id(uid))
+    found = kept.snapshot()
+    assert isinstance(found, RowDataSerializerSnapshot)
+    return found
 
 
 def test_what_does_not_go_together_is_refused(spark: SparkSession) -> None:
