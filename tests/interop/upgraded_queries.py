@@ -509,7 +509,9 @@ UPGRADED: Final[Mapping[str, Query]] = {
     ),
     "union": _query("SELECT customer FROM orders UNION SELECT id FROM customers", "STRING", 4),
     "intersect": _query("SELECT customer FROM orders INTERSECT SELECT id FROM customers", "STRING", 2),
-    "except": _query("SELECT customer FROM orders EXCEPT SELECT id FROM customers WHERE city <> 'Lima'", "STRING", 1),
+    "except": _query(
+        "SELECT customer FROM orders EXCEPT SELECT id FROM customers WHERE city NOT IN ('Lima', 'Nice')", "STRING", 1
+    ),
     "intersect-all": _query("SELECT customer FROM orders INTERSECT ALL SELECT id FROM customers", "STRING", 3),
     "except-all": _query("SELECT customer FROM orders EXCEPT ALL SELECT id FROM customers", "STRING", 3),
     "unnested": _query(
