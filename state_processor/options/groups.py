@@ -87,7 +87,6 @@ class CountOptions(TypedDict, total=False):
 
     nanos: Nanos
     undescribed: Undescribed
-    python_types: Mapping[str, PythonTypeArgument] | None
     batch_memory: int | str
 
 
@@ -95,6 +94,7 @@ class DiffOptions(CountOptions, total=False):
     """Options of comparing states."""
 
     row_kind: bool
+    python_types: Mapping[str, PythonTypeArgument] | None
 
 
 class WorkerOptions(TypedDict, total=False):

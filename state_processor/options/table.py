@@ -136,7 +136,7 @@ READ_OPTIONS: Final = (
         "The same for several states, by name in the job.",
         (),
         flag="--python-types STATE=TYPE",
-        on=PYTHON | DIFFERENCES | {Kind.WHOLE},
+        on=PYTHON | {Kind.WHOLE, Kind.DIFF},
     ),
     Option(
         "fields",
