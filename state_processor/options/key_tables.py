@@ -17,20 +17,23 @@ def as_key_table(keys: Any) -> Any:
         return keys.toArrow()
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is not None and isinstance(keys, pyarrow.Array | pyarrow.ChunkedArray):
-        return pyarrow.table({KEY: keys})
+        return _plain(pyarrow.table({KEY: keys}))
     return as_table(keys) if _is_pandas(keys) or hasattr(keys, "columns") else None
 
 
 def as_table(rows: Any) -> Any:
-    """Return rows of pandas, or of a library with a stream of Arrow batches, as a ``pyarrow.Table``; ``None`` for others."""
+    """Return rows of pandas, or of a library with a stream of Arrow batches, as a ``pyarrow.Table``; ``None`` for others.
+
+    Its columns are plain; see :mod:`~state_processor.options.plain_columns`.
+    """
     pyarrow = _pyarrow()
     if _is_pandas(rows):
-        return pyarrow.Table.from_pandas(rows, preserve_index=False)
+        return _plain(pyarrow.Table.from_pandas(rows, preserve_index=False))
     if isinstance(rows, pyarrow.RecordBatch):
-        return pyarrow.Table.from_batches([rows])
+        return _plain(pyarrow.Table.from_batches([rows]))
     if not hasattr(rows, "__arrow_c_stream__") or isinstance(rows, pyarrow.ChunkedArray):
         return None
-    return pyarrow.RecordBatchReader.from_stream(rows).read_all()
+    return _plain(pyarrow.RecordBatchReader.from_stream(rows).read_all())
 
 
 def _is_pandas(rows: Any) -> bool:
@@ -49,6 +52,12 @@ def is_table(keys: Any) -> bool:
     """Return whether keys are a ``pyarrow.Table``."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(keys, pyarrow.Table)
+
+
+def _plain(table: Any) -> Any:
+    from state_processor.options.plain_columns import with_plain_columns  # as pyarrow
+
+    return with_plain_columns(table)
 
 
 def _pyarrow() -> Any:

@@ -126,7 +126,7 @@ def rows_of(spark: SparkSession, given: GivenRows) -> SparkRows:
         )
     try:
         return SparkRows(spark.createDataFrame(table))
-    except (PySparkException, pa.ArrowException) as problem:
+    except (PySparkException, pa.ArrowException, ValueError) as problem:
         raise OptionError(f"the rows can't become a DataFrame of Spark: {problem}; cast the column") from problem
 
 

@@ -71,7 +71,16 @@ class Stream:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-@pytest.mark.parametrize("give", [pa.Table.to_pandas, pa.Table.to_reader, Stream, lambda table: table])
+def as_polars_gives_it(table: pa.Table) -> Stream:
+    """Keys as a category, whose texts are views."""
+    if "key" in table.column_names:
+        words = table.column("key").combine_chunks().dictionary_encode()
+        keys = pa.DictionaryArray.from_arrays(words.indices.cast(pa.uint32()), words.dictionary.cast(pa.string_view()))
+        table = table.set_column(table.column_names.index("key"), "key", keys)
+    return Stream(table)
+
+
+@pytest.mark.parametrize("give", [pa.Table.to_pandas, pa.Table.to_reader, Stream, lambda table: table, as_polars_gives_it])
 def test_rows_of_other_libraries(spark: SparkSession, tmp_path: Path, give: Callable[[pa.Table], Any]) -> None:
     rows = pa.table({"key": pa.array(["new", "newer"], pa.large_string()), "value": pa.array([1, 2], pa.int64())})
     timers = pa.table({"key": ["new"], "timestamp": [5]})

@@ -1,0 +1,57 @@
+"""Tables of other libraries: columns of Arrow types that neither Spark nor the encoder knows become plain, or are refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from state_processor.options.key_tables import as_key_table, as_table
+from state_processor.serializers.errors import OptionError
+
+TEXT = pa.array(["a", "b", "a", None])
+VIEWS = TEXT.cast(pa.string_view())
+UINT = pa.uint32()
+CATEGORIES = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None], UINT), pa.array(["a", "b"]).cast(pa.string_view()))
+"""Categories and enumerations as Polars exports them."""
+NANOS = pa.array([1_000], pa.timestamp("ns", "UTC"))
+
+PLAIN: dict[str, tuple[pa.Array, pa.DataType, list[Any]]] = {
+    "views of text": (VIEWS, pa.large_string(), TEXT.to_pylist()),
+    "views of bytes": (pa.array([b"a", None]).cast(pa.binary_view()), pa.large_binary(), [b"a", None]),
+    "categories": (CATEGORIES, pa.large_string(), TEXT.to_pylist()),
+    "a dictionary": (TEXT.dictionary_encode(), pa.string(), TEXT.to_pylist()),
+    "a dictionary of numbers": (pa.array([5, 5]).dictionary_encode(), pa.int64(), [5, 5]),
+    "runs": (pc.run_end_encode(pa.array(["a", "a", "b"])), pa.string(), ["a", "a", "b"]),
+    "lists of views": (pa.array([["a"], None], pa.large_list(pa.string_view())), pa.large_list(pa.large_string()), [["a"], None]),
+    "structs of views": (
+        pa.array([{"x": "a"}], pa.struct({"x": pa.string_view()})),
+        pa.struct({"x": pa.large_string()}),
+        [{"x": "a"}],
+    ),
+    "maps of views": (
+        pa.array([[("a", 1)]], pa.map_(pa.string_view(), pa.uint8())),
+        pa.map_(pa.large_string(), pa.int16()),
+        [[("a", 1)]],
+    ),
+    "unsigned": (pa.array([2**63 - 1, None], pa.uint64()), pa.int64(), [2**63 - 1, None]),
+    "half precision": (pa.array([1.5], pa.float16()), pa.float32(), [1.5]),
+    "nanoseconds": (NANOS, pa.timestamp("us", "UTC"), [datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]),
+    "what is plain": (TEXT, pa.string(), TEXT.to_pylist()),
+}
+
+
+@pytest.mark.parametrize(("column", "type_", "values"), PLAIN.values(), ids=PLAIN)
+def test_columns_become_plain(column: pa.Array, type_: pa.DataType, values: list[Any]) -> None:
+    for table in (as_table(pa.table({"value": column})), as_key_table(pa.chunked_array([column[:1], column[1:]]))):
+        assert table.column(0).type == type_
+        assert table.column(0).to_pylist() == values
+
+
+@pytest.mark.parametrize("column", [pa.array([2**63], pa.uint64()), pa.array([1_001], pa.timestamp("ns"))])
+def test_values_that_the_plain_type_lacks_are_refused(column: pa.Array) -> None:
+    with pytest.raises(OptionError, match=r"^column 'value' is of Arrow type .*, of which a value is not one of .*; cast the column"):
+        as_table(pa.table({"value": column}))
