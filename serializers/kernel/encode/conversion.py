@@ -34,9 +34,14 @@ from state_processor.serializers.kernel.encode.program import EncodeProgram
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 from state_processor.serializers.third_party import culprit_of
 
-Rows = Callable[[int], int]
-"""The row of a slot of a column."""
+Place = tuple[int, ...]
+"""The row of a value, and its index in each list around it."""
+Places = Callable[[int], Place]
+"""The place of each slot of a column."""
 Mask = npt.NDArray[np.bool_]
+
+_INDEX: Final = "\0"
+"""Stands in a path for the index of an element."""
 
 _SCALE_OF_KEYS: Final = (
     "column {path!r} is of Spark type {given}, which gives all numbers the scale {scale}; in Java, numbers of other scales are "
@@ -157,7 +162,7 @@ def lower(program: EncodeProgram, batch: pa.RecordBatch) -> pa.RecordBatch:
     arrays = []
     for column in program.columns.roots:
         array = batch.column(batch.schema.get_field_index(column.name))
-        arrays.append(_lower(program, column, array, column.name, np.ones(len(array), dtype=np.bool_), int))
+        arrays.append(_lower(program, column, array, column.name, np.ones(len(array), dtype=np.bool_), _itself))
     return pa.RecordBatch.from_arrays(arrays, schema=program.columns.schema)
 
 
@@ -170,24 +175,28 @@ def conform(serializer: TypeSerializer, array: pa.Array, path: str, *, as_key: b
         If a value does not fit.
     """
     tree = ColumnTree(pa.schema([(path, bind(serializer, array.type, path, as_key=as_key))]))
-    return _lower(None, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), int)
+    return _lower(None, tree.roots[0], array, path, np.ones(len(array), dtype=np.bool_), _itself)
+
+
+def _itself(slot: int) -> Place:
+    return (slot,)
 
 
 def _lower(
-    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, places: Places
 ) -> pa.Array:
     """Convert a column, or one inside of it. Without a program nothing is written in Python, and no limit is checked."""
-    lowered = _brought(program, column, array, path, reachable, rows)
+    lowered = _brought(program, column, array, path, reachable, places)
     for limit in program.limits.get(column.index, ()) if program is not None else ():
         broken = limit.broken(lowered) & reachable
         if broken.any():
             slot = int(np.argmax(broken))
-            raise _unfit(path, rows(slot), lowered[slot].as_py(), limit.rule)
+            raise _unfit(path, places(slot), lowered[slot].as_py(), limit.rule)
     return lowered
 
 
 def _brought(
-    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, places: Places
 ) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -195,8 +204,8 @@ def _brought(
     if written_in_python is not None:
         if _holds_struct(array.type):
             tree = ColumnTree(pa.schema([(path, written_in_python.type)]))
-            array = _lower(None, tree.roots[0], array, path, reachable, rows)
-        return _prepared(written_in_python.serializer, array, path, reachable, rows)
+            array = _lower(None, tree.roots[0], array, path, reachable, places)
+        return _prepared(written_in_python.serializer, array, path, reachable, places)
     wanted = column.type
     if pa.types.is_null(array.type) and not pa.types.is_null(wanted):
         return pa.nulls(len(array), wanted)
@@ -207,18 +216,18 @@ def _brought(
         positions = _positions(array.type, wanted, path)
         fields = [(child, positions[child.name]) for child in column.children]
         children = [
-            _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, rows) for child, at in fields
+            _lower(program, child, array.field(at), f"{path}.{array.type.field(at).name}", inside, places) for child, at in fields
         ]
         if is_timed(wanted) and array.null_count:  # null is a value here, with a time: both stand in the children
             children = [pc.if_else(pa.array(_present(array)), child, pa.scalar(None, child.type)) for child in children]
         return _struct(wanted, array, children)
     if pa.types.is_map(wanted) or pa.types.is_list(wanted):
-        return _lower_elements(program, column, array, path, reachable, rows)
+        return _lower_elements(program, column, array, path, reachable, places)
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        _check_text(array, path, rows)
+        _check_text(array, path, places)
     if array.type == wanted:
         return array
-    return _cast(array, wanted, path, reachable, rows)
+    return _cast(array, wanted, path, reachable, places)
 
 
 def _holds_struct(type_: pa.DataType) -> bool:
@@ -233,7 +242,7 @@ def _struct(wanted: pa.DataType, array: pa.Array, children: list[pa.Array]) -> p
 
 
 def _lower_elements(
-    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, rows: Rows
+    program: EncodeProgram | None, column: Column, array: pa.Array, path: str, reachable: Mask, places: Places
 ) -> pa.Array:
     if not (pa.types.is_list(array.type) or pa.types.is_map(array.type)):
         array = array.cast(pa.list_(array.type.value_type))
@@ -242,17 +251,21 @@ def _lower_elements(
     inside = np.repeat(reachable & _present(array), np.diff(offsets))
     starts = offsets - first
 
-    def row_of(slot: int) -> int:
-        return rows(int(np.searchsorted(starts, slot, side="right")) - 1)
+    is_map = pa.types.is_map(array.type)
 
-    parts = [("key", array.keys), ("value", array.items)] if pa.types.is_map(array.type) else [("element", array.values)]
+    def place_of(slot: int) -> Place:
+        parent = int(np.searchsorted(starts, slot, side="right")) - 1
+        return places(parent) if is_map else (*places(parent), slot - int(starts[parent]))
+
+    parts = [(".key", array.keys), (".value", array.items)] if is_map else [(_INDEX, array.values)]
     children = [
-        _lower(program, child, values.slice(first, last - first), f"{path}.{name}", inside, row_of)
+        _lower(program, child, values.slice(first, last - first), path + name, inside, place_of)
         for child, (name, values) in zip(column.children, parts, strict=True)
     ]
     distinct = program.distinct.get(column.index) if program is not None else None
     if distinct is not None:
-        check_distinct_values(distinct, children[0], np.diff(offsets), inside, path, row_of)
+        shown = path.replace(_INDEX, ".element")
+        check_distinct_values(distinct, children[0], np.diff(offsets), inside, shown, lambda slot: place_of(slot)[0])
     validity = None
     if array.null_count:
         validity = pa.py_buffer(np.packbits(_present(array), bitorder="little"))
@@ -268,25 +281,25 @@ def _present(array: pa.Array) -> Mask:
     return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def _check_text(array: pa.Array, path: str, rows: Rows) -> None:
+def _check_text(array: pa.Array, path: str, places: Places) -> None:
     """Refuse text that is not UTF-8, which Spark's ``CAST`` makes of any bytes: the kernel relies on it."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as problem:
         slot = first_failure(array, lambda part: part.validate(full=True))
-        raise _unfit(path, rows(slot), array.slice(slot, 1).cast(pa.large_binary())[0].as_py(), str(problem)) from None
+        raise _unfit(path, places(slot), array.slice(slot, 1).cast(pa.large_binary())[0].as_py(), str(problem)) from None
 
 
-def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+def _cast(array: pa.Array, wanted: pa.DataType, path: str, reachable: Mask, places: Places) -> pa.Array:
     if not reachable.all():
         array = pc.if_else(pa.array(reachable), array, pa.scalar(None, array.type))
     converted, slot, problem = convert(array, wanted)
     if problem:
-        raise _unfit(path, rows(slot), array[slot].as_py(), problem)
+        raise _unfit(path, places(slot), array[slot].as_py(), problem)
     return converted
 
 
-def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, rows: Rows) -> pa.Array:
+def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Mask, places: Places) -> pa.Array:
     written: list[bytes | None] = []
     for slot, scalar in enumerate(array):
         if not scalar.is_valid or not reachable[slot]:
@@ -297,7 +310,7 @@ def _prepared(serializer: ValueWriter, array: pa.Array, path: str, reachable: Ma
             value = scalar.as_py()
             written.append(serializer.serialize(serializer.accept(value)))
         except UNWRITABLE as problem:  # of text that is not UTF-8, too
-            raise _unfit(path, rows(slot), value, _words(problem, serializer, value)) from problem
+            raise _unfit(path, places(slot), value, _words(problem, serializer, value)) from problem
     return pa.array(written, pa.binary())
 
 
@@ -308,9 +321,12 @@ def _words(problem: Exception, serializer: ValueWriter, value: Any) -> str:
     return f"no value of {serializer} ({culprit}: {describe(problem)})"
 
 
-def _unfit(path: str, row: int, value: Any, problem: str) -> InvalidRowError:
+def _unfit(path: str, place: Place, value: Any, problem: str) -> InvalidRowError:
     text = repr(value)
     shown = text if len(text) <= 120 else text[:117] + "..."
-    error = InvalidRowError(f"column {path} of row {row} does not fit: {shown}: {problem}")
+    row, *indices = place
+    parts = path.split(_INDEX)
+    inside = "".join(f"[{index}]{part}" for index, part in zip(indices, parts[1:], strict=True))
+    error = InvalidRowError(f"column {parts[0]}{inside} of row {row} does not fit: {shown}: {problem}")
     error.row = row
     return error

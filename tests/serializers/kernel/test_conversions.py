@@ -242,7 +242,27 @@ def test_text_that_is_not_utf_8(name: str, text: bytes) -> None:
     with pytest.raises(InvalidRowError, match=r"column value of row 2 does not fit: b'.*UTF8"):
         encode_column(serializer, unchecked(b"1", b"2", text, b"\xfe"))
     inside = pa.ListArray.from_arrays(pa.array([0, 1, 1, 2], pa.int32()), unchecked(b"1", text))
-    with pytest.raises(InvalidRowError, match=r"column value\.element of row 2 does not fit: b'.*UTF8"):
+    with pytest.raises(InvalidRowError, match=r"column value\[0\] of row 2 does not fit: b'.*UTF8"):
         encode_column(Types.LIST(serializer), inside)
     with pytest.raises(InvalidRowError, match=r"column value of row 0 does not fit: .*utf-8"):
         encode_column(Types.KRYO("java.util.List").for_flink(2), unchecked(text))
+
+
+def test_messages_have_the_index_in_each_list() -> None:
+    """Rows before, nulls and empty lists count no elements; maps are named by key and value."""
+    line = Types.ROW_NAMED(["price"], [Types.INT()])
+    order = Types.ROW_NAMED(["items"], [Types.LIST(line)])
+    prices = pa.struct({"price": pa.int64()})
+    good, bad = {"price": 1}, {"price": 1 << 40}
+    rows = [{"items": [good] * 5}, None, {"items": []}, {"items": [good, good, good, bad]}]
+    given = pa.array(rows, pa.struct({"items": pa.list_(prices)}))
+    with pytest.raises(InvalidRowError, match=rf"column value\.items\[3\]\.price of row 3 does not fit: {1 << 40}: ") as refused:
+        encode_column(order, given)
+    assert refused.value.row == 3
+    nested = pa.array([[[1]], [[1, 2], [3, 1 << 40]]])
+    for array in (nested, nested[1:], nested.cast(pa.large_list(pa.large_list(pa.int64())))):
+        with pytest.raises(InvalidRowError, match=rf"column value\[1\]\[1\] of row {len(array) - 1} does not fit"):
+            encode_column(Types.LIST(Types.LIST(Types.INT())), array)
+    maps = pa.array([[("a", [1]), ("b", [2, 1 << 40])]], pa.map_(pa.string(), pa.list_(pa.int64())))
+    with pytest.raises(InvalidRowError, match=r"column value\.value\[1\] of row 0 does not fit"):
+        encode_column(Types.MAP(Types.STRING(), Types.LIST(Types.INT())), maps)

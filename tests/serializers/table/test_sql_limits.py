@@ -83,12 +83,12 @@ T = SqlTypes
 PLACES: dict[str, Nest] = {
     "field": (lambda sql: T.ROW_DATA(f"id INT, v {sql}"), lambda v: {"id": 1, "v": v}, "value.v"),
     "row in a row": (lambda sql: T.ROW_DATA(f"r ROW<v {sql}>"), lambda v: {"r": {"v": v}}, "value.r.v"),
-    "array": (T.ARRAY_DATA, lambda v: [v], "value.element"),
-    "array in a row": (lambda sql: T.ROW_DATA(f"a ARRAY<{sql}>"), lambda v: {"a": [v]}, "value.a.element"),
+    "array": (T.ARRAY_DATA, lambda v: [v], "value[0]"),
+    "array in a row": (lambda sql: T.ROW_DATA(f"a ARRAY<{sql}>"), lambda v: {"a": [v]}, "value.a[0]"),
     "map value": (lambda sql: T.MAP_DATA("INT", sql), lambda v: [(1, v)], "value.value"),
     "map key": (lambda sql: T.MAP_DATA(sql, "INT"), lambda v: [(v, 1)], "value.key"),
     "multiset": (lambda sql: T.ROW_DATA(f"m MULTISET<{sql}>"), lambda v: {"m": [(v, 1)]}, "value.m.key"),
-    "list of rows": (lambda sql: T.LIST(T.ROW_DATA(f"v {sql}")), lambda v: [{"v": v}], "value.element.v"),
+    "list of rows": (lambda sql: T.LIST(T.ROW_DATA(f"v {sql}")), lambda v: [{"v": v}], "value[0].v"),
 }
 
 
