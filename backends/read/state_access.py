@@ -33,8 +33,8 @@ from state_processor.backends.state.descriptions import (
     UnreadState,
 )
 from state_processor.backends.state.python_states import shown_name, stored_name, type_of_one_state
-from state_processor.serializers.doors import read_with
-from state_processor.serializers.errors import NotFoundError
+from state_processor.serializers.doors import read_with, spelled
+from state_processor.serializers.errors import NotFoundError, OptionError
 
 TIMER_KIND: Final = "TIMER"
 KEYED_KIND: Final = "KEYED"
@@ -98,13 +98,15 @@ def open_state(
     NotFoundError
         If the operator has no such state, or it is of another kind.
     OptionError
-        If a column or field does not exist.
+        If a column or field does not exist, or operator state is not named.
     UnsupportedFormatError
         If it can't be read; other states of the operator do not matter.
     """
     options = options or ReadOptions()
     if options.python_type is not None and state is None:
         raise type_of_one_state()
+    if kind in OPERATOR_KINDS and state is None:
+        raise OptionError(f"{spelled('kind', kind)} needs {spelled('state')}: name the state, or leave {spelled('kind')} out")
     reader = _open_whole(snapshot, operator, state, kind, options, surveyed)
     return reader if options.columns is None else reader.select(selected(options.columns, reader.schema))
 

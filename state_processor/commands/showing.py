@@ -25,6 +25,7 @@ from state_processor.commands.terminal import say
 from state_processor.display import text_of
 from state_processor.options.effects import ROWS, Kind
 from state_processor.options.flags import flag_values
+from state_processor.options.groups import OpeningOptions
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.json_text import parse_json
 from state_processor.serializers.runtime.namespaces import VoidNamespaceSerializer
@@ -133,7 +134,8 @@ def _get(options: argparse.Namespace) -> None:
 
 def _keys(options: argparse.Namespace) -> list[Any]:
     """Return the keys to read: as text if the operator's keys are text, else parsed as JSON."""
-    table = arrow.states(options.path, **flag_values(options, reading=False))
+    opening = {n: value for n, value in flag_values(options).items() if n in OpeningOptions.__annotations__}
+    table = arrow.states(options.path, **opening)
     wanted = required_operator(options)
     types = {row["key_type"] for row in table.to_pylist() if row["operator_uid_hash"] == wanted.uid_hash and row["key_type"]}
     return [text if types == {"STRING"} else _json_or_text(text) for text in options.key]

@@ -54,15 +54,15 @@ def _is_repeated(operand: str) -> bool:
     return "=" in operand or operand.endswith("...")
 
 
-def flag_values(given: argparse.Namespace, *, reading: bool = True) -> dict[str, Any]:
-    """Return the keyword arguments that the flags stand for, on request only those of opening a snapshot.
+def flag_values(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the keyword arguments that the flags stand for.
 
     Raises
     ------
     OptionError
         If a flag has an operand of another form.
     """
-    values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *(_READING if reading else ())))
+    values = ((o, getattr(given, o.argument, None)) for o in (*SNAPSHOT_OPTIONS, *_READING))
     return {o.argument: _pairs(o, v) if "=" in o.flag else v for o, v in values if v is not None}
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from state_processor.backends.state.python_states import PythonType
 from state_processor.identifier import OperatorIdentifier
 from state_processor.options.access import SnapshotAccess
 from state_processor.options.data_sources import WRITING
+from state_processor.options.effects import check_given
 from state_processor.options.source import named_operator
 from state_processor.options.table import SNAPSHOT_OPTIONS, fields_of
 from state_processor.options.text import parse_options, required_path
-from state_processor.serializers.doors import Door, entered
+from state_processor.serializers.doors import Door, entered, spelled
 from state_processor.serializers.errors import OptionError
 from state_processor.serializers.redaction import redacted_repr
+
+_OF_BASE: Final = ("replace", "path_mapping", "allow_paths", "plan", "uids")
+"""Options about the source savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class SinkOptions:
         with entered(Door.DATA_SOURCE):
             values = parse_options(WRITING, options, allowed)
             path, operator = required_path(options, "save"), named_operator(values)
+            if "base" not in values:
+                check_given(values, _OF_BASE, f"with {spelled('base')}: add that")
         if operator is None:
             raise OptionError("no operator: name it by the option uid, or by uidHash if it has no uid")
         access = SnapshotAccess(**fields_of(SNAPSHOT_OPTIONS, values))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -24,12 +23,11 @@ from state_processor.options.data_sources import READING, READING_METADATA, WRIT
 from state_processor.options.keywords import documents
 from state_processor.options.source import SourceOptions
 from state_processor.portable_registrations import TaskSerializers
-from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.errors import OptionError
 from state_processor.spark.schemas import arrow_schema_of, spark_schema
 from state_processor.spark.storage_settings import with_settings
 from state_processor.spark.tables import with_options_of_table, with_table_options
-from state_processor.spark.task_errors import without_traceback
+from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.task_sizes import grouped
 from state_processor.spark.versions import HAS_FILTERS, filter_keys
 from state_processor.spark.worker_process import spare_modules
@@ -46,13 +44,6 @@ KEY: Final = "key"
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 _PUSHABLE: Final = frozenset({pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_()})
 """Keys of which equal values have equal bytes, so that finding bytes finds what Spark's ``=`` finds (0.0 and -0.0 do not)."""
-
-
-@contextmanager
-def _asked_by_spark() -> Iterator[None]:
-    """Spell options in messages in camel case, and raise errors without tracebacks."""
-    with without_traceback(), entered(Door.DATA_SOURCE):
-        yield
 
 
 class _SnapshotDataSource(DataSource):
@@ -121,7 +112,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         """Return the name of the format."""
         return SAVEPOINT_FORMAT
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of keyed state of one operator."""
         from state_processor.options.sink import SinkOptions
@@ -131,7 +122,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         options = replace(options, access=self._access(options.access, options.path, options.base))
         return SavepointSink(options, schema, overwrite)
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def schema(self) -> StructType:
         """Return the columns of the state, as the snapshot describes them."""
         from state_processor.read.sources import find_reader, known_states
@@ -141,7 +132,7 @@ class FlinkSavepointDataSource(_SnapshotDataSource):
         self._known = known_states(options, snapshot)
         return with_table_options(spark_schema(find_reader(options, snapshot, self._known).schema), self.options)
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader that takes filters if Spark offers them, else one that does not, which Spark requires."""
         options, serializers = self._parsed(SAVEPOINT_FORMAT, schema)
@@ -165,13 +156,13 @@ class FlinkSavepointMetadataDataSource(_SnapshotDataSource):
         """Return the name of the format."""
         return METADATA_FORMAT
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def schema(self) -> StructType:
         """Return the columns of the table."""
         schema = spark_schema(SCHEMAS[SourceOptions.parse(self.options, METADATA_FORMAT, self.allowed).table])
         return with_table_options(schema, self.options)
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the table."""
         options, serializers = self._parsed(METADATA_FORMAT, schema)
@@ -222,7 +213,7 @@ class SavepointStateReader(DataSourceReader):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in self._not_sent}
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return parts of similar size; small ones share a task."""
         from state_processor.read.sources import ProjectedReader, splits_of
@@ -235,7 +226,7 @@ class SavepointStateReader(DataSourceReader):
         """Read the rows of one partition; Spark makes one without content if there are none."""
         if isinstance(partition, StatePartition):
             spare_modules()
-            with _asked_by_spark():
+            with asked_by_spark():
                 self._serializers.enter()
                 for split in partition.splits:
                     yield from partition.reader.read(split)
@@ -250,7 +241,7 @@ class KeyFilteringStateReader(SavepointStateReader):
     _not_sent = ("_reader",)
     """Spark pickles it for the process that plans the read, too."""
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Take the keys from the filters, and hand all filters back."""
         if self._options.read.keys is None and self._has_plain_key():
@@ -285,7 +276,7 @@ class SavepointTableReader(DataSourceReader):
         self._schema = schema
         self._serializers = serializers
 
-    @_asked_by_spark()
+    @asked_by_spark()
     def partitions(self) -> list[InputPartition]:  # type: ignore[override]
         """Return one partition."""
         return [InputPartition(None)]
@@ -295,7 +286,7 @@ class SavepointTableReader(DataSourceReader):
         from state_processor.read.projection import Projection
         from state_processor.read.sources import TABLES
 
-        with _asked_by_spark():
+        with asked_by_spark():
             self._serializers.enter()
             table = TABLES[self._options.table](self._options.access.open(self._options.path))
             projection = Projection(table.schema, arrow_schema_of(self._schema))

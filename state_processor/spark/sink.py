@@ -28,7 +28,7 @@ from state_processor.serializers.base import TypeSerializer
 from state_processor.serializers.core.collections import ListSerializer, MapSerializer
 from state_processor.serializers.errors import InvalidRowError, OptionError
 from state_processor.spark.schemas import arrow_schema_of
-from state_processor.spark.task_errors import without_traceback
+from state_processor.spark.task_errors import asked_by_spark
 from state_processor.spark.worker_process import spare_modules
 from state_processor.state_specs import AggregatingState, ListState, MapState, ReducingState, StateSpec, ValueState
 from state_processor.type_text import parse_type
@@ -82,14 +82,14 @@ class SavepointSink(DataSourceArrowWriter):
         self._encode = WriteShuffleIndex(ShuffleBlobs(EncodeRowsTogether(((0, first.encode),)), self._staging))
         plan.prepare(self._staging, os.getppid())  # this process only plans, and ends before the write does
 
-    @without_traceback()
+    @asked_by_spark()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Encode the rows of one task."""
         spare_modules()
         rows = (batch.select(self._columns) for batch in iterator)
         return EncodedMessage(shuffle_indexes(self._encode(rows)))
 
-    @without_traceback()
+    @asked_by_spark()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write the files of subtasks from the entries of all tasks, and ``_metadata``."""
         indexes = [index for m in messages if isinstance(m, EncodedMessage) for index in m.indexes]

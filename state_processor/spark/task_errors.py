@@ -21,6 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
 from state_processor import errors
+from state_processor.serializers.doors import Door, entered
 from state_processor.serializers.foreign_errors import describe
 
 _LOG: Final = getLogger("state_processor")
@@ -48,6 +49,13 @@ def without_traceback() -> Iterator[None]:
         if _WORKER in sys.modules:
             os.environ[_HIDE_TRACEBACK] = "true"
         raise
+
+
+@contextmanager
+def asked_by_spark() -> Iterator[None]:
+    """Spell options in messages as options of a data source, and raise errors without tracebacks."""
+    with without_traceback(), entered(Door.DATA_SOURCE):
+        yield
 
 
 def raise_errors_of_tasks() -> None:

@@ -38,7 +38,7 @@ IN_CODE_ONLY: Final = {
 """Modules whose messages Python code alone can cause, and why."""
 _OPTIONS: Final = sorted({o.argument for o in EFFECTIVE_OPTIONS if o is not PUSHDOWN} | {"connector", "share_files"})
 SPELLED_FOR_CODE: Final = re.compile(
-    rf"\b(?:{'|'.join(_OPTIONS)})=|\b(?:{'|'.join(o for o in _OPTIONS if '_' in o)})\b|\bundescribed='|\bflattened\b"
+    rf"\b(?:{'|'.join(_OPTIONS)})=|(?<!\{{)\b(?:{'|'.join(o for o in _OPTIONS if '_' in o)})\b|\bundescribed='|\bflattened\b"
 )
 CALLS: Final = re.compile(r"\b(?:register_(?:kryo_class|pojo_class|snapshot|primitive_fields)|read_(?:keyed|list|union)_state)\b")
 

@@ -174,6 +174,47 @@ def test_what_options_need() -> None:
             sp.arrow.lookup(ORDERS_PATH, "orders", "amelia", "session", **options)
 
 
+@pytest.mark.parametrize("kind", ["OPERATOR_LIST", "UNION_LIST", "BROADCAST"])
+def test_operator_state_is_read_by_its_name(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(sp.OptionError, match=f"kind='{kind}' needs state: name the state, or leave kind out"):
+        sp.arrow.read_state(ORDERS_PATH, "orders", kind=kind)
+    assert cli.main(["show", ORDERS_PATH, "--uid", "orders", "--kind", kind]) == cli.BAD_INPUT
+    assert f"--kind {kind} needs --state" in capsys.readouterr().err
+
+
+def test_the_command_line_reads_kinds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["count", ORDERS_PATH, "--uid", "orders", "--kind", "TIMER"]) == 0
+    counted = int(capsys.readouterr().out)
+    assert counted == sum(batch.num_rows for batch in sp.arrow.read_timers(ORDERS_PATH, "orders")) > 0
+    assert cli.main(["show", ORDERS_PATH, "--uid", "orders", "--timers", "--kind", "KEYED"]) == cli.BAD_INPUT
+    assert "--timers --kind KEYED: give one of them" in capsys.readouterr().err
+    key = ["show", ORDERS_PATH, "--uid", "orders", "--state", "total", "--key", "amelia", "--time-zone", "Asia/Kolkata"]
+    assert cli.main(key) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("list", "--map", "/a=/b"), "--map acts only with --check: add that, or leave --map out"),
+        (("latest", "--no-check", "--allow", "/a"), "--allow acts only without --no-check: leave that out"),
+        (("sizes", "--time-zone", "UTC"), "--time-zone acts only with --by key: add that"),
+        (("count", "--uid", "orders", "--time-zone", "UTC"), "--time-zone acts only with --where: add that"),
+        (("report", "-o", "-", "--quick", "--time-zone", "UTC"), "--time-zone acts only where the report shows keys"),
+    ],
+)
+def test_flags_that_need_another(arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, *others = arguments
+    assert cli.main([command, ORDERS_PATH, *others]) == cli.BAD_INPUT
+    assert message in capsys.readouterr().err
+
+
+def test_arguments_that_need_another() -> None:
+    with pytest.raises(sp.OptionError, match="path_mapping acts only with check=True: set that"):
+        sp.list_snapshots(ORDERS_PATH, check=False, path_mapping={"/a": "/b"})
+    with pytest.raises(sp.OptionError, match="time_zone acts only with by='key': add that"):
+        sp.arrow.size_report(ORDERS_PATH, time_zone="UTC")
+
+
 def test_state_without_time_to_live() -> None:
     message = "ttl does not apply to state 'total' of operator 'orders', declared without time-to-live"
     with pytest.raises(sp.OptionError, match=message):

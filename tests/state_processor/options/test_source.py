@@ -159,6 +159,17 @@ def test_each_source_has_its_own_options() -> None:
         SourceOptions.parse(PATH | {"table": "tables"}, "flink-savepoint-metadata")
 
 
+@pytest.mark.parametrize(
+    "option",
+    [{"replace": "true"}, {"plan": "/plan.json"}, {"uids": "/uids"}, {"pathMapping": '{"/a": "/b"}'}, {"allowPaths": "/a"}],
+)
+def test_options_about_the_source_savepoint_need_it(option: dict[str, str]) -> None:
+    (name,) = option
+    with pytest.raises(OptionError, match=f"{name} acts only with base: add that, or leave {name} out"):
+        SinkOptions.parse(PATH | {"uid": "orders"} | option)
+    assert SinkOptions.parse(PATH | {"uid": "orders", "base": "/old"} | option).base == "/old"
+
+
 def test_keyword_arguments_become_options_and_come_back() -> None:
     strings = option_strings(
         kind=None,

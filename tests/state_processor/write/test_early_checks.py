@@ -256,7 +256,7 @@ REFUSED: dict[str, tuple[Call, str]] = {
     "an API in text": (lambda w, sql: w.with_async_state("orders", "no"), "enabled='no': expected true or false"),
     "an API of an operator that is not there": (
         lambda w, sql: w.with_async_state("ordres").write("/nowhere"),
-        "operator ordres has no keyed state, which with_async_state speaks of",
+        "operator ordres has no keyed state, which with_async_state needs",
     ),
     "an empty new uid": (lambda w, sql: w.change_operator_identifier("catalog", ""), "uid is empty"),
 }
