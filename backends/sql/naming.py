@@ -100,7 +100,9 @@ def state_names(
         If names are given for something that is not read, or do not fit; or the plan is that of another query.
     """
     by_name = {state.name: state for state in states}
-    known = {_KEY, *by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
+    known = {*by_name, *(f"{s.name}.{column}" for s in by_name.values() for column in s.COLUMNS)}
+    if not by_name or any(state.is_keyed for state in by_name.values()):
+        known.add(_KEY)
     for path in fields:
         if path not in known:
             raise OptionError(f"fields: there is no {path!r} in what is read; names may be given for {', '.join(sorted(known))}")

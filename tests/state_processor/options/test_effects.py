@@ -182,6 +182,12 @@ def test_operator_state_is_read_by_its_name(kind: str, capsys: pytest.CaptureFix
     assert f"--kind {kind} needs --state" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("state", ["pending", "offsets", "discounts"])
+def test_operator_state_has_no_key_to_name_fields_of(state: str) -> None:
+    with pytest.raises(sp.OptionError, match=f"there is no 'key' in what is read; names may be given for {state}"):
+        sp.arrow.read_state(ORDERS_PATH, "catalog", state, fields={"key": ["a"]})
+
+
 def test_the_command_line_reads_kinds(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["count", ORDERS_PATH, "--uid", "orders", "--kind", "TIMER"]) == 0
     counted = int(capsys.readouterr().out)
