@@ -1,4 +1,4 @@
-"""Arrays: of primitives, of strings, and of anything else (Flink: ``…typeutils.base.array`` and ``GenericArraySerializer``)."""
+"""Arrays of primitives, of strings and of objects (Flink: ``…typeutils.base.array`` and ``GenericArraySerializer``)."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _BOXED: Final = {
 
 def _no_key(serializer: TypeSerializer) -> UnsupportedFormatError:
     return UnsupportedFormatError(
-        f"{serializer}: the hashCode of an array is that of the object in memory; Flink refuses arrays as keys, and they have "
-        "no key groups"
+        f"{serializer}: an array's hashCode depends on the object in memory; Flink refuses arrays as keys, so they have no key "
+        "groups"
     )
 
 
@@ -102,7 +102,7 @@ class SimpleArraySerializer(SimpleSerializer):
         raise _no_key(self)
 
     def content_hash(self, value: Any) -> int:
-        """Return ``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
+        """Return ``Arrays.hashCode``, the rule of arrays inside rows. An array itself hashes by identity and can't be a key."""
         return self._list.hash_code(value)
 
 
@@ -156,12 +156,12 @@ class BytesSerializer(SimpleSerializer):
         raise _no_key(self)
 
     def content_hash(self, value: bytes) -> int:
-        """Return ``Arrays.hashCode``, the rule of arrays inside rows; an array itself hashes by identity and can't be a key."""
+        """Return ``Arrays.hashCode``, the rule of arrays inside rows. An array itself hashes by identity and can't be a key."""
         return hashing.of_units(struct.unpack(f"{len(value)}b", value), start=1)
 
 
 class GenericArraySerializer(TypeSerializer):
-    """An array of objects: a count, then a byte that says whether an element is there, and the element.
+    """An array of objects: a count, then for each element a byte (1: present, 0: null) and the element.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class GenericArraySerializer(TypeSerializer):
     component_class
         The Java class of the elements.
     snapshot_class, version
-        How the snapshot was written, where that was not by a current Flink.
+        Class and version of the snapshot, if an older Flink wrote it.
     """
 
     smallest = 4
@@ -234,7 +234,7 @@ class GenericArraySerializer(TypeSerializer):
 class GenericArraySerializerSnapshot(CompositeTypeSerializerSnapshot):
     """Snapshot of :class:`GenericArraySerializer`.
 
-    It has its present name or the one of Flink 1.7 (``…ConfigSnapshot``, version 2).
+    Its class name is the current one or the one of Flink 1.7 (``…ConfigSnapshot``, version 2).
     """
 
     nested_names = ("element",)

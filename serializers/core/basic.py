@@ -56,7 +56,7 @@ def _whole(value: Any) -> int:
 
 
 def _floating(layout: str) -> Callable[[Any], float]:
-    """Return numbers that a floating type holds exactly; others are not rounded."""
+    """Return a function that accepts numbers that a floating type holds exactly and refuses all others."""
 
     def accept(value: Any) -> float:
         if isinstance(value, str | bool):
@@ -91,7 +91,7 @@ _NUMBERS: Final = {
 
 
 class NumberSerializer(SimpleSerializer):
-    """One of Java's primitive types but ``char``: a fixed number of bytes, big-endian.
+    """A primitive type of Java except ``char``: a fixed number of bytes, big-endian.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class NumberSerializer(SimpleSerializer):
         return self._number.layout.unpack(source.read_bytes(self.length, str(self)))[0]
 
     def write(self, value: Any, target: DataOutput) -> None:
-        # Java writes one NaN for all; keys with another would not be found again.
+        # Java writes every NaN with the same bits. A key with other bits would not be found again.
         target.write_bytes(self._number.layout.pack(value if value == value else math.nan))
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -216,7 +216,7 @@ class StringSerializer(SimpleSerializer):
 
 
 class StringValueSerializer(StringSerializer):
-    """``StringValue``: as a string, but with the plain length, and without null."""
+    """``StringValue``: encoded as a string, but with the plain length; it can't be null."""
 
     snapshot_class = f"{BASE}StringValueSerializer$StringValueSerializerSnapshot"
     _lengths_start_at = 0
@@ -224,7 +224,7 @@ class StringValueSerializer(StringSerializer):
 
     def write(self, value: str | None, target: DataOutput) -> None:
         if value is None:
-            raise ValueError("null, which STRING_VALUE has no bytes for")
+            raise ValueError("null; STRING_VALUE can't store null")
         super().write(value, target)
 
 
@@ -232,7 +232,7 @@ _BIG_CONSTANTS: Final = {1: 0, 2: 1, 3: 10}
 
 
 class SpelledOut(int):
-    """A zero, one or ten that is not Java's constant object (``BigInteger.ONE``): Flink writes its bytes out."""
+    """A zero, one or ten that is not Java's constant object (``BigInteger.ONE``): Flink writes its bytes."""
 
 
 class SpelledOutDecimal(Decimal):
@@ -242,7 +242,7 @@ class SpelledOutDecimal(Decimal):
 class BigIntegerSerializer(SimpleSerializer):
     """``java.math.BigInteger`` or null: size + 4 and two's complement bytes, or one of three constants.
 
-    Zero, one and ten have two forms, and as a part of a key the two differ; :class:`SpelledOut` keeps them apart.
+    Zero, one and ten have two forms. The forms differ as part of a key, so :class:`SpelledOut` distinguishes them.
     """
 
     snapshot_class = f"{BASE}BigIntSerializer$BigIntSerializerSnapshot"
@@ -386,7 +386,7 @@ def unscaled_and_scale(value: Decimal) -> tuple[int, int]:
 
 
 def without_lone_surrogates(text: str) -> str:
-    """Replace every surrogate that has no partner by U+FFFD: UTF-8, and so Arrow, can't hold it."""
+    """Replace every unpaired surrogate by U+FFFD, because UTF-8, and so Arrow, can't hold it."""
     try:
         text.encode()
     except UnicodeEncodeError:

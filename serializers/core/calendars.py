@@ -1,8 +1,8 @@
 """The calendar and the time zones of ``java.sql.Date``, ``Time`` and ``Timestamp``.
 
-These classes show themselves by ``java.util.GregorianCalendar``. It follows the Julian calendar before 1582-10-15. Spark, Arrow
-and ``java.time`` follow the Gregorian calendar at all times. A day keeps its year, month and day, as in Spark.
-Before 1900 ``java.util.TimeZone`` has the standard offset of today, not the local mean time of the place.
+These classes show their values in ``java.util.GregorianCalendar``. It follows the Julian calendar before 1582-10-15. Spark, Arrow
+and ``java.time`` always follow the Gregorian calendar. A conversion keeps year, month and day, as in Spark.
+Before 1900 ``java.util.TimeZone`` uses today's standard offset, not the local mean time of the place.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def java_date(day: int) -> LocalDate:
 
 
 def to_gregorian(day: int) -> int | None:
-    """Return the day of the Gregorian calendar that has the year, month and day that Java shows; ``None`` if it lacks it."""
+    """Return the day of the Gregorian calendar with the year, month and day that Java shows; ``None`` if it does not exist."""
     if day >= FIRST_GREGORIAN_DAY:
         return day
     shown = java_date(day)
@@ -74,7 +74,7 @@ def java_day(shown: LocalDate) -> int:
 
 
 class JavaZone:
-    """The offsets of a time zone as ``java.util.TimeZone`` has them.
+    """The offsets of a time zone, as in ``java.util.TimeZone``.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class JavaZone:
         return self._offsets[bisect_right(self._begins, _of_cycle(millis)) - 1]
 
     def offset_of_local(self, millis: int) -> int:
-        """Return the offset that Java takes for a local time: the later of two, and the one before a gap in a gap."""
+        """Return the offset that Java uses for a local time: the later of two, or inside a gap the offset before the gap."""
         return self._offsets[bisect_right(self._local_begins, _of_cycle(millis)) - 1]
 
     def local(self, millis: int) -> int:
@@ -121,11 +121,11 @@ class JavaZone:
         return millis + self.offset_at(millis)
 
     def utc(self, local: int) -> int:
-        """Return the point in time of a local time; one that clocks skip is moved forward, as Java does it."""
+        """Return the point in time of a local time. A local time that clocks skip moves forward, as in Java."""
         return local - self.offset_of_local(local)
 
     def start_of(self, shown: LocalDate) -> int:
-        """Return the milliseconds that ``java.sql.Date.valueOf`` has for a day.
+        """Return the milliseconds that ``java.sql.Date.valueOf`` computes for a day.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Lists, maps and sets, and the forms of lists and map entries outside the heap (Flink: ``ListSerializer`` and its kin)."""
+"""Lists, maps and sets, and forms of lists and map entries outside the heap (Flink: ``ListSerializer``, ``MapSerializer``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ListSerializer(TypeSerializer):
     Parameters
     ----------
     element
-        The serializer of an element; null elements exist only where it knows null.
+        The serializer of an element. Null elements exist only if it supports null.
     """
 
     smallest = 4
@@ -101,7 +101,7 @@ class ListSerializerSnapshot(CompositeTypeSerializerSnapshot):
 class MapSerializer(TypeSerializer):
     """``java.util.Map``: a count, then key, null flag and value of each entry (Flink: ``MapSerializer``).
 
-    Python holds it as a list of pairs in the order of the bytes: a key need not be hashable there.
+    Python holds it as a list of pairs in the order of the bytes, so that keys need not be hashable.
     """
 
     smallest = 4
@@ -220,16 +220,16 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
 
 class NullFlagged(TypeSerializer):
-    """A byte that says whether the value is null, then the value: inside maps, POJOs and arrays.
+    """A null flag of one byte, then the value: inside maps, POJOs and arrays.
 
-    No serializer of Flink's own, so it has no snapshot.
+    Flink has no such serializer, so it has no snapshot.
 
     Parameters
     ----------
     inner
         The serializer of a value that is not null.
     null_when
-        What the byte means: ``True`` where 1 is null, ``False`` where 1 is present.
+        Meaning of the flag: with ``True`` 1 is null, with ``False`` 1 is present.
     """
 
     def __init__(self, inner: TypeSerializer, *, null_when: bool = True) -> None:
@@ -286,9 +286,9 @@ class NullFlagged(TypeSerializer):
 class MapStateValue(NullFlagged):
     """The value of a map state's entry outside the heap: a null flag and the value, up to the end of the part.
 
-    Behind the flag of a null, RocksDB writes nothing and the heap's savepoints what the serializer writes for null
-    (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both are read; as RocksDB does is written. Where the serializer
-    can't write null, a job on the heap could not take a savepoint with it, so that null is refused.
+    For a null, RocksDB writes the flag alone. Savepoints of the heap add the bytes that the serializer writes for null
+    (Flink: ``RocksDBMapState``, ``HeapKeyValueStateIterator``). Both forms are read; the form of RocksDB is written. If the
+    serializer can't write null, null is refused, because a job on the heap could not take a savepoint with it.
     """
 
     def read(self, source: DataInput) -> Any:
@@ -302,7 +302,7 @@ class MapStateValue(NullFlagged):
 
     def write(self, value: Any, target: DataOutput) -> None:
         if value is None and not self.inner.writes_null:
-            raise ValueError(f"null, which {self.inner} has no bytes for")
+            raise ValueError(f"null; {self.inner} can't store null")
         super().write(value, target)
 
     def emit_encode(self, builder: EncodeBuilder, column: Column) -> None:

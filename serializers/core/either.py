@@ -24,7 +24,7 @@ LEGACY_EITHER_SNAPSHOT: Final = f"{RUNTIME}EitherSerializerSnapshot"
 
 
 class EitherValue(NamedTuple):
-    """``Either``: which side it is, and the value there."""
+    """``Either``: whether it is left, and the value."""
 
     is_left: bool
     value: Any
@@ -38,7 +38,7 @@ class EitherSerializer(TypeSerializer):
     left, right
         The serializers of both sides.
     snapshot_class, version
-        How the snapshot was written, where that was not by a current Flink.
+        Class and version of the snapshot, if an older Flink wrote it.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class EitherSerializer(TypeSerializer):
         if not isinstance(value, EitherValue):
             left, right = value.get("left"), value.get("right")
             if (left is None) == (right is None):
-                raise ValueError("exactly one of left and right must be there")
+                raise ValueError("exactly one of left and right must have a value")
             value = EitherValue(right is None, right if left is None else left)
         return EitherValue(value.is_left, (self.left if value.is_left else self.right).accept(value.value))
 
@@ -123,7 +123,7 @@ class EitherSerializer(TypeSerializer):
 
 
 class EitherSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of :class:`EitherSerializer`, under its present name and the one of Flink 1.7 (version 2)."""
+    """Snapshot of :class:`EitherSerializer`, with its current class name or the one of Flink 1.7 (version 2)."""
 
     nested_names = ("left", "right")
 

@@ -32,7 +32,7 @@ class EnumSerializer(TypeSerializer):
     enum_class
         The Java class.
     names
-        The constants in the order of their indices; after a reordering in Java this is still the first order.
+        The constants in the order of their indices. A reordering in Java does not change this order.
     """
 
     length = smallest = 4

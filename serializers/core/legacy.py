@@ -1,10 +1,10 @@
-"""Snapshots from before Flink 1.7, which rest on a Java-serialized serializer (Flink: ``TypeSerializerConfigSnapshot``).
+"""Snapshots from before Flink 1.7: they contain a Java-serialized serializer (Flink: ``TypeSerializerConfigSnapshot``).
 
-Savepoints that Flink 1.7 to 1.16 took over from older ones hold them: the serializer in Java serialization, in a frame with a
-length, then what the snapshot's class adds, without one. Flink removed them in 1.17 and can't restore such savepoints since.
+Flink 1.7 to 1.16 copied such snapshots from older savepoints into new ones: the serializer in Java serialization, in a frame with
+a length, then the fields of the snapshot's class, without a frame. Flink 1.17 and later can't restore such savepoints.
 
-The serializer is known by its class, for Flink's own: one without configuration has the class of its later snapshot in its name,
-others have their nested serializers as fields. Nothing is executed to find out.
+Flink's own serializers are recognized by their class. The class name of a serializer without configuration leads to the class of
+its later snapshot; other serializers have their nested serializers as fields. No code of the stream is executed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SERIALIZER_VERSION: Final = 1
 
 
 class LegacyConfigSnapshot(TypeSerializerSnapshot):
-    """A ``TypeSerializerConfigSnapshot``: the old serializer's bytes, then the payload of one of the classes known here.
+    """A ``TypeSerializerConfigSnapshot``: the old serializer's bytes, then the payload of a supported snapshot class.
 
     Parameters
     ----------
     serializer
         The Java-serialized serializer.
     payload
-        What the snapshot's class adds: its own version, and its fields.
+        The bytes that the snapshot's class adds: its own version and its fields.
     """
 
     current_version = ADAPTER_VERSION
@@ -68,7 +68,7 @@ def _skip_text(source: DataInput) -> None:
 
 
 def _skip_nested(source: DataInput) -> None:
-    """Step over serializers with their snapshots: a count, two offsets each, and a frame.
+    """Skip serializers with their snapshots: a count, two offsets each, and a frame.
 
     Flink: ``writeSerializersAndConfigsWithResilience``.
     """
@@ -84,12 +84,12 @@ _PAYLOADS: Final[dict[str, Callable[[DataInput], None]]] = {
 
 
 def serializer_of(content: Any) -> TypeSerializer:
-    """Return the serializer that a Java object of one of Flink's serializer classes stands for.
+    """Return the serializer for a Java object of one of Flink's serializer classes.
 
     Raises
     ------
     UnknownSerializerError
-        If its class is not one of those known.
+        If its class is not supported.
     """
     if isinstance(content, JavaEnum):
         raise _unknown(content.class_name)

@@ -1,4 +1,4 @@
-"""Values that may be null, of serializers that write no null (Flink: ``NullableSerializer``)."""
+"""Values that may be null, of serializers that can't write null (Flink: ``NullableSerializer``)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NULLABLE_SNAPSHOT: Final = f"{RUNTIME}NullableSerializer$NullableSerializerSnaps
 
 
 class NullableSerializer(TypeSerializer):
-    """A byte, 1 for null, then the value, or as many bytes as pad a null to the length of a value.
+    """A byte, 1 for null, then the value; a null may be padded to the length of a value.
 
     Parameters
     ----------
     inner
         The serializer of a value that is not null.
     padding
-        Bytes after the flag of a null; 0 where nulls are not padded.
+        Bytes after the flag of a null; 0 if nulls are not padded.
     """
 
     def __init__(self, inner: TypeSerializer, padding: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Values that are not decoded: their raw bytes, where their end is known from elsewhere."""
+"""Values that are not decoded: their raw bytes, if the entry's layout gives their end."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class OpaqueSerializer(TypeSerializer):
-    """A value that fills its part of an entry, as bytes. Inside another value, or back to back with others, it has no end.
+    """A value that fills its part of an entry, as bytes. Inside another value or before other values, its end is unknown.
 
     Parameters
     ----------
     name
-        The name of the type, as the replaced serializer has it.
+        The name of the type, as in the replaced serializer.
     snapshot
-        That serializer's snapshot.
+        The snapshot of the replaced serializer.
     reason
         Why values are not decoded.
     """
@@ -65,6 +65,6 @@ class OpaqueSerializer(TypeSerializer):
 
 
 def reason_end_unknown(serializer: TypeSerializer) -> str:
-    """Return why values of a serializer can't be stepped over, because of itself or one inside of it; empty if they can."""
+    """Return why values of a serializer, or of one inside it, can't be skipped; empty if they can."""
     endless = next((part for part in walk(serializer) if not part.can_find_end), None)
     return "" if endless is None else endless.reason or f"the end of a value of type {endless} can't be found"

@@ -1,7 +1,7 @@
 """Maps whose keys and values may be missing, each in a frame with a length (Flink: ``LinkedOptionalMap``).
 
-POJO and Kryo snapshots hold them: a part whose class could not be loaded when the snapshot was written has no frame.
-Because frames have lengths, a serializer that is not known can be stepped over here, and only here.
+POJO and Kryo snapshots contain such maps. A part has no frame if its class could not be loaded when the snapshot was written.
+Frames have lengths, so only here can a serializer of an unknown class be skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALLEST_ENTRY: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class OptionalEntry:
-    """One entry: a name that is always there, and the frames of key and value, ``None`` where missing."""
+    """One entry: a name that is always present, and the frames of key and value, ``None`` if missing."""
 
     name: str
     key: bytes | None
@@ -33,12 +33,12 @@ class OptionalEntry:
 
 
 def read_optional_map(source: DataInput) -> tuple[OptionalEntry, ...]:
-    """Read all entries in the order of the bytes, frames not yet parsed."""
+    """Read all entries in the order of the bytes, without parsing the frames."""
     return tuple(OptionalEntry(name, _bytes_of(key), _bytes_of(value)) for name, key, value in iterate_optional_map(source))
 
 
 def iterate_optional_map(source: DataInput) -> Iterator[tuple[str, DataInput | None, DataInput | None]]:
-    """Yield all entries in the order of the bytes, each frame as a separate input whose errors name the place in the whole."""
+    """Yield all entries in the order of the bytes, each frame as an input whose errors give the offset in the whole file."""
     start = source.position
     header = source.read_long()
     if header != OPTIONAL_MAP_HEADER:
@@ -74,14 +74,14 @@ def read_framed_snapshot(frame: DataInput) -> TypeSerializerSnapshot:
 
 
 class UnknownSnapshot(TypeSerializerSnapshot):
-    """A snapshot of a class that is not known, or that holds one: its bytes are kept, it restores no serializer.
+    """A snapshot of an unknown class, or one that contains such a snapshot. It keeps its bytes and restores no serializer.
 
     Parameters
     ----------
     payload
-        What follows class name and version.
+        The bytes after class name and version.
     problem
-        What :meth:`restore_serializer` says.
+        The message that :meth:`restore_serializer` raises.
     """
 
     def __init__(self, class_name: str, version: int, payload: bytes, problem: str) -> None:

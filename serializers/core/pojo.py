@@ -43,17 +43,17 @@ _NOT_NULL: Final = b"\0"
 
 
 class PojoSerializer(TypeSerializer):
-    """A POJO or a Java record or null: a byte of flags, then each field with a null flag (Flink: ``PojoSerializer``).
+    """A POJO, a Java record or null: a byte of flags, then each field with a null flag (Flink: ``PojoSerializer``).
 
-    Fields are read in the order given, which is the order of the snapshot. A value of a subclass has its tag (where the
-    class was registered) or its name, and then the subclass's own encoding, flags included.
+    Fields are read in the order of the snapshot. A value of a subclass starts with the tag of the subclass, if that is
+    registered, or its name. The subclass's own encoding follows, flags included.
 
-    A column of a POJO without subclasses is a struct of its fields. With subclasses, it is a struct of ``_class`` and of
-    the fields of all classes; a field whose name has several types gets the simple class name as suffix. Structs to write may
-    lack ``_class`` and fields of subclasses.
+    A column of a POJO without subclasses is a struct of its fields. With subclasses, it is a struct of ``_class`` and the fields
+    of all classes. If a field name has several types, the simple class name becomes its suffix. Structs to write may lack
+    ``_class`` and fields of subclasses.
 
-    Subclasses that ``register_pojo_class`` describes are added when they are looked up, so that a serializer that a user
-    makes and one that a snapshot restores are the same, whatever came first.
+    Subclasses described with ``register_pojo_class`` are added when they are looked up. A serializer that a user makes therefore
+    equals the one that a snapshot restores, in whatever order they are made.
 
     Parameters
     ----------
@@ -62,10 +62,10 @@ class PojoSerializer(TypeSerializer):
     fields
         Its fields in wire order.
     registered
-        Serializers of subclasses that were registered, in the order of their tags, by class name. ``None`` where the
-        snapshot does not describe the class.
+        Serializers of registered subclasses, in the order of their tags, by class name. ``None`` if the snapshot does not
+        describe the class.
     unregistered
-        The same for subclasses that were met while writing.
+        The same for subclasses that Flink met while it wrote values.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class PojoSerializer(TypeSerializer):
         self.registered = dict(registered or {})
         self.unregistered = dict(unregistered or {})
         self._flagged = tuple((f.name, f.flagged) for f in self.fields)
-        self._described()  # refuses fields that the class has as well
+        self._described()  # refuses fields that the class already has
 
     @classmethod
     def of(
@@ -96,7 +96,7 @@ class PojoSerializer(TypeSerializer):
         class_name, fields
             The class.
         subclasses
-            Its registered subclasses in the order of registration, each with the fields that it adds.
+            Its registered subclasses in the order of registration, each with its additional fields.
 
         Raises
         ------
@@ -137,13 +137,13 @@ class PojoSerializer(TypeSerializer):
 
     @property
     def by_tag(self) -> dict[str, TypeSerializer | None]:
-        """Serializers of registered subclasses in the order of their tags, with descriptions of users."""
+        """Serializers of registered subclasses in the order of their tags, including subclasses that users described."""
         described = self._described()
         return {name: s or described.get(name) for name, s in self.registered.items()}
 
     @property
     def by_name(self) -> dict[str, TypeSerializer | None]:
-        """Serializers of other subclasses, with descriptions of users."""
+        """Serializers of other subclasses, including subclasses that users described."""
         described = {name: s for name, s in self._described().items() if name not in self.registered}
         return self.unregistered | {n: s for n, s in described.items() if self.unregistered.get(n) is None}
 
@@ -215,7 +215,7 @@ class PojoSerializer(TypeSerializer):
         return found
 
     def write(self, value: Mapping[str, Any] | None, target: DataOutput) -> None:
-        """Write a value; a mapping that is not a :class:`PojoValue` is taken as of the class itself."""
+        """Write a value. A mapping that is not a :class:`PojoValue` is a value of the class itself."""
         if value is None:
             target.write_byte(_NULL)
             return
@@ -236,14 +236,14 @@ class PojoSerializer(TypeSerializer):
             target.write_utf(class_name)
             subclass = self.by_name.get(class_name)
         if not isinstance(subclass, PojoSerializer):
-            raise UnsupportedFormatError(f"{self} has no description of the subclass {class_name}")
+            raise UnsupportedFormatError(f"{self} lacks a description of the subclass {class_name}")
         subclass.write(value, target)
 
     # Columns
 
     @property
     def _variants(self) -> list[tuple[int, int, PojoSerializer]]:
-        """Every subclass that can be decoded: how it is marked, its tag (-1: by name), its serializer."""
+        """Every subclass that can be decoded: its kind of marker, its tag (-1: by name), its serializer."""
         tagged = [(_BY_TAG, tag, s) for tag, s in enumerate(self.by_tag.values())]
         named = [(_BY_NAME, -1, s) for s in self.by_name.values()]
         return [(kind, tag, s) for kind, tag, s in tagged + named if isinstance(s, PojoSerializer)]
@@ -255,14 +255,14 @@ class PojoSerializer(TypeSerializer):
 
     @property
     def has_subclasses(self) -> bool:
-        """True if columns have a field with the class of each value."""
+        """Whether columns have a field with the class of each value."""
         return bool(self.registered or self.by_name)
 
     def _columns(self, options: DecodeOptions) -> PojoColumns:
         return PojoColumns([(pojo.class_name, pojo.fields) for pojo in self._classes], options)
 
     def columns(self) -> list[tuple[str, TypeSerializer]]:
-        """Return the column of each field and its serializer; a field that subclasses inherit comes once for each class."""
+        """Return each field's column and serializer. A field that subclasses inherit is returned once for each class."""
         places = self._columns(DecodeOptions()).places if self.has_subclasses else {}
         return [(places.get((i, f.name), f.name), f.serializer) for i, pojo in enumerate(self._classes) for f in pojo.fields]
 
@@ -299,7 +299,7 @@ class PojoSerializer(TypeSerializer):
             if pojo.class_name == class_name:
                 fields = {f.name: (places.get((number, f.name), f.name), f.flagged) for f in pojo.fields}
                 return PojoValue(class_name, {name: f.accept(value[place]) for name, (place, f) in fields.items()})
-        raise InvalidRowError(f"{self} has no description of the subclass {class_name}")
+        raise InvalidRowError(f"{self} lacks a description of the subclass {class_name}")
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         variants = self._variants
@@ -385,7 +385,7 @@ class PojoSerializer(TypeSerializer):
         column: Column,
         columns: PojoColumns,
     ) -> None:
-        """Append the instructions for one class's values: its fields, and nulls for those of the others."""
+        """Append the instructions for one class's values: its fields, and nulls for the fields of other classes."""
         builder.op(Op.VALID, column)
         builder.text(column.named(CLASS_FIELD), pojo.class_name)
         taken = {CLASS_FIELD, *(columns.places[number, field.name] for field in pojo.fields)}
@@ -405,14 +405,14 @@ class PojoSerializer(TypeSerializer):
 def _subclass_of(
     parent: str, inherited: Sequence[PojoField], class_name: str, added: Mapping[str, TypeSerializer]
 ) -> PojoSerializer:
-    """Return the serializer of a subclass, from the fields of the class and those that it adds."""
+    """Return the serializer of a subclass, from the fields of the class and the fields that the subclass adds."""
     if class_name == parent:
         raise OptionError(f"{class_name} is described as a subclass of itself: leave it out of the subclasses")
     both = [f.name for f in inherited if f.name in added]
     if both:
         raise OptionError(
-            f"{class_name} is described with the field {both[0]!r}, which it inherits from {parent}: name only the fields that "
-            f"it has beyond those of {parent} ({', '.join(f.name for f in inherited)})"
+            f"{class_name} is described with the field {both[0]!r}, but it inherits this field from {parent}: name only the "
+            f"fields that {parent} lacks (it has {', '.join(f.name for f in inherited)})"
         )
     every = [*inherited, *(PojoField(name, serializer, class_name) for name, serializer in added.items())]
     return PojoSerializer(class_name, sorted(every, key=lambda f: f.name))
@@ -461,8 +461,8 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
     def _restore_field(self, field: PojoFieldSnapshot) -> TypeSerializer:
         if field.snapshot is None:
             raise UnsupportedFormatError(
-                f"the snapshot of {self.pojo_class} has no serializer for field {field.name!r}: its class could not be loaded "
-                "when the snapshot was written, so values of this class can't be decoded"
+                f"the snapshot of {self.pojo_class} lacks a serializer for field {field.name!r}: Flink could not load its class "
+                "when it wrote the snapshot, so values of this class can't be decoded"
             )
         return field.snapshot.restore_serializer()
 
@@ -480,7 +480,7 @@ class PojoSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def _restore_subclass(subclass: SubclassSnapshot) -> TypeSerializer | None:
-    """Return the serializer of a subclass; ``None`` if it has none: that matters only where such a value occurs."""
+    """Return the serializer of a subclass, or ``None``: a missing one matters only if such a value occurs."""
     if subclass.snapshot is None:
         return None
     try:

@@ -17,25 +17,25 @@ from state_processor.serializers.errors import InvalidRowError
 from state_processor.serializers.kernel.encode.struct_fields import match_fields
 
 CLASS_FIELD: Final = "_class"
-"""The field that names the class of a value where a POJO has subclasses."""
+"""The field with the class name of a value, in columns of POJOs that have subclasses."""
 
 
 class PojoColumns:
-    """The columns of a class and of its subclasses; fields of the same name and type share one.
+    """The columns of a class and of its subclasses. Fields of the same name and type share a column.
 
     Parameters
     ----------
     classes
-        Name and fields of the class and of each subclass; the class itself is number 0.
+        Name and fields of the class and of each subclass. The class itself has number 0.
     options
-        Options that decide on types.
+        Options that affect types.
 
     Attributes
     ----------
     types
         The types of the columns, by name.
     places
-        The column of each field, by the number of its class and its name.
+        The column of each field, by the number of its class and the field's name.
     """
 
     def __init__(self, classes: Sequence[tuple[str, Sequence[PojoField]]], options: DecodeOptions) -> None:
@@ -61,25 +61,25 @@ class PojoColumns:
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """The columns that the class itself lacks, each with the subclasses that have it."""
+        """The columns that the class itself lacks, each with the subclasses that have the column."""
         owners: dict[str, list[str]] = {}
         for (number, _), column in self.places.items():
             owners.setdefault(column, []).append(self._classes[number])
         return {column: names for column, names in owners.items() if self._classes[0] not in names}
 
     def given(self, names: Collection[str]) -> GivenColumns:
-        """Return the part of the columns that a struct of rows has."""
+        """Return the columns that are present in a struct of rows."""
         groups = self.groups
         lacking = {name: [c for c, of in groups.items() if name in of and c not in names] for name in self._classes}
         return GivenColumns(lacking, {c: of for c, of in groups.items() if c in names})
 
     def class_of(self, value: Mapping[str, Any]) -> str:
-        """Return the class of one value, with the checks that columns get.
+        """Return the class of one value, after the checks that columns get too.
 
         Raises
         ------
         InvalidRowError
-            If a field is missing or unknown, or not null in a value of another class.
+            If a field is missing or unknown, or if a field of another class is not null.
         """
         match_fields(list(value), list(self.types), "a value", self.groups)
         return self.given(value).class_of(value)
@@ -87,14 +87,14 @@ class PojoColumns:
 
 @dataclass(frozen=True)
 class GivenColumns:
-    """The columns of a POJO with subclasses that a struct of rows has.
+    """The columns of a POJO with subclasses that are present in a struct of rows.
 
     Parameters
     ----------
     lacking
-        The columns that the struct lacks for values of each class; the POJO itself comes first.
+        The columns that the struct lacks, for values of each class. The POJO itself comes first.
     groups
-        The columns of subclasses that the struct has, each with these.
+        The columns of subclasses that the struct has, each with the names of the subclasses.
     """
 
     lacking: Mapping[str, Sequence[str]]
@@ -107,7 +107,7 @@ class GivenColumns:
 
     @property
     def class_limit(self) -> ClassLimit:
-        """The check of the names of classes."""
+        """The check of class names."""
         short = [f"; {name} needs the field {', '.join(missing)} too" for name, missing in self.lacking.items() if missing]
         return ClassLimit(tuple(self.classes), f"expected {' or '.join(self.classes)}{''.join(short)}")
 
@@ -137,7 +137,7 @@ class GivenColumns:
 
 @dataclass(frozen=True)
 class ClassLimit:
-    """A name of a class is one of several; null means the POJO itself."""
+    """The check that a class name is one of several; null means the POJO itself."""
 
     classes: tuple[str, ...]
     rule: str
@@ -150,7 +150,7 @@ class ClassLimit:
 
 @dataclass(frozen=True)
 class FieldLimit:
-    """A field of subclasses is null in structs of other classes."""
+    """The check that a field of subclasses is null in structs of other classes."""
 
     column: str
     classes: tuple[str, ...]
@@ -165,7 +165,7 @@ class FieldLimit:
         )
 
     def broken(self, array: pa.Array) -> npt.NDArray[np.bool_]:
-        """Return a mask of the structs with a value in the field of another class."""
+        """Return a mask of the structs of other classes that have a value in the field."""
         there = pc.is_valid(pc.struct_field(array, [array.type.get_field_index(self.column)]))
         if array.type.get_field_index(CLASS_FIELD) >= 0:
             of_class = pc.struct_field(array, [array.type.get_field_index(CLASS_FIELD)])

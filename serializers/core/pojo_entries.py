@@ -19,7 +19,7 @@ from state_processor.serializers.io import DataInput, DataOutput
 
 @dataclass(frozen=True)
 class PojoFieldSnapshot:
-    """A field as the snapshot has it; no declaring class where the key's frame is missing."""
+    """A field in a snapshot; it lacks a declaring class if the key's frame is missing."""
 
     name: str
     declaring_class: str | None
@@ -39,7 +39,7 @@ class PojoFieldSnapshot:
 
 @dataclass(frozen=True)
 class SubclassSnapshot:
-    """A subclass as the snapshot has it: whether the class was there, and how it was serialized."""
+    """A subclass in a snapshot: whether its class was present, and its serializer snapshot."""
 
     class_name: str
     present: bool
@@ -47,7 +47,7 @@ class SubclassSnapshot:
 
     @property
     def is_absent(self) -> bool:
-        """True if Flink could not load class or serializer when it wrote the snapshot."""
+        """Whether Flink could not load the class or the serializer when it wrote the snapshot."""
         return not self.present or self.snapshot is None
 
     def to_entry(self) -> OptionalEntry:
@@ -70,7 +70,7 @@ def field_verdicts(
 def subclass_verdicts(
     registered: Sequence[SubclassSnapshot], unregistered: Sequence[SubclassSnapshot], new_registered: Sequence[SubclassSnapshot]
 ) -> Iterator[SchemaCompatibility]:
-    """Yield the verdicts on the subclasses of a class: their order, and those that both snapshots have registered."""
+    """Yield the verdicts on the subclasses of a class: on their order, and on subclasses that both snapshots have registered."""
     new = {s.class_name: s.snapshot for s in new_registered}
     if [s.class_name for s in registered] != [s.class_name for s in new_registered[: len(registered)]] or unregistered:
         yield SchemaCompatibility.compatible_with_reconfigured_serializer()

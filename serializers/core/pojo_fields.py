@@ -12,7 +12,7 @@ from state_processor.serializers.user_registrations import current_registrations
 
 
 class PojoValue(dict[str, Any]):
-    """A POJO: its fields by name, in the order of its serializer, and the Java class that it is an instance of."""
+    """A POJO: its fields by name, in the order of its serializer, and the Java class of the value."""
 
     __slots__ = ("class_name",)
 
@@ -36,7 +36,7 @@ class PojoValue(dict[str, Any]):
 class PojoField:
     """Field: its name, the serializer of its values, and the class that declares it.
 
-    ``declaring_class`` is ``None`` where the class no longer had such a field when the snapshot was written.
+    ``declaring_class`` is ``None`` if the class no longer had such a field when the snapshot was written.
     """
 
     name: str
@@ -45,11 +45,11 @@ class PojoField:
 
     @property
     def flagged(self) -> NullFlagged:
-        """The serializer of the field's bytes: each begins with a null flag."""
+        """The serializer of the field's bytes, which begin with a null flag."""
         return NullFlagged(self.serializer)
 
     def is_primitive(self, class_name: str) -> bool | None:
-        """Return if it is of a primitive type, in values of a class; ``None`` if that was not registered."""
+        """Return whether it is of a primitive type, in values of a class; ``None`` if this was not registered."""
         registered = current_registrations().primitive_fields
         known = (registered.get(owner) for owner in (class_name, self.declaring_class) if owner is not None)
         return next((self.name in fields for fields in known if fields is not None), None)

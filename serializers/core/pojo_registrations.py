@@ -1,4 +1,4 @@
-"""What users register about POJOs, which snapshots do not contain."""
+"""User registrations for POJOs: facts that snapshots do not contain."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from state_processor.serializers.user_registrations import register
 
 
 def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], parent: str) -> None:
-    """Describe a subclass of a POJO that snapshots leave out.
+    """Describe a subclass of a POJO that snapshots omit.
 
-    Flink adds a subclass that is not registered to a snapshot only once it has serialized such a value, and the heap backend
-    serializes when it takes the snapshot: after the header was written.
+    Flink adds an unregistered subclass to a snapshot only after it has serialized such a value. The heap backend serializes
+    values while it takes the snapshot, after it has written the header.
 
     Parameters
     ----------
     class_name
-        The Java class, as values name it.
+        The Java class name in the values.
     fields
-        The fields that it has beyond those of ``parent``: name and serializer. One that ``parent`` has as well is refused where a
-        state of that class is read or written.
+        Name and serializer of each field that ``parent`` lacks. A field that ``parent`` also has is refused when a state of that
+        class is read or written.
     parent
-        The class that the state was declared with. Columns of its values have a field ``_class`` from then on; structs to write
-        may lack it, and the fields of subclasses.
+        The class that the state was declared with. Columns of its values then have a field ``_class``; structs to write may omit
+        ``_class`` and the fields of subclasses.
 
     Raises
     ------
@@ -36,13 +36,13 @@ def register_pojo_class(class_name: str, fields: Mapping[str, TypeSerializer], p
 def register_primitive_fields(class_name: str, fields: Iterable[str]) -> None:
     """Register the fields of a POJO that are of primitive types; snapshots do not distinguish ``int`` from ``Integer``.
 
-    A null in such a field is refused when it is written; Flink would fail to restore it. Numbers that are not named are known
-    to be boxes then: as fields that are new in an evolved state they are null, as Flink leaves them, and not 0.
+    A null in such a field is refused on writing, because Flink would fail to restore it. All other numbers of the class count as
+    boxed: if they are new fields of an evolved state, they are null, as in Flink, and not 0.
 
     Parameters
     ----------
     class_name
-        The Java class, of the values or the one that declares the fields.
+        The Java class: the class of the values, or the class that declares the fields.
     fields
         The names of all its primitive fields.
     """

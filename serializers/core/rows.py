@@ -45,18 +45,18 @@ class RowValue(NamedTuple):
 
 
 class RowSerializer(TypeSerializer):
-    """``Row``: a bit mask of the kind and of null fields, then the fields that are there.
+    """``Row``: a bit mask of the kind and of null fields, then the fields that are not null.
 
     Parameters
     ----------
     fields
         The serializers of the fields.
     names
-        Names of the fields; snapshots do not hold them, and columns are then called ``f0``, ``f1``, ….
+        Names of the fields. Snapshots do not hold them; by default columns are ``f0``, ``f1``, ….
     supports_row_kind
         Whether the mask begins with two bits for the kind (Flink 1.11 and later).
     outer_version
-        Version of the snapshot, where an older Flink wrote it.
+        Version of the snapshot, if an older Flink wrote it.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class RowSerializer(TypeSerializer):
 
     @property
     def mask_bits(self) -> int:
-        """Bits of the mask: those of the kind, and one for each field."""
+        """Number of bits in the mask: the bits of the kind, and one for each field."""
         return self._bits
 
     def _mask(self, source: DataInput) -> tuple[str, list[bool]]:
@@ -184,13 +184,13 @@ class RowSerializer(TypeSerializer):
         return RowSerializerSnapshot(nested, supports_row_kind=self.supports_row_kind, outer_version=self._outer_version)
 
     def hash_code(self, value: RowValue) -> int:
-        """Return ``Row.hashCode`` since Flink 1.11, of a row whose fields have positions."""
+        """Return ``Row.hashCode`` of Flink 1.11 and later, for a row whose fields have positions."""
         fields = (_row_field_hash(f, v) for f, v in zip(self.fields, value.fields, strict=True))
         return hashing.wrap(31 * ROW_KINDS.index(value.kind) + hashing.of_units(fields, start=1))
 
 
 def _row_field_hash(serializer: TypeSerializer, value: Any) -> int:
-    """Return the hash of a field of a row: that of Java's deep array hash, which lists and maps follow as well."""
+    """Return the hash of a field of a row by Java's deep array hash, also for lists and maps."""
     if value is None:
         return 0
     match serializer:
@@ -209,7 +209,7 @@ def _row_field_hash(serializer: TypeSerializer, value: Any) -> int:
 
 
 class RowSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of :class:`RowSerializer`; rows have kinds by the outer version, or since version 4 by a flag."""
+    """Snapshot of :class:`RowSerializer`. The outer version decides whether rows have kinds; since version 4 a flag does."""
 
     current_outer_version = 4
 

@@ -11,7 +11,7 @@ from state_processor.serializers.base import SimpleSerializer
 
 
 class PythonCoder(Enum):
-    """Forms in which PyFlink's workers write values (PyFlink: ``pyflink.fn_execution.coders``)."""
+    """Form in which PyFlink's workers write a value (PyFlink: ``pyflink.fn_execution.coders``)."""
 
     SAME = auto()
     """The bytes of the serializer itself."""
@@ -38,7 +38,7 @@ class ScalarType:
     java_class
         The Java type of values: ``java.time.Instant``, or ``long`` for a primitive type.
     python_coder
-        The form in which PyFlink's workers write values.
+        The form in which PyFlink's workers write a value.
     inferred_from
         Arrow types of columns that become this type if none is declared.
     boxed_class

@@ -80,7 +80,7 @@ def _present_day(millis: int, zone: JavaZone, options: DecodeOptions) -> Any:
 
 
 def _clock(millis: int) -> str:
-    """Return ``java.sql.Time`` as text: seconds always, milliseconds if there are any."""
+    """Return ``java.sql.Time`` as text: with seconds, and with milliseconds unless they are 0."""
     text = str(_of_millis(millis % MILLIS_OF_DAY))
     return text[text.index("T") + 1 : -1]
 
@@ -153,7 +153,7 @@ class MillisSerializer(TemporalSerializer):
         self.operation = self._kind.operation
 
     def in_zone(self, zone: JavaZone) -> MillisSerializer:
-        """Return the serializer for values of a JVM in another zone."""
+        """Return the serializer for a JVM in another zone."""
         return MillisSerializer(self.name, zone) if self._kind.is_zoned else self
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
@@ -197,7 +197,7 @@ def _sql_timestamp(value: Instant, zone: JavaZone) -> SqlTimestamp:
 
 
 def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
-    """Return the Gregorian point in time with the date and time that a timestamp shows."""
+    """Return the Gregorian point in time with the date and time that Java shows for a timestamp."""
     millis = to_gregorian_millis(value.millis, zone)
     if millis is None:
         shown = java_date(zone.local(value.millis) // MILLIS_OF_DAY)
@@ -208,9 +208,9 @@ def _instant_of(value: SqlTimestamp, zone: JavaZone) -> Instant:
 class SqlTimestampSerializer(TemporalSerializer):
     """``java.sql.Timestamp``: milliseconds as a long, its minimum for null, then nanoseconds of the second as an int.
 
-    Before 1582-10-15 a column has the point in time whose Gregorian date is the one that Java shows.
+    Before 1582-10-15 a column has the point in time whose Gregorian date equals the date that Java shows.
 
-    A null is read and not written: Flink's serializer writes 12 bytes for it and reads 8, so that all after it is lost.
+    A null can be read but not written: Flink's serializer writes 12 bytes for it and reads 8, so that all later bytes are lost.
     """
 
     snapshot_class = snapshot_class("SqlTimestamp")
@@ -223,7 +223,7 @@ class SqlTimestampSerializer(TemporalSerializer):
         self.zone = zone
 
     def in_zone(self, zone: JavaZone) -> SqlTimestampSerializer:
-        """Return the serializer for values of a JVM in another zone."""
+        """Return the serializer for a JVM in another zone."""
         return SqlTimestampSerializer(zone)
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
@@ -240,7 +240,7 @@ class SqlTimestampSerializer(TemporalSerializer):
 
     def write(self, value: SqlTimestamp | None, target: DataOutput) -> None:
         if value is None:
-            raise ValueError("null, of which Flink's SqlTimestampSerializer does not read all the bytes that it writes")
+            raise ValueError("null; Flink's SqlTimestampSerializer writes 12 bytes for null and reads only 8")
         target.write_long(value.millis)
         target.write_int(value.nano)
 
@@ -281,5 +281,5 @@ for _scalar in SCALARS:
 
 
 def in_time_zone(part: P, zone: JavaZone) -> P:
-    """Return a serializer, or a dataclass of serializers, that reads and writes ``java.sql`` as a JVM in a zone does."""
+    """Return a serializer, or a dataclass of serializers, that handles ``java.sql`` like a JVM in a zone."""
     return part if zone.is_utc else transform(part, lambda found: found.in_zone(zone) if isinstance(found, _ZONED) else found)

@@ -1,4 +1,4 @@
-"""Templates of serializers: of nothing but nested serializers, of fields in a fixed order, of a choice."""
+"""Templates of serializers: nested serializers alone, fields in a fixed order, a choice of two values."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _SIGN: Final = 1 << 63
 
 
 class NestedSerializer(TypeSerializer):
-    """A serializer whose snapshot consists of those of its nested serializers, the arguments of its constructor.
+    """A serializer whose snapshot contains only the snapshots of its nested serializers, the arguments of its constructor.
 
-    Subclasses set :attr:`snapshot_class`, :attr:`outer_version`, :attr:`nested_count` and, where the names of the nested types in
-    paths are not the default ones, :attr:`nested_names`; :func:`register_nested` registers them.
+    Subclasses set :attr:`snapshot_class`, :attr:`outer_version`, :attr:`nested_count` and, if paths
+    name the nested types by other names than the default ones, :attr:`nested_names`. :func:`register_nested` registers them.
     """
 
     snapshot_class: str
@@ -91,7 +91,7 @@ class NestedSnapshot(CompositeTypeSerializerSnapshot):
 
 
 def register_nested(serializer: type[NestedSerializer], *other_names: str) -> None:
-    """Make the snapshot class of a :class:`NestedSerializer` known, and names that it had elsewhere."""
+    """Register the snapshot class of a :class:`NestedSerializer`, and its earlier names."""
     snapshot: type[NestedSnapshot] = type("NestedSnapshot", (NestedSnapshot,), {"serializer_class": serializer})
     provide_snapshots((serializer.snapshot_class, *other_names), snapshot)
 
@@ -99,7 +99,7 @@ def register_nested(serializer: type[NestedSerializer], *other_names: str) -> No
 class FieldsSerializer(TypeSerializer):
     """Fields one after the other, without nulls; a column is a struct of them.
 
-    No serializer of Flink's own but a part of some, so it has no snapshot.
+    It is a part of some serializers of Flink and has no snapshot.
 
     Parameters
     ----------
@@ -159,11 +159,11 @@ class FieldsSerializer(TypeSerializer):
                 field.emit_encode(builder, column.child(number))
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"{self} is a part of a serializer and has no snapshot")
+        raise UnsupportedFormatError(f"{self} is a part of a serializer; it has no snapshot")
 
 
 class DelegatingSerializer(TypeSerializer):
-    """A serializer whose bytes and columns are those of another, :attr:`content`; subclasses add name and snapshot."""
+    """A serializer with the bytes and columns of another, :attr:`content`. Subclasses add name and snapshot."""
 
     content: TypeSerializer
 
@@ -212,7 +212,7 @@ class SimpleDelegatingSerializer(DelegatingSerializer, SimpleSerializer):
 
 
 class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
-    """A serializer of nothing but its nested ones that delegates to a combination of them.
+    """A serializer that has only nested serializers and delegates to a combination of them.
 
     Parameters
     ----------
@@ -228,10 +228,10 @@ class NestedDelegatingSerializer(DelegatingSerializer, NestedSerializer):
 
 
 class ChoiceSerializer(NestedSerializer):
-    """A byte that says which of two values follows, and that value; a column is a struct of both, one of them null.
+    """A byte that selects one of two values, then the value; a column is a struct of both, one of them null.
 
     Subclasses set :attr:`names` of the columns, :attr:`markers`, the bytes, and :attr:`value_class`, the named tuple of
-    marker and value that holds a value; where the bytes are 1 and 0, the marker is ``True`` or ``False``.
+    marker and value that holds a value. If the bytes are 1 and 0, the marker is ``True`` or ``False``.
     """
 
     nested_count = 2
@@ -278,7 +278,7 @@ class ChoiceSerializer(NestedSerializer):
         if isinstance(value, Mapping):
             chosen = [number for number, name in enumerate(self.names) if value.get(name) is not None]
             if len(chosen) != 1:
-                raise ValueError(f"exactly one of {' and '.join(self.names)} must be there")
+                raise ValueError(f"exactly one of {' and '.join(self.names)} must have a value")
             marker = self.markers[chosen[0]]
             value = (bool(marker) if 0 in self.markers else marker, value[self.names[chosen[0]]])
         return self.value_class(value[0], self._chosen(value[0]).accept(value[1]))
@@ -314,7 +314,7 @@ def total_length(*parts: TypeSerializer) -> int:
 
 
 def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Callable[[], None] | None]) -> None:
-    """Append instructions for a byte that selects what follows; ``None`` where it must not occur."""
+    """Append instructions for a byte that selects what follows; ``None`` for a byte that must not occur."""
     targets = [None if branch is None else builder.label() for branch in branches]
     end = builder.label()
     builder.op(Op.CHOOSE_BYTE, column, branches=builder.aux([(target,) for target in targets]), count=len(targets))
@@ -327,7 +327,7 @@ def emit_choice(builder: DecodeBuilder, column: Column, branches: Sequence[Calla
 
 
 class EpochMillisSerializer(NumberSerializer):
-    """A long that is a point in time in milliseconds; a column is of timestamps. Written as a plain ``Long``."""
+    """A long, written as a plain ``Long``, that is a point in time in milliseconds; a column is of timestamps."""
 
     def __init__(self) -> None:
         super().__init__("LONG")
@@ -350,7 +350,7 @@ class EpochMillisSerializer(NumberSerializer):
 
 
 class SignFlippedLongSerializer(NumberSerializer):
-    """A long whose first bit is inverted, so that the order of the bytes is that of the numbers."""
+    """A long whose first bit is inverted, so that bytes sort like numbers."""
 
     def __init__(self) -> None:
         super().__init__("LONG")

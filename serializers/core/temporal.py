@@ -1,4 +1,4 @@
-"""Serializers of dates and times of ``java.time``, and what those of ``java.sql`` have in common with them."""
+"""Serializers of dates and times of ``java.time``, and code that they share with the serializers of ``java.sql``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def present_time(seconds: int, nano: int, options: DecodeOptions, zone: tzinfo |
     Raises
     ------
     UndecodableValueError
-        If its year is not one of 1 to 9999, or microseconds can't hold it and ``options.nanos`` forbids to cut.
+        If its year is not in 1 to 9999, or if microseconds can't hold it and ``options.nanos`` forbids truncation.
     """
     if options.nanos in ("error", "check") and nano % 1000:
         raise UndecodableValueError(f"{Instant(seconds, nano)}: {outcomes.decoding_problem(outcomes.LOST_NANOS)}")
@@ -71,7 +71,7 @@ def present_date(value: LocalDate, options: DecodeOptions) -> date | str:
     Raises
     ------
     UndecodableValueError
-        If its year is not one of 1 to 9999.
+        If its year is not in 1 to 9999.
     """
     if options.as_text:
         return str(value)
@@ -96,7 +96,7 @@ def date_type(options: DecodeOptions) -> pa.DataType:
 
 
 def snapshot_class(java_name: str) -> str:
-    """Return the class of the snapshots of a serializer in Flink's ``typeutils.base``."""
+    """Return the snapshot class of a serializer in Flink's ``typeutils.base``."""
     return f"{BASE}{java_name}Serializer${java_name}SerializerSnapshot"
 
 
@@ -118,7 +118,7 @@ class TemporalSerializer(SimpleSerializer):
 
 
 class InstantSerializer(TemporalSerializer):
-    """``java.time.Instant``: seconds as a long, nanoseconds as an int; both minimal for null."""
+    """``java.time.Instant``: seconds as a long, nanoseconds as an int; both are minimal for null."""
 
     snapshot_class = snapshot_class("Instant")
     length = smallest = 12
@@ -204,7 +204,7 @@ class LocalDateSerializer(TemporalSerializer):
 
 
 class LocalTimeSerializer(TemporalSerializer):
-    """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the least hour for null."""
+    """``java.time.LocalTime``: hour, minute and second as bytes, nanoseconds as an int; the hour is minimal for null."""
 
     snapshot_class = snapshot_class("LocalTime")
     length = smallest = 7

@@ -1,7 +1,7 @@
 """Values of dates and times, and their ISO texts.
 
-Python's own ``datetime`` holds neither nanoseconds nor years outside 1 to 9999, so that decoded values are small tuples of
-Java's fields; ``str`` of them is what Java's ``toString`` prints. All points in time are in UTC.
+Python's ``datetime`` supports neither nanoseconds nor years outside 1 to 9999. Decoded values are therefore small tuples of
+Java's fields; their ``str`` equals the output of Java's ``toString``. All points in time are in UTC.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LocalDate(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """True if Java accepts the fields."""
+        """Whether Java accepts the fields."""
         return (
             -999_999_999 <= self.year <= 999_999_999
             and 1 <= self.month <= 12
@@ -74,7 +74,7 @@ class LocalTime(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """True if Java accepts the fields."""
+        """Whether Java accepts the fields."""
         return 0 <= self.hour < 24 and 0 <= self.minute < 60 and 0 <= self.second < 60 and 0 <= self.nano < NANOS_OF_SECOND
 
 
@@ -108,7 +108,7 @@ class SqlTimestamp(NamedTuple):
 
     @property
     def instant(self) -> Instant:
-        """The point in time; its fraction is ``nano`` alone, as ``Timestamp.setNanos`` has it."""
+        """The point in time; its fraction is ``nano`` alone, as in ``Timestamp.setNanos``."""
         return Instant(self.millis // 1000, self.nano)
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ class SqlTimestamp(NamedTuple):
 
 
 def _fraction(nano: int) -> str:
-    """Return three, six or nine digits, or none."""
+    """Return three, six or nine digits, or an empty text."""
     if not nano:
         return ""
     digits = f"{nano:09}"
@@ -134,12 +134,12 @@ def _date_of(text: Any) -> LocalDate:
 
 
 def to_local_date(value: Any) -> LocalDate:
-    """Return a day from a date or its ISO text: what a column, JSON or a user may hold.
+    """Return a day from a date or its ISO text, as in a column, in JSON or from a user.
 
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a date.
     """
     if isinstance(value, LocalDate):
         found = value
@@ -158,7 +158,7 @@ def to_local_time(value: Any) -> LocalTime:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a time of day.
     """
     if isinstance(value, LocalTime):
         found = value
@@ -181,7 +181,7 @@ def to_local_date_time(value: Any) -> LocalDateTime:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a date and time.
     """
     if isinstance(value, LocalDateTime):
         return LocalDateTime(to_local_date(value.date), to_local_time(value.time))
@@ -199,7 +199,7 @@ def to_instant(value: Any) -> Instant:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is not a point in time.
     """
     if isinstance(value, Instant):
         found = value
@@ -208,7 +208,7 @@ def to_instant(value: Any) -> Instant:
         found = Instant(delta.days * SECONDS_OF_DAY + delta.seconds, delta.microseconds * 1000)
     elif isinstance(value, str) and (match := text_grammar.INSTANT.fullmatch(value)):
         day, clock = match["date"], match["clock"]
-        date_of = _date_of(day)  # an instant may be in years that a local date does not reach
+        date_of = _date_of(day)  # the years of an instant reach further than the years of a local date
         if not date_of._replace(year=(date_of.year - 1) % 400 + 1).is_valid:
             raise ValueError(f"expected a day of the calendar, found {day}")
         second, nano = divmod(to_local_time(clock).nano_of_day, NANOS_OF_SECOND)
@@ -226,7 +226,7 @@ def exact_millis(value: Instant) -> int:
     Raises
     ------
     ValueError
-        If the point in time has smaller digits.
+        If the point in time is more precise than milliseconds.
     """
     millis, rest = divmod(value.nano, 1_000_000)
     if rest:

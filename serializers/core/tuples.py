@@ -48,7 +48,7 @@ class TupleSerializer(TypeSerializer):
     fields
         The serializers of the fields.
     tuple_class
-        The Java class, where it is not the ``TupleN`` of that many fields but a subclass.
+        The Java class: the ``TupleN`` of that many fields, or a subclass of it.
     names
         Names of the columns, ``f0``, ``f1``, … by default.
     """
@@ -123,7 +123,7 @@ class TupleSerializer(TypeSerializer):
 
 
 class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of :class:`TupleSerializer`. The tuple class takes no part in compatibility, as in Flink."""
+    """Snapshot of :class:`TupleSerializer`. Compatibility ignores the tuple class, as in Flink."""
 
     current_outer_version = 2
 

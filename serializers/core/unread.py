@@ -1,4 +1,4 @@
-"""Serializers whose snapshot can't be read: their values are bytes, where their end is known from elsewhere."""
+"""Serializers whose snapshot can't be read: their values are bytes, if the entry's layout gives their end."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from state_processor.serializers.io import DataInput, DataOutput
 
 
 class UnreadSnapshot(TypeSerializerSnapshot):
-    """Snapshot of which only the class is known, and the bytes where their end is known.
+    """Snapshot of an unknown class, with its bytes if their end is known.
 
     Parameters
     ----------
     class_name, version
-        As in the file.
+        Class name and version in the file.
     payload
-        The bytes behind them; ``None`` where their end is not known.
+        The bytes that follow them; ``None`` if their end is not known.
     reason
-        Why it can't be read.
+        Why the snapshot can't be read.
     """
 
     def __init__(self, class_name: str, version: int, payload: bytes | None, reason: str) -> None:
@@ -31,7 +31,7 @@ class UnreadSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def read(cls, class_name: str, version: int, source: DataInput) -> UnreadSnapshot:
-        """Take all that is left."""
+        """Read all remaining bytes."""
         return cls(class_name, version, source.read_bytes(source.remaining), "")
 
     def write(self, target: DataOutput) -> None:
@@ -47,7 +47,7 @@ class UnreadSnapshot(TypeSerializerSnapshot):
 
 
 class UnreadSerializer(TypeSerializer):
-    """Stand-in for a serializer that is not known."""
+    """Stand-in for an unknown serializer."""
 
     smallest = 0
 

@@ -33,15 +33,15 @@ _USER_CODE: Final = {
 class UserCodeSerializer(TypeSerializer):
     """Serializer of a class that writes itself (Flink: ``ValueSerializer``, ``CopyableValueSerializer``, ``WritableSerializer``).
 
-    Only the user's class knows the layout of its bytes, so that a value can neither be decoded nor stepped over. Users who
-    know it register a reader for the snapshot class, which restores a serializer that they wrote.
+    Only the user's class defines the layout of its bytes, so that a value can be neither decoded nor skipped. Users can register
+    a reader for the snapshot class; it restores a serializer that they wrote.
 
     Parameters
     ----------
     type_class
         The user's Java class.
     snapshot_class
-        Which of the three serializers it is.
+        The snapshot class of one of the three serializers.
     """
 
     smallest = 0
@@ -81,7 +81,7 @@ class UserCodeSerializer(TypeSerializer):
 
 
 class GenericTypeSerializerSnapshot(TypeSerializerSnapshot):
-    """Snapshot of a serializer that is configured by one class (Flink: ``GenericTypeSerializerSnapshot``)."""
+    """Snapshot of a serializer that is configured with one class (Flink: ``GenericTypeSerializerSnapshot``)."""
 
     current_version = 2
 
