@@ -1,5 +1,5 @@
 """Avro records in Flink's encoding.
 
-``records`` is Flink's serializer; ``schema`` makes the types of a schema: ``scalars``, ``logical``, ``containers``.
+``records`` contains Flink's serializer. ``schema`` converts a schema to types: ``scalars``, ``logical`` and ``containers``.
 ``reader_schema`` resolves a reader's schema.
 """

@@ -1,6 +1,6 @@
-"""Avro's types that hold others: arrays, maps, unions and records.
+"""Avro's types that contain other types: arrays, maps, unions and records.
 
-In Python a record is a dict, a map a list of pairs, and a value of a union with more than one branch beside null an
+In Python a record is a dict and a map is a list of pairs. A value of a union with several branches, not counting null, is an
 :class:`AvroBranch`.
 """
 
@@ -97,7 +97,7 @@ class AvroArray(AvroType):
 
 
 class AvroMap(AvroArray):
-    """``map``: as an array whose items are a string and a value."""
+    """``map``: encoded as an array whose items are a string and a value."""
 
     name = "map"
     _key = AvroString()
@@ -137,8 +137,8 @@ class AvroMap(AvroArray):
 class AvroUnion(AvroType):
     """``union``: the number of a branch and its value.
 
-    With null and one other branch it is that one, nullable; with more it is a struct with a field per branch but null, all of
-    them null but one.
+    A union of null and one other branch has the column of that branch, nullable. A larger union is a struct with a field for each
+    branch except null; at most one field has a value.
     """
 
     smallest = 4
@@ -164,7 +164,7 @@ class AvroUnion(AvroType):
 
     @property
     def is_struct(self) -> bool:
-        """True if values have to name the branch that they are of."""
+        """Whether values must name their branch."""
         return len(self.others) > 1
 
     def read(self, source: DataInput) -> Any:
@@ -183,7 +183,7 @@ class AvroUnion(AvroType):
             return self.null, None
         if len(self.others) == 1 and value is not None:
             return self.others[0], value
-        raise ValueError(f"{value!r} doesn't say which branch of {self} it is of: AvroBranch(number, value) does")
+        raise ValueError(f"{value!r} does not name its branch of {self}: pass AvroBranch(number, value)")
 
     def write(self, value: Any, target: DataOutput) -> None:
         branch, content = self.branch_of(value)
@@ -252,7 +252,7 @@ class AvroUnion(AvroType):
         self.branches[number].emit_encode(builder, column)
 
     def _emit_encode_choice(self, builder: EncodeBuilder, column: Column) -> None:
-        """Append instructions for the branch whose field in the struct is not null, or for null's where the struct is."""
+        """Append instructions for the branch whose field in the struct is not null, or for null if the struct is null."""
         children = [column.named(self.names[i]) for i in self.others]
         targets, end = [builder.label() for _ in children], builder.label()
         of_null = builder.label() if self.null >= 0 else None
@@ -283,7 +283,7 @@ class AvroRecord(AvroType):
     fields
         The types of the fields, by name.
     unordered
-        Fields that take no part in ``hashCode``: those that the schema orders by ``ignore``.
+        Fields that ``hashCode`` ignores: the schema orders them by ``ignore``.
     """
 
     def __init__(self, name: str, fields: Mapping[str, TypeSerializer], unordered: frozenset[str] = frozenset()) -> None:
@@ -343,17 +343,17 @@ class AvroRecord(AvroType):
 
 
 class AvroReference(AvroType):
-    """A record inside itself. No column type is recursive, so that a column shows it as JSON, with bytes in hex.
+    """A record inside itself. Column types can't be recursive, so a column shows the record as JSON, with bytes in hex.
 
-    The record is made after the reference, which is a part of it, so that a reference holds the record's name and looks it up.
-    It has no children: visits of the record end here.
+    The record contains the reference and is made after it. A reference therefore holds the record's name and looks the record up.
+    It has no children, so that visits of the record end here.
 
     Parameters
     ----------
     name
         The record's full name.
     enclosing
-        A mapping that has the record under its name as soon as that is made.
+        A mapping that contains the record by name once the record is made.
     """
 
     def __init__(self, name: str, enclosing: Mapping[str, AvroRecord]) -> None:
@@ -362,7 +362,7 @@ class AvroReference(AvroType):
 
     @property
     def record(self) -> AvroRecord:
-        """Record that this stands for."""
+        """The referenced record."""
         return self._enclosing[self.name]
 
     def read(self, source: DataInput) -> Any:

@@ -1,4 +1,4 @@
-"""Avro's logical types: what a column shows of a number or of bytes."""
+"""Avro's logical types: how a column shows a number or bytes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _UNITS: Final = {"millis": 1_000_000, "micros": 1_000, "nanos": 1}
 
 
 class AvroLogical(AvroType):
-    """A logical type over its base type; what a column shows of it follows the kind."""
+    """A logical type over its base type; its kind decides how a column shows it."""
 
     def __init__(self, base: TypeSerializer, kind: str) -> None:
         self.base = base
@@ -144,7 +144,7 @@ def _local_text(seconds: int, nano: int) -> str:
 class AvroDecimal(AvroLogical):
     """``decimal`` over ``bytes`` or ``fixed``: the unscaled number, big-endian.
 
-    Python holds the bytes: Avro does not forbid leading ones without meaning. More digits than Spark's 38 are shown as text.
+    Python holds the bytes, because Avro permits leading bytes without meaning. Numbers of more than Spark's 38 digits are text.
     """
 
     def __init__(self, base: TypeSerializer, precision: int, scale: int) -> None:
@@ -178,7 +178,7 @@ class AvroDecimal(AvroLogical):
 
     def emit(self, builder: DecodeBuilder, column: Column) -> None:
         if self.precision <= _MAX_DECIMAL and isinstance(self.base, AvroBytes):
-            # The instruction's own test for a decimal that fits a long is Flink SQL's; here it is always bytes.
+            # The instruction tests by Flink SQL's rule if a decimal fits a long; here a decimal is always bytes.
             builder.op(Op.DECIMAL, column, compact=0, limit=decimal_limit(self.precision))
         else:
             raise NotCompilableError("decimal")

@@ -1,7 +1,7 @@
-"""Data of one Avro schema as values of another: what Avro allows, and the conversion of values.
+"""Conversion of data of one Avro schema to values of another, by Avro's rules.
 
-Avro's rules (``org.apache.avro.SchemaCompatibility`` and ``ResolvingDecoder``): numbers widen, bytes and strings turn into one
-another, fields go by name or alias, a field the writer lacks takes its default, an enum's unknown symbol its enum's.
+The rules (``org.apache.avro.SchemaCompatibility`` and ``ResolvingDecoder``): numbers widen; bytes and strings convert to each
+other; fields match by name or alias; a field that the writer lacks gets its default; unknown symbols become the enum's default.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Convert = Callable[[Any], Any]
 
 
 class AvroResolution:
-    """Rules by which data of a writer's schema is read with a reader's.
+    """Rules for reading data of a writer's schema with a reader's schema.
 
     Parameters
     ----------
@@ -40,20 +40,20 @@ class AvroResolution:
         self._checking: set[tuple[str, str]] = set()
 
     def problem(self) -> str:
-        """Return why data can't be read, in words that name the place; empty if it can."""
+        """Return why data can't be read, with the path of the problem; empty if it can."""
         return self._problem(self._writer.content, self._reader.content, "")
 
     def convert(self, value: Any) -> Any:
-        """Return a value of the writer's schema in the terms of the reader's.
+        """Return a value of the writer's schema as a value of the reader's.
 
         Raises
         ------
         StateMigrationError
-            If this one can't be: a symbol or a branch that the reader lacks.
+            If the reader lacks the symbol or the branch of this value.
         """
         return self._convert(self._writer.content, self._reader.content, value, "")
 
-    # Whether
+    # Checks
 
     def _problem(self, writer: Any, reader: Any, path: str) -> str:
         writer, reader = _definition(self._writer, writer), _definition(self._reader, reader)
@@ -101,7 +101,7 @@ class AvroResolution:
             return self._problem(written["type"], field["type"], place)
         return "" if "default" in field else f"{place}: a new field needs a default"
 
-    # How
+    # Conversion
 
     def _convert(self, writer: Any, reader: Any, value: Any, path: str) -> Any:
         writer, reader = _definition(self._writer, writer), _definition(self._reader, reader)
@@ -138,7 +138,7 @@ class AvroResolution:
                 if "default" in reader:
                     return reader["default"]
                 raise StateMigrationError(
-                    f"{path or 'value'}: the wanted enum {reader['name']} lacks {value}, and has no default"
+                    f"{path or 'value'}: the wanted enum {reader['name']} lacks {value} and a default"
                 )
             case "record" | "error":
                 return {f["name"]: self._convert_field(writer, f, value, path) for f in reader["fields"]}
@@ -154,7 +154,7 @@ class AvroResolution:
         return default_value(self._reader, field["type"], field["default"])
 
     def _reader_branch(self, writer: Any, reader: list[Any], path: str) -> int:
-        """Choose Avro's branch: the one of the same type, else the first that takes it."""
+        """Choose the branch as Avro does: the one of the same type, else the first that accepts the data."""
         same = [i for i, b in enumerate(reader) if _same_type(writer, _definition(self._reader, b))]
         fitting = [i for i in same or range(len(reader)) if not self._problem(writer, reader[i], path)]
         if not fitting:
@@ -163,7 +163,7 @@ class AvroResolution:
 
 
 def default_value(schema: AvroSchema, node: Any, default: Any) -> Any:
-    """Return a field's default, which a schema has as JSON, as a value of its type."""
+    """Return a field's default, stored as JSON in the schema, as a value of the field's type."""
     definition = _definition(schema, node)
     match _kind(definition):
         case "union":
@@ -187,7 +187,7 @@ def default_value(schema: AvroSchema, node: Any, default: Any) -> Any:
 
 
 def _takes_default(kind: str, default: Any) -> bool:
-    """Check if a JSON value can be the default of a type: the branch that a union's default is of."""
+    """Check if a JSON value can be the default of a type, or of the branch of a union."""
     match kind:
         case "null":
             return default is None
@@ -222,7 +222,7 @@ def _title(definition: Any) -> str:
 
 
 def _is_nullable(branches: list[Any]) -> bool:
-    """Check if values of a union need not name the branch that they are of."""
+    """Check if values of a union can omit their branch."""
     return sum(_kind(b) != "null" for b in branches) <= 1
 
 

@@ -33,7 +33,7 @@ _TEXT: Final = StringSerializer()
 class AvroSerializer(TypeSerializer):
     """Values of an Avro schema, in Flink's own encoding.
 
-    The types of the schema are not children: a snapshot holds the schema, whose text can't be made from them.
+    The types of the schema are not children: a snapshot holds the schema's text, and the text can't be made from the types.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class AvroSerializer(TypeSerializer):
         self._snapshot = snapshot
 
     def __str__(self) -> str:
-        # The snapshot does not name the kind; the schemas that reflection makes of arrays and collections name Java classes.
+        # The snapshot does not name the kind. Reflection names Java classes in its schemas of arrays and collections.
         name = str(self.type) if self.class_name == GENERIC_RECORD else self.class_name
         if self.class_name == GENERIC_RECORD:
             return f"AVRO_GENERIC<{name}>"
@@ -101,14 +101,14 @@ class AvroSerializer(TypeSerializer):
 
 
 class AvroSerializerSnapshot(TypeSerializerSnapshot):
-    """Snapshot of :class:`AvroSerializer`: class and schema. Version 1 has the schema alone, version 3 strings of any length.
+    """Snapshot of :class:`AvroSerializer`: class and schema. Version 1 has only the schema, version 3 strings of any length.
 
     Parameters
     ----------
     runtime_class
-        The Java class; in version 1 that of the schema's name.
+        The Java class; in version 1 the class that the schema names.
     schema
-        The schema as it was written.
+        The schema of the written values.
     """
 
     current_version = 3
@@ -147,7 +147,7 @@ class AvroSerializerSnapshot(TypeSerializerSnapshot):
 
 
 def _significant(node: Any) -> Any:
-    """Return a schema without what ``Schema.equals`` overlooks."""
+    """Return a schema without the attributes that ``Schema.equals`` ignores."""
     if isinstance(node, list):
         return [_significant(n) for n in node]
     if isinstance(node, dict):

@@ -1,8 +1,8 @@
 """Avro's scalar types in Flink's own encoding of Avro data (Flink: ``DataOutputEncoder``, ``DataInputDecoder``).
 
-It is not Avro's binary encoding: numbers have a fixed width and are big-endian, text and bytes have an int length, a union's
-branch and an enum's constant are ints; arrays and maps come in blocks whose counts are varints. Logical types keep their base
-values.
+This encoding differs from Avro's binary encoding. Numbers have a fixed width and are big-endian. Text and bytes have an int
+length. The branch of a union and the constant of an enum are ints. Arrays and maps consist of blocks whose counts are varints.
+Logical types keep their base values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AvroType(TypeSerializer):
-    """A node of a schema. It is a part of a serializer, so it has no snapshot."""
+    """A node of a schema. It is a part of a serializer, without a snapshot of its own."""
 
     smallest = 0
     name: str
@@ -37,11 +37,11 @@ class AvroType(TypeSerializer):
         return self.name
 
     def snapshot(self) -> TypeSerializerSnapshot:
-        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer and has no snapshot")
+        raise UnsupportedFormatError(f"Avro's {self} is a part of a serializer; it has no snapshot")
 
 
 class AvroNull(VoidSerializer):
-    """No bytes."""
+    """``null``: zero bytes."""
 
     length = smallest = 0
 
@@ -114,7 +114,7 @@ class AvroString(AvroType):
 
 
 class AvroFixed(AvroType):
-    """``fixed``: as many bytes as the schema says."""
+    """``fixed``: as many bytes as the schema defines."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name

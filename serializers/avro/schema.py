@@ -17,7 +17,7 @@ from state_processor.serializers.errors import CorruptSnapshotError, StateProces
 from state_processor.serializers.io import MAX_NESTING
 
 MOST_TYPES: Final = 1 << 16
-"""Fields, elements and branches of a schema, with those of referenced records, that a type is built of."""
+"""The limit of fields, elements and branches in a type, counting the fields of each referenced record."""
 
 _LARGEST_FIXED: Final = 2**31 - 1
 _NUMBERS: Final = ("boolean", "int", "long", "float", "double")
@@ -34,11 +34,11 @@ _LOGICAL: Final = {
 }
 
 Enclosing = Mapping[str, Mapping[str, AvroRecord]]
-"""Records that a type is inside of, by name; each in a mapping that is filled when the record is made."""
+"""Enclosing records by name; each is in a mapping that is filled when the record is made."""
 
 
 class AvroSchema:
-    """A parsed schema: full names everywhere, and each named type by its name.
+    """A parsed schema with full names everywhere, and its named types by name.
 
     Parameters
     ----------
@@ -48,14 +48,14 @@ class AvroSchema:
     Raises
     ------
     CorruptSnapshotError
-        If it is none.
+        If it is not a schema.
     """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.named: dict[str, Any] = {}
         with _reading(text):
-            text.encode()  # names become columns, which have no form for surrogates without their partners
+            text.encode()  # names become columns, and columns can't hold unpaired surrogates
             plain = _without_invalid_decimals(json.loads(text))
             self.content: Any = parse_schema(plain, self.named, expand=False, _write_hint=False)
 
@@ -69,25 +69,25 @@ class AvroSchema:
         Raises
         ------
         UnsupportedFormatError
-            If it is nested too deeply, or has too many fields: each reference to a record stands for all fields of that record.
+            If it is nested too deeply, or has too many fields. Each reference to a record counts all fields of that record.
         """
         with _reading(self.text):
             return _TypeBuilder(self).build(self.content, {}, 0)
 
 
 class _TypeBuilder:
-    """The making of one schema's type, of bounded size."""
+    """Builder of one schema's type, up to a limited size."""
 
     def __init__(self, schema: AvroSchema) -> None:
         self._schema = schema
         self._built = 0
 
     def build(self, node: Any, inside: Enclosing, depth: int) -> TypeSerializer:
-        """Build the type of a node, which is so many levels inside of others."""
+        """Build the type of a node that is ``depth`` levels inside other types."""
         self._built += 1
         if self._built > MOST_TYPES:
             raise UnsupportedFormatError(
-                f"an Avro schema of more than {MOST_TYPES} fields, with those of referenced records: {self._schema.text[:200]}"
+                f"an Avro schema of more than {MOST_TYPES} fields, counting referenced records: {self._schema.text[:200]}"
             )
         if depth > MAX_NESTING:
             raise _too_deep(self._schema.text)
@@ -131,14 +131,14 @@ class _TypeBuilder:
 
 @contextmanager
 def _reading(text: str) -> Iterator[None]:
-    """Turn what a text leads to that is not an Avro schema into errors of this library."""
+    """Convert any error caused by a text that is not an Avro schema into an error of this library."""
     try:
         yield
     except StateProcessorError:
         raise
     except RecursionError:
         raise _too_deep(text) from None
-    except Exception as problem:  # fastavro checks some attributes of a schema and stumbles over others
+    except Exception as problem:  # fastavro checks only some attributes of a schema; others cause errors of any class
         shown = f"{type(problem).__name__}: {problem}: {text[:200]}".encode("utf-8", "backslashreplace").decode()
         raise CorruptSnapshotError(f"not an Avro schema: {shown}") from None
 
@@ -171,7 +171,7 @@ def _symbols(definition: Mapping[str, Any]) -> list[str]:
 
 
 def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSerializer:
-    """Return the type with its logical type, if Avro knows it and it fits; else the base alone, as Avro does."""
+    """Return the type with its logical type, if Avro has it and it fits; else the base alone, as Avro does."""
     kind = definition.get("logicalType")
     if isinstance(kind, str) and kind in _LOGICAL and str(base) == _LOGICAL[kind]:
         return AvroLogical(base, kind)
@@ -181,7 +181,7 @@ def _with_logical(base: TypeSerializer, definition: Mapping[str, Any]) -> TypeSe
 
 
 def _without_invalid_decimals(node: Any) -> Any:
-    """Return a schema as Avro's Java takes it: a decimal whose numbers make no sense is bytes."""
+    """Return a schema as Avro's Java library reads it: a decimal with invalid precision or scale is bytes."""
     if isinstance(node, list):
         return [_without_invalid_decimals(n) for n in node]
     if not isinstance(node, dict):

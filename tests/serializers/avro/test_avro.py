@@ -243,7 +243,7 @@ def test_branches_of_equal_short_name_keep_their_full_names() -> None:
         {"a": {"x.S": None, "y.S": b"b"}},
         {"a": None},
     ]
-    with pytest.raises(ValueError, match="which branch"):
+    with pytest.raises(ValueError, match="does not name its branch"):
         serializer.serialize({"a": b"a"})
 
 
