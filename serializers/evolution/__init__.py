@@ -1,5 +1,5 @@
-"""Values of one type read as another.
+"""Conversion of values of one type to another.
 
-``resolution`` has Flink's rules for schemas that evolve. ``migration`` and ``migrated_values`` convert types and values of Flink
-1.x to 2.x, by what ``type_extractor`` infers for a class and what ``removed_classes`` lists.
+``resolution`` implements Flink's rules for evolving schemas. ``migration`` and ``migrated_values`` convert types and values of
+Flink 1.x to 2.x. They use the types that ``type_extractor`` infers for a class and the list in ``removed_classes``.
 """

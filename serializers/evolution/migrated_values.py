@@ -1,7 +1,7 @@
-"""Values that Kryo 2 wrote as those of the serializers that Flink 2.x has for them.
+"""Conversion of values that Kryo 2 wrote to values of the serializers of Flink 2.x.
 
-:func:`converting` makes the serializer that reads such a value as one of a new serializer; :class:`Observations` collects what
-classes the elements of collections are, which snapshots do not hold.
+:func:`converting` makes the serializer that reads such a value as a value of a new serializer. :class:`Observations` collects the
+classes of the elements of collections, because snapshots do not contain them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from state_processor.serializers.kryo.wire import KRYO_2
 
 
 class ReadingSerializer(TypeSerializer):
-    """Reader of what one serializer wrote as values of another.
+    """Reader of bytes of one serializer as values of another.
 
     Parameters
     ----------
     written
-        The serializer that wrote.
+        The serializer that wrote the bytes.
     """
 
     def __init__(self, written: KryoSerializer) -> None:
@@ -52,7 +52,7 @@ class ReadingSerializer(TypeSerializer):
         return str(self.written)
 
     def write(self, value: Any, target: DataOutput) -> None:
-        raise UnsupportedFormatError(f"{self} only reads; write with the new serializer")
+        raise UnsupportedFormatError(f"{self} can only read; write with the new serializer")
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return self.written.arrow_type(options)
@@ -75,7 +75,7 @@ class ReadingSerializer(TypeSerializer):
 
 
 class ConvertingSerializer(ReadingSerializer):
-    """Reader of a value of Kryo's as one of a new serializer.
+    """Reader of a Kryo value as a value of a new serializer.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ConvertingSerializer(ReadingSerializer):
 
 
 class TryingSerializer(ConvertingSerializer):
-    """Reader that also writes each value, and drops the bytes, to check that it can be written."""
+    """Reader that also writes each value and drops the bytes, to check that the value can be written."""
 
     def read(self, source: DataInput) -> Any:
         value = super().read(source)
@@ -101,19 +101,19 @@ class TryingSerializer(ConvertingSerializer):
 
 
 def converting(path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-    """Return the serializer that reads a value of Kryo's as one of ``wanted``; what is not decided yet can't be read."""
+    """Return the serializer that reads a Kryo value as a value of ``wanted``; it can't read undecided types."""
     return UndecidedSerializer(path, written) if wanted is None else ConvertingSerializer(written, wanted)
 
 
 class UndecidedSerializer(ReadingSerializer):
-    """Stand-in for a collection whose type of elements is not known."""
+    """Stand-in for a collection whose element type is not known."""
 
     def __init__(self, path: str, written: KryoSerializer) -> None:
         super().__init__(written)
         self._path = path
 
     def read(self, source: DataInput) -> Any:
-        raise UnsupportedFormatError(f"{self._path or 'the value'}: the type of the elements is not known")
+        raise UnsupportedFormatError(f"{self._path or 'the value'}: the type of its elements is unknown")
 
 
 # From trees of objects to values
@@ -125,7 +125,7 @@ def value_of(wanted: TypeSerializer, node: Any) -> Any:
     Raises
     ------
     UndecodableValueError
-        If it is of another class than the serializer's.
+        If its class is not the class of the serializer.
     """
     for kind, convert in _CONVERSIONS:
         if isinstance(wanted, kind):
@@ -178,7 +178,7 @@ def _of_pojo(wanted: PojoSerializer, node: Any) -> Any:
         raise _unfit(wanted, node)
     missing = [f.name for f in wanted.fields if f.name not in node.content]
     if missing:
-        raise UndecodableValueError(f"{wanted} has a field {missing[0]!r}, which is not among those that Kryo wrote")
+        raise UndecodableValueError(f"{wanted} has a field {missing[0]!r}, but the value written by Kryo lacks it")
     fields = {f.name: node.content[f.name] for f in wanted.fields}
     return PojoValue(
         wanted.class_name,
@@ -204,7 +204,7 @@ def _of_array(wanted: arrays.SimpleArraySerializer | arrays.BytesSerializer, nod
 
 
 def _of_kryo(wanted: KryoSerializer, node: Any) -> Any:
-    """Return a tree without bytes, which the serializer writes in its own encoding."""
+    """Return a tree without its bytes; the serializer writes it in its own encoding."""
     return None if node is None else KryoValue(b"", node, _UNWRITTEN)
 
 
@@ -226,7 +226,7 @@ _CONVERSIONS: Final[tuple[tuple[type[TypeSerializer], Callable[[Any, Any], Any]]
 
 @dataclass(frozen=True, slots=True)
 class _Scalar:
-    """Flink's serializer of a class of the JDK, and the content of a node as a value of it."""
+    """Flink's serializer of a class of the JDK, and the content of a node converted to its value."""
 
     type: TypeSerializer
     take: Callable[[Any], Any]
@@ -244,7 +244,7 @@ _TAKEN: Final[dict[str, Callable[[Any], Any]]] = {
     "java.util.Date": _millis,
     "java.sql.Timestamp": lambda moment: SqlTimestamp(_millis(moment), moment.nano),
 }
-"""Conversions of classes whose nodes have other content than Flink's serializer takes."""
+"""Conversions for classes whose nodes have a content that Flink's serializer does not accept."""
 
 
 def _scalars(extracted: bool) -> dict[str, _Scalar]:
@@ -253,7 +253,7 @@ def _scalars(extracted: bool) -> dict[str, _Scalar]:
 
 
 _SCALARS: Final = _scalars(extracted=True)
-"""Classes that Flink has serializers for; the value may be null where the serializer knows it."""
+"""Classes that Flink has serializers for. Values may be null if the serializer supports null."""
 
 _ONLY_IF_NAMED: Final = _scalars(extracted=False)
 """Classes that Flink leaves to Kryo, unless a job declares their types."""
@@ -280,13 +280,13 @@ _ARRAYS: Final[dict[str, TypeSerializer]] = {
 }
 
 
-# Types of elements
+# Element types
 
 
 def inferred_type(class_name: str) -> TypeSerializer | None:
     """Return the type that Flink 2.x infers for a type argument that is a plain class; ``None`` if the class does not decide it.
 
-    A class of the user's may be a POJO or one for Kryo; elements of a class that has subclasses may be declared with another.
+    A user class may be a POJO or a Kryo type. If a class has subclasses, its values may be elements declared with another class.
     """
     scalar = _SCALARS.get(class_name)
     if scalar is not None:
@@ -302,25 +302,25 @@ def inferred_type(class_name: str) -> TypeSerializer | None:
 
 
 def holds_others(class_name: str) -> bool:
-    """Check if a class has type arguments: elements of such a class leave the whole collection to Kryo."""
+    """Check if a class has type arguments. With elements of such a class, Flink leaves the whole collection to Kryo."""
     every = (containers.COLLECTIONS, containers.MAPS, {containers.OPTIONAL})
     return class_name.startswith("java.util.Collections$") or any(class_name in classes for classes in every)
 
 
 @dataclass
 class Found:
-    """Classes of elements in the collections at one path (of a map, of keys and of values)."""
+    """Classes of elements in the collections at one path (for a map: of keys and of values)."""
 
     declared: str
     classes: tuple[set[str], ...]
 
     @classmethod
     def nothing(cls, declared: str) -> Found:
-        """Return what is found of a declared class before any value was seen."""
+        """Return the empty observations of a declared class."""
         return cls(declared, (set(), set()) if COLLECTIONS[declared] == "MAP" else (set(),))
 
     def add(self, other: Found) -> None:
-        """Add what was found elsewhere."""
+        """Add observations from elsewhere."""
         for mine, others in zip(self.classes, other.classes, strict=True):
             mine |= others
 
@@ -336,46 +336,46 @@ class Found:
             seen.update(element.class_name for element in elements if isinstance(element, Node))
 
     def decide(self) -> TypeSerializer | str:
-        """Return the type that the new job has for it, or why it is not known."""
+        """Return the type that the new job has for the collection, or why the type is unknown."""
         parts = [("elements",), ("keys", "values")][len(self.classes) - 1]
         if any(map(holds_others, set().union(*self.classes))):
             return KryoSerializer(self.declared)
         types = []
         for what, classes in zip(parts, self.classes, strict=True):
             if not classes:
-                return f"no value has {what} that are not null, so that their type is not known"
+                return f"all {what} are null or missing, so their type is unknown"
             if len(classes) > 1:
                 return f"its {what} are of several classes: {', '.join(sorted(classes))}"
             (name,) = classes
             type_ = inferred_type(name)
             if type_ is None:
-                return f"its {what} are of class {name}, of which only the job knows whether it is a POJO, or something for Kryo"
+                return f"its {what} are of class {name}, and only the job decides whether that is a POJO or a Kryo type"
             types.append(type_)
         return collection_of(self.declared, types)
 
 
 class Observations:
-    """Classes in collections whose new type is not known, by path, and the serializers that collect them."""
+    """Classes in collections of undecided type, by path, and the serializers that collect them."""
 
     def __init__(self) -> None:
         self.found: dict[str, Found] = {}
 
     def adapt(self, path: str, written: KryoSerializer, wanted: TypeSerializer | None) -> TypeSerializer:
-        """Return the serializer of :func:`converting`, or one that looks at collections whose type is not decided yet."""
+        """Return the serializer of :func:`converting`, or one that observes collections of undecided type."""
         if wanted is not None:
             return TryingSerializer(written, wanted)
         return ObservingSerializer(written, self.found.setdefault(path, Found.nothing(written.type_class)))
 
 
 class ObservingSerializer(ReadingSerializer):
-    """Reader of a collection that notes the classes of its elements; the value is null.
+    """Reader of a collection that records the classes of its elements; it returns null.
 
     Parameters
     ----------
     written
-        The serializer that wrote it.
+        The serializer that wrote the collection.
     found
-        Where to note the classes.
+        The observations to add the classes to.
     """
 
     def __init__(self, written: KryoSerializer, found: Found) -> None:

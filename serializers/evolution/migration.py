@@ -1,17 +1,17 @@
-"""Rules over serializer snapshots: the types of a Flink 1.x job as Flink 2.x has them.
+"""Rules over serializer snapshots: they convert the types of a Flink 1.x job to the types of Flink 2.x.
 
-:class:`TypeMigration` walks through a snapshot and returns two: ``new``, which Flink 2.x writes for the same type, and
-``reading``, whose serializer reads what Flink 1.x wrote as values of ``new``. What changes, and why something can't, it notes by
-path: the names of fields joined with dots (``address.tags``), ``f0`` and so on in tuples and rows, ``element`` in lists, sets and
-arrays, ``key`` and ``value`` in maps, ``left`` and ``right`` in ``Either``. Nullable values and times of last access add nothing.
+:class:`TypeMigration` walks through a snapshot and returns two. Flink 2.x writes ``new`` for the same type. The serializer of
+``reading`` reads values of Flink 1.x as values of ``new``. Changes and problems are recorded by path: the names of fields joined
+with dots (``address.tags``), ``f0`` and so on in tuples and rows, ``element`` in lists, sets and arrays, ``key`` and ``value`` in
+maps, ``left`` and ``right`` in ``Either``. Nullable values and values with TTL add nothing to a path.
 
-The rules, as far as snapshots go:
+The rules:
 
-* A part declared as ``List<T>``, ``Collection<T>``, ``Iterable<T>``, ``Map<K,V>`` or ``Set<T>`` was Kryo's in Flink 1.x. The
-  ``TypeExtractor`` of Flink 2.x has serializers for it, if the type arguments are plain classes: all of them know null, lists and
-  keys of maps too. Snapshots do not hold type arguments: they have to be named, or found in the values.
-* All else that was Kryo's stays Kryo's, but with Kryo 5, whose bytes are others.
-* Some snapshot classes were renamed; some have no successor (:mod:`~state_processor.serializers.evolution.removed_classes`).
+* In Flink 1.x, Kryo wrote parts declared as ``List<T>``, ``Collection<T>``, ``Iterable<T>``, ``Map<K,V>`` or ``Set<T>``. The
+  ``TypeExtractor`` of Flink 2.x has serializers for them if the type arguments are plain classes. All of these serializers accept
+  null, for lists and keys of maps too. Snapshots do not contain type arguments: name them, or let them be found in the values.
+* All other Kryo parts stay with Kryo, but Kryo 5 writes other bytes than Kryo 2.
+* Some snapshot classes were renamed; others were removed (:mod:`~state_processor.serializers.evolution.removed_classes`).
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ _SHAPES: Final[dict[str, type[TypeSerializer]]] = {_LIST: ListSerializer, _SET: 
 
 
 class AdaptedSnapshot(TypeSerializerSnapshot):
-    """Stand-in in a tree of snapshots for another, whose values are read as those of a new serializer.
+    """Stand-in for a snapshot in a tree; values of the replaced snapshot are read as values of a new serializer.
 
     Parameters
     ----------
     written
-        The snapshot that it replaces.
+        The replaced snapshot.
     serializer
-        What it restores.
+        The serializer that it restores.
     """
 
     def __init__(self, written: TypeSerializerSnapshot, serializer: TypeSerializer) -> None:
@@ -89,7 +89,7 @@ class AdaptedSnapshot(TypeSerializerSnapshot):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Remark on a part of a type; ``advice`` is what to do about it."""
+    """Remark on a part of a type; ``advice`` suggests an action."""
 
     path: str
     text: str
@@ -101,24 +101,24 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """Type as Flink 2.x has it: its snapshot, and the one that reads what Flink 1.x wrote as values of it."""
+    """Type in Flink 2.x: its snapshot, and the snapshot that reads values of Flink 1.x as values of this type."""
 
     reading: TypeSerializerSnapshot
     new: TypeSerializerSnapshot
 
     @classmethod
     def unchanged(cls, snapshot: TypeSerializerSnapshot) -> Migrated:
-        """Return a type that stays as it is."""
+        """Return a type that does not change."""
         return cls(snapshot, snapshot)
 
     @property
     def is_changed(self) -> bool:
-        """True if the snapshot is another."""
+        """Whether the snapshot changes."""
         return self.new is not self.reading
 
 
 Adapt = Callable[[str, KryoSerializer, TypeSerializer | None], TypeSerializer]
-"""Makes what reads a value of Kryo's, from the path, the old serializer and the new one (``None`` if it is not known yet)."""
+"""Makes the reader of a Kryo value from the path, the old serializer and the new one (``None`` if it is not known yet)."""
 
 
 @dataclass
@@ -128,21 +128,21 @@ class TypeMigration:
     Parameters
     ----------
     types
-        The new types of parts that Kryo had, by path: those of collections, whose elements snapshots do not hold, and any
-        others that the new job declares in another way. A ``LIST``, ``SET`` or ``MAP`` is what Flink infers for such a field,
-        with null allowed everywhere; a ``NULLABLE``, and a date or time, is taken word for word; ``KRYO`` leaves the part with
-        Kryo.
+        The new types of Kryo parts, by path. A collection needs one, because snapshots do not contain element types. Other parts
+        need one if the new job declares them differently. ``LIST``, ``SET`` and ``MAP`` stand for the type that Flink infers for
+        such a field, where everything may be null. ``NULLABLE``, dates and times are used exactly as given. ``KRYO`` leaves the
+        part with Kryo.
     adapt
-        Makes the serializers that read Kryo's values.
+        Makes the serializers that read Kryo values.
 
     Attributes
     ----------
     changes, problems
-        What was found, by path.
+        Remarks, by path.
     undecided
-        Collections whose new type is not among ``types``: the class that they were declared with, by path.
+        Collections that ``types`` does not contain: their declared class, by path.
     used
-        The paths of the ``types`` that were of use.
+        The paths of the ``types`` that were used.
     """
 
     types: Mapping[str, TypeSerializer]
@@ -153,7 +153,7 @@ class TypeMigration:
     used: set[str] = field(default_factory=set)
 
     def migrate(self, snapshot: TypeSerializerSnapshot, path: str = "") -> Migrated:
-        """Return the new snapshot of a type, and the one to read old values with."""
+        """Return the new snapshot of a type, and the snapshot that reads old values."""
         reason = removed(snapshot.class_name)
         if reason is not None:
             self.problems.append(Note(path, f"{snapshot.class_name}: {reason[0]}", reason[1]))
@@ -193,10 +193,10 @@ class TypeMigration:
         reading = self.adapt(path, old, new.restore_serializer())
         return Migrated(AdaptedSnapshot(snapshot, reading), new)
 
-    # Types that are made of others
+    # Types with nested types
 
     def migrate_nested(self, snapshot: CompositeTypeSerializerSnapshot, path: str, paths: Sequence[str]) -> Migrated:
-        """Return the same for a type of which only the nested types, at ``paths``, may be Kryo's."""
+        """Return the migrated type of a snapshot in which Kryo may occur only in the nested types, at ``paths``."""
         parts = [self.migrate(nested, inner) for nested, inner in zip(snapshot.nested, paths, strict=True)]
         renamed = RENAMED.get(snapshot.class_name)
         if renamed is not None:
@@ -214,7 +214,7 @@ class TypeMigration:
 
     def _pojo(self, snapshot: PojoSerializerSnapshot, path: str) -> Migrated:
         if snapshot.pojo_class in current_registrations().pojo_subclasses:
-            described = snapshot.restore_serializer().snapshot()  # with the subclasses that only the user has described
+            described = snapshot.restore_serializer().snapshot()  # with subclasses that only the user has described
             assert isinstance(described, PojoSerializerSnapshot)
             changed = self._fields_and_subclasses(described, path)
             return changed if changed.is_changed else Migrated.unchanged(snapshot)
@@ -237,7 +237,7 @@ class TypeMigration:
     def _subclass(
         self, subclass: SubclassSnapshot, path: str, inherited: Mapping[tuple[str | None, str], Migrated | None]
     ) -> Migrated | None:
-        """Migrate a subclass's own snapshot: inherited fields are those of the class, others have its simple name in the path."""
+        """Migrate a subclass's snapshot. Inherited fields have the paths of the class; other paths add the simple class name."""
         snapshot = subclass.snapshot
         if not isinstance(snapshot, PojoSerializerSnapshot):
             return None if snapshot is None else self.migrate(snapshot, _join(path, _simple(subclass.class_name)))
@@ -254,7 +254,7 @@ class TypeMigration:
         return Migrated(reading, new)
 
     def _legacy(self, snapshot: LegacyConfigSnapshot, path: str) -> Migrated:
-        """Migrate a snapshot around a Java object, which no Flink since 1.17 reads, to a current one; values stay."""
+        """Migrate a snapshot that contains a Java object to a current one; values stay. Flink 1.17 and later can't read it."""
         present = snapshot.restore_serializer().snapshot()
         self.changes.append(Note(path, f"{snapshot.class_name}, from before Flink 1.7, becomes {present.class_name}"))
         inner = self.migrate(present, path)
@@ -266,17 +266,17 @@ class TypeMigration:
                 self.problems.append(
                     Note(
                         _join(path, f"f{i}"),
-                        "a column of type RAW holds values of Kryo's inside the rows of SQL",
+                        "a column of type RAW contains Kryo values inside the rows of SQL",
                         "leave the state out with remove_state, or give the column another type in the old job first",
                     )
                 )
 
 
 def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
-    """Return the snapshot that Flink 2.x has of a type under Kryo: the same registrations, without serializers that it lost.
+    """Return the snapshot of a Kryo type in Flink 2.x: the same registrations, without removed serializers.
 
-    The one of Avro's arrays, which Flink 1.x registers itself where there is Avro, becomes the stand-in where there is none, in
-    whose place a job with Avro puts its own.
+    Flink 1.x registers a serializer for Avro's arrays if Avro is present. Flink 2.x without Avro uses a stand-in for it, and a
+    job with Avro replaces the stand-in by its own serializer. The snapshot contains the stand-in.
     """
     new = copy.copy(snapshot)
     new.flink = FLINK_2
@@ -287,12 +287,12 @@ def with_kryo_5(snapshot: KryoSerializerSnapshot) -> KryoSerializerSnapshot:
 
 
 def _is_lost(entry: OptionalEntry) -> bool:
-    """Check if a class is registered with a Kryo serializer of Flink 1.x that Flink 2.x does not have."""
+    """Check if a class is registered with a Kryo serializer that Flink 2.x no longer has."""
     return entry.value is not None and any(name.encode() in entry.value for name in LOST_KRYO_SERIALIZERS)
 
 
 def _of_flink_2(type_: TypeSerializer) -> TypeSerializerSnapshot:
-    """Return a type's snapshot as Flink 2.x writes it: Kryo's parts are Kryo 5's."""
+    """Return a type's snapshot in Flink 2.x, with Kryo 5 for Kryo parts."""
     return read_versioned_snapshot(DataInput(type_.snapshot().to_bytes(), str(type_), flink_major=FLINK_2))
 
 
@@ -307,7 +307,7 @@ def _with_snapshots(parts: Sequence[Any], migrated: Sequence[Migrated | None], r
 
 
 def _all(snapshot: TypeSerializerSnapshot) -> Sequence[TypeSerializerSnapshot]:
-    """Return a snapshot and all that it nests."""
+    """Return a snapshot and all its nested snapshots."""
     nested = getattr(snapshot, "nested", ())
     return [snapshot, *(inner for n in nested for inner in _all(n))]
 

@@ -1,8 +1,8 @@
-"""Resolution of schemas: values that one serializer wrote as those of another, by Flink's rules for state that evolves.
+"""Resolution of schemas: values of one serializer read as values of another, by Flink's rules for schema evolution.
 
-:func:`resolve` takes both and returns a third, which reads the bytes of the written one and has the columns of the wanted one:
-fields of POJOs that are gone are stepped over, new ones have Java's default values, Avro records take their reader's schema. The
-kernel runs it as any other.
+:func:`resolve` takes both serializers and returns a third. It reads the bytes of the written one and has the columns of the
+wanted one: removed fields of POJOs are skipped, new fields have Java's default values, Avro records use the reader's schema.
+The kernel runs it like any other serializer.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 
 def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
-    """Return the serializer that reads what ``written`` wrote as values of ``wanted``.
+    """Return the serializer that reads bytes of ``written`` as values of ``wanted``.
 
-    Time-to-live takes no part: the result has it where ``written`` has, since the bytes do.
+    Time-to-live is ignored: the result has it if ``written`` has it, because the bytes do.
 
     Parameters
     ----------
     written
         The serializer that a snapshot restored.
     wanted
-        The serializer that a new job would declare. Snapshots do not distinguish fields of primitive
-        types from those of their boxes; new ones get the value of the primitive (0, false), all others null. With
-        :func:`~state_processor.serializers.register_primitive_fields` boxes are null too.
+        The serializer that a new job would declare. Snapshots do not distinguish primitive fields from boxed fields.
+        New primitive fields get the value of the primitive (0, false), all other new fields null. With
+        :func:`~state_processor.serializers.register_primitive_fields` boxed fields are null too.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def resolve(written: TypeSerializer, wanted: TypeSerializer) -> TypeSerializer:
 
 
 def without_ttl(serializer: TypeSerializer) -> TypeSerializer:
-    """Return the serializer of the value if there is a time of last access beside it; else the serializer itself."""
+    """Return the serializer of the value without its time of last access, if it has one; else the serializer itself."""
     while isinstance(serializer, WrappingSerializer):
         serializer = serializer.content
     return serializer.value if isinstance(serializer, TtlSerializer) else serializer
@@ -112,7 +112,7 @@ def _resolve_pojo(written: PojoSerializer, wanted: PojoSerializer) -> TypeSerial
 
     registered = {name: subclass(name, s) for name, s in written.by_tag.items()}
     unregistered = {name: subclass(name, s) for name, s in written.by_name.items()}
-    # What was not written yet occurs in no bytes, but has its columns.
+    # A subclass that was not written yet occurs in no bytes, but has its columns.
     unregistered |= {name: s for name, s in subclasses.items() if name not in registered | unregistered}
     return EvolvedPojoSerializer(wanted.class_name, evolved.wire, evolved.fields, registered, unregistered)
 
@@ -131,7 +131,7 @@ def _evolved(written: PojoSerializer, wanted: PojoSerializer) -> EvolvedPojoSeri
 
 
 def _inheriting(subclass: PojoSerializer, written: PojoSerializer, wanted: PojoSerializer) -> PojoSerializer:
-    """Return a subclass that the new type does not have: its own fields stay, those that it inherits are the new ones."""
+    """Return a subclass that the new type lacks: it keeps its own fields; its inherited fields are the new ones."""
     inherited = {f.name for f in written.fields}
     own = [f for f in subclass.fields if f.name not in inherited]
     fields = sorted([*wanted.fields, *own], key=lambda f: f.name)
@@ -142,14 +142,14 @@ _GONE: Final = "(gone)"
 
 
 class EvolvedPojoSerializer(PojoSerializer):
-    """A POJO whose bytes have other fields than its values; only :func:`resolve` makes it.
+    """A POJO whose bytes and values have different fields; only :func:`resolve` makes it.
 
     Parameters
     ----------
     class_name, registered, unregistered
         As for :class:`PojoSerializer`.
     wire
-        The fields of the bytes; those that the values lack are marked as gone.
+        The fields of the bytes. Fields that the values lack are marked as gone.
     fields
         The fields of the values.
     """
@@ -208,22 +208,22 @@ class EvolvedPojoSerializer(PojoSerializer):
 
 
 def _default_of(field: PojoField, pojo: PojoSerializer) -> TypeSerializer:
-    """Return the serializer of a field that no bytes have: of Java's default value.
+    """Return the serializer of a field that is missing in all bytes. It has Java's default value.
 
-    Flink reads old bytes by the old fields, which it sets all; a field that is new is as the class's constructor leaves it.
+    Flink reads old bytes by the old fields and sets all of them. A new field keeps the value from the class's constructor.
     """
     return DefaultSerializer(field.serializer, boxed=field.is_primitive(pojo.class_name) is False)
 
 
 class DefaultSerializer(TypeSerializer):
-    """Java's default value of a type, from no bytes: 0, false, the character 0, or null.
+    """Java's default value of a type, from zero bytes: 0, false, the character 0, or null.
 
     Parameters
     ----------
     type_
         The serializer of the type.
     boxed
-        Whether a number is known to be an object, which is null.
+        Whether a number is registered as an object, so that its default is null.
     """
 
     length = smallest = 0
@@ -275,7 +275,7 @@ class DefaultSerializer(TypeSerializer):
 
 
 def _reads_only(serializer: TypeSerializer) -> UnsupportedFormatError:
-    return UnsupportedFormatError(f"{serializer} as it was resolved only reads; write with the wanted serializer")
+    return UnsupportedFormatError(f"the resolved serializer {serializer} can only read; write with the wanted serializer")
 
 
 # Avro
@@ -287,7 +287,7 @@ def _resolve_avro(written: AvroSerializer, wanted: AvroSerializer) -> TypeSerial
 
 
 class EvolvedAvroSerializer(TypeSerializer):
-    """Avro data of a writer's schema as values of a reader's; only :func:`resolve` makes it.
+    """Avro data of a writer's schema as values of a reader's schema; only :func:`resolve` makes it.
 
     Values are decoded in Python, one by one.
 
@@ -326,19 +326,19 @@ class EvolvedAvroSerializer(TypeSerializer):
         raise _reads_only(self)
 
 
-# Types that travel
+# Pickled types
 
 
 @dataclass(frozen=True, slots=True)
 class PortableType:
-    """A type as bytes, which can be pickled: the snapshot of its serializer, and the names of rows' fields, which it lacks.
+    """A type as bytes that can be pickled: its serializer snapshot, and the names of row fields, because the snapshot omits them.
 
     Parameters
     ----------
     snapshot
         The snapshot as Flink frames it.
     rows
-        The field names of all rows in the type, from the outermost on; ``None`` for rows without names.
+        The field names of all rows in the type, outermost first; ``None`` for rows without names.
     """
 
     snapshot: bytes

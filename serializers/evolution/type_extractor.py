@@ -1,11 +1,11 @@
 """The serializers that Flink infers for fields of a Java class. Flink: ``TypeExtractor``.
 
-Most types are those that their Java class names. Two kinds are not:
+The Java class decides most types. There are two exceptions:
 
-* ``LocalDate``, ``LocalTime`` and ``LocalDateTime`` are Kryo's in all versions up to 2.3: Flink has serializers for them, and its
-  extractor does not look for these. ``Instant``, ``java.util.Date`` and those of ``java.sql`` it finds.
-* A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` is Kryo's in Flink 1.x. Flink 2.x has serializers for it where the type arguments are
-  plain classes, and lets null in everywhere.
+* ``LocalDate``, ``LocalTime`` and ``LocalDateTime`` belong to Kryo in all versions up to 2.3. Flink has serializers for them, but
+  its extractor does not use them. It uses the serializers of ``Instant``, ``java.util.Date`` and the types of ``java.sql``.
+* A ``List<T>``, ``Set<T>`` or ``Map<K,V>`` belongs to Kryo in Flink 1.x. Flink 2.x has serializers for it if the type arguments
+  are plain classes, and allows null everywhere.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from state_processor.serializers.kryo.user_classes import java_type_of
 _COLLECTIONS: Final = (ListSerializer, MapSerializer, SetSerializer)
 _WITH_ARGUMENTS: Final = (*_COLLECTIONS, TupleSerializer, EitherSerializer)
 LEFT_TO_KRYO: Final = tuple(type(scalar.serializer) for scalar in SCALARS.values() if not scalar.extracted)
-"""What Flink has serializers for, and its extractor does not look for."""
+"""Types that Flink has serializers for, but its extractor does not use them."""
 
 _FLINK_2: Final = 2
 
 
 def inferred_by_flink(type_: TypeSerializer, major: int) -> TypeSerializer:
-    """Return the serializer that Flink infers for a type, as a Java class declares it.
+    """Return the serializer that Flink infers for a type in a Java class.
 
     Parameters
     ----------
     type_
-        The type; what is inside of POJOs, tuples, ``Either``, arrays and collections is inferred too. A ``NULLABLE``, and what
-        Java has no generic class for, is taken word for word.
+        The type. The types inside POJOs, tuples, ``Either``, arrays and collections are inferred too. A ``NULLABLE``, and a type
+        without a generic class in Java, is used exactly as given.
     major
         The major version of Flink.
 
     Raises
     ------
     OptionError
-        If type arguments have type arguments, which Flink 2.x leaves to Kryo; or, for Flink 1.x, if an argument stands
-        for no class that Kryo knows.
+        For Flink 2.x, if type arguments have type arguments, because Flink leaves them to Kryo. For Flink 1.x, if an argument
+        does not correspond to a class that Kryo supports.
     """
     match type_:
         case PojoSerializer():

@@ -165,7 +165,7 @@ def test_subclasses() -> None:
 def test_undecided_collections_are_named_and_not_read() -> None:
     convert, migration = migrate(of_flink_1(T.TUPLE([T.INT(), T.KRYO(LIST)])))
     assert migration.undecided == {"f1": LIST}
-    with pytest.raises(UnsupportedFormatError, match="f1: the type of the elements is not known"):
+    with pytest.raises(UnsupportedFormatError, match="f1: the type of its elements is unknown"):
         convert(bytes(4) + kryo(LIST).serialize("[]"))
 
 
@@ -175,8 +175,8 @@ def test_undecided_collections_are_named_and_not_read() -> None:
         (LIST, ['["a"]', "[]", '["b", null]'], "LIST<STRING>"),
         (SET, ['["a"]'], "SET<STRING>"),
         (MAP, ['{"a": "b"}', '{"a": null}'], "MAP<STRING,STRING>"),
-        (LIST, ["[]", "[null]"], "no value has elements that are not null"),
-        (MAP, ['{"a": null}'], "no value has values that are not null"),
+        (LIST, ["[]", "[null]"], "all elements are null or missing"),
+        (MAP, ['{"a": null}'], "all values are null or missing"),
         (LIST, ['[["a"]]'], f"KRYO<{LIST}>"),
     ],
 )
@@ -203,7 +203,7 @@ def test_types_that_values_tell(declared: str, jsons: list[str], decided: str) -
         ({"java.util.Optional"}, f"KRYO<{LIST}>"),
         ({"java.util.Collections$EmptyMap"}, f"KRYO<{LIST}>"),
         ({"java.lang.Integer", "java.lang.Long"}, "its elements are of several classes: java.lang.Integer, java.lang.Long"),
-        ({POINT}, f"its elements are of class {POINT}, of which only the job knows whether it is a POJO"),
+        ({POINT}, f"its elements are of class {POINT}, and only the job decides whether that is a POJO"),
     ],
 )
 def test_types_of_classes(classes: set[str], decided: str) -> None:
@@ -232,7 +232,7 @@ def test_renamed_snapshots() -> None:
 def test_scala_has_no_successor() -> None:
     _, migration = migrate(T.LIST(OptionSerializer(T.STRING())))
     assert [(n.path, n.text.rpartition(": ")[2]) for n in migration.problems] == [
-        ("element", "Flink 2.0 has no Scala API and none of its serializers")
+        ("element", "Flink 2.0 has removed the Scala API and its serializers")
     ]
 
 

@@ -101,9 +101,9 @@ def test_what_values_do_not_tell_has_to_be_named(described: None) -> None:
     assert basket.outcome == IMPOSSIBLE
     lines, never = sorted(basket.problems)
     hash_ = operator_id("baskets")
-    assert f"lines is a java.util.List, and its elements are of class {LINE}, of which only the job knows" in lines
+    assert f"lines is a java.util.List, and its elements are of class {LINE}, and only the job decides" in lines
     assert f"types={{OperatorIdentifier.for_uid_hash('{hash_}'): {{'basket': {{'lines': Types.LIST(Types.STRING())}}}}}}" in lines
-    assert "never is a java.util.List, and no value has elements that are not null" in never
+    assert "never is a java.util.List, and all elements are null or missing" in never
     assert {p.partition(" is a ")[0] for p in reports["pair"].problems} == {"f1.lines", "f1.never"}
     with pytest.raises(sp.StateMigrationError, match=r"7 states can't be migrated to Flink 2\.3") as problem:
         plan.prepare(Staging("/nowhere", "migrated"))
@@ -271,7 +271,7 @@ def test_entries_of_removed_serializers_are_not_lost(tmp_path: Path) -> None:
     plan = migrated(source=source, version="2.0")
     assert outcomes(plan) == {"options": IMPOSSIBLE, "total": UNCHANGED}
     (report,) = plan.migration_report().impossible
-    assert "Flink 2.0 has no Scala API" in report.problems[0]
+    assert "Flink 2.0 has removed the Scala API" in report.problems[0]
     assert "remove_state" in report.problems[0]
     with pytest.raises(sp.StateMigrationError, match="/options "):
         write(plan, tmp_path / "new")
