@@ -1,4 +1,4 @@
-"""Java's ``hashCode`` of whole columns, from the bytes of their values, a line for each."""
+"""Java's ``hashCode`` of whole columns, from a matrix of the values' bytes with a row for each value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Hashes = npt.NDArray[np.int32]
 EncodedValues = npt.NDArray[np.uint8]
-"""The bytes of values of one length, a line for each."""
+"""The bytes of values of one length, a row for each value."""
 
 
 def fold_long(bits: npt.NDArray[np.int64]) -> Hashes:
@@ -17,6 +17,6 @@ def fold_long(bits: npt.NDArray[np.int64]) -> Hashes:
 
 
 def signed(values: EncodedValues, begin: int, end: int) -> npt.NDArray[np.int64]:
-    """Return the signed big-endian number in some bytes of each value."""
+    """Return the signed big-endian number in a range of bytes of each value."""
     columns = np.ascontiguousarray(values[:, begin:end])
     return columns.view(f">i{end - begin}").ravel().astype(np.int64)

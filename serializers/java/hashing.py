@@ -1,4 +1,4 @@
-"""Java's ``hashCode`` of the types that occur as keys: signed 32 bits, as the key group rule takes it."""
+"""Java's ``hashCode`` of the types of keys: signed 32 bits, as the key group rule expects it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def wrap(value: int) -> int:
-    """Return a number cut to Java's ``int``."""
+    """Return a number truncated to Java's ``int``."""
     return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 

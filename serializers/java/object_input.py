@@ -1,8 +1,8 @@
-"""Java objects (``ObjectOutputStream``) that lie between other data without a length.
+"""Java objects (``ObjectOutputStream``) that are embedded in other data without a length.
 
-A stream is read into a plain tree of names and values. No class is loaded and nothing is executed: what an object means
-is decided by whoever knows its class, through :func:`elements` and the fields of :class:`JavaInstance`. The bytes are
-kept, so that they can be written again.
+A stream is read into a plain tree of names and values. No class is loaded and no code is executed. Callers that support a class
+interpret its objects, with :func:`elements` and the fields of :class:`JavaInstance`. The bytes are kept, so that they can be
+written again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JavaEnum:
 
 @dataclass(slots=True, eq=False)
 class JavaInstance:
-    """An object: its class, its fields (those of its superclasses among them) and what ``writeObject`` added.
+    """An object: its class, its fields (including fields of its superclasses) and the data that ``writeObject`` added.
 
     ``annotations`` holds, in the order of the stream, nested objects and the bytes of primitive data.
     """
@@ -53,10 +53,10 @@ class JavaInstance:
         Raises
         ------
         UnsupportedFormatError
-            If the class was written without it: it is another version than those known.
+            If the class was written without it: the version of the class is not supported.
         """
         if name not in self.fields:
-            raise UnsupportedFormatError(f"Java class {self.class_name} has no field {name!r}; it has: {', '.join(self.fields)}")
+            raise UnsupportedFormatError(f"Java class {self.class_name} lacks field {name!r}; it has: {', '.join(self.fields)}")
         return self.fields[name]
 
 
@@ -83,14 +83,14 @@ def read_java_object(source: DataInput) -> JavaObject:
     Raises
     ------
     CorruptSnapshotError
-        If the bytes are not such a stream, or it is damaged.
+        If the bytes are not such a stream, or are damaged.
     """
     start = source.position
     stream = _FirstObject(source.data[start : source.end])
     try:
         contents = _FirstObjectParser(stream).run()
         content = _Reader().convert(contents[0])
-    except Exception as e:  # the parser raises whatever its bytes lead it to
+    except Exception as e:  # damaged bytes make the parser raise errors of any class
         source.position = start + stream.position
         raise source.corrupt(f"the Java object from offset {start} on can't be read: {e or type(e).__name__}") from e
     source.position = start + stream.position
@@ -112,7 +112,7 @@ def elements(content: Any) -> list[Any]:
     Raises
     ------
     UnsupportedFormatError
-        If the list is of a class that is not known; the message names it.
+        If the class of the list is not supported; the message names it.
     """
     if isinstance(content, list):
         return content
@@ -144,7 +144,7 @@ _LISTS: Final[dict[str, Callable[[JavaInstance], list[Any]]]] = {
 
 
 class _FirstObject(io.RawIOBase):
-    """Bytes that end where the parser has read its first object: the stream itself does not say so."""
+    """Bytes up to the end of the first object that the parser has read; the stream itself has no end marker."""
 
     def __init__(self, data: memoryview) -> None:
         self._data = data
@@ -169,7 +169,7 @@ class _FirstObject(io.RawIOBase):
 
 
 class _FirstObjectParser(JavaStreamParser):
-    """Parser of one object without any transformer, so that every class is treated alike: as fields and annotations."""
+    """Parser of one object without any transformer, so that every class is parsed alike: into fields and annotations."""
 
     def __init__(self, stream: _FirstObject) -> None:
         super().__init__(cast(IO[bytes], stream), [])
@@ -192,12 +192,12 @@ class _FirstObjectParser(JavaStreamParser):
 
 class _Instance(beans.JavaInstance):
     def load_from_blockdata(self, parser: Any, reader: Any, indent: int = 0) -> bool:
-        """Read what ``writeExternal`` wrote as annotations."""
+        """Read the bytes of ``writeExternal`` as annotations."""
         return True
 
 
 class _Reader:
-    """Conversion of the parser's objects to those of this module; references may go in circles."""
+    """Conversion of the parser's objects to the classes of this module; references may be circular."""
 
     def __init__(self) -> None:
         self._known: dict[int, Any] = {}

@@ -1,7 +1,7 @@
 """Writes Java objects as ``ObjectOutputStream`` does: the inverse of :mod:`~state_processor.serializers.java.object_input`.
 
-Only objects of classes that are described are written: a stream holds names, version numbers and fields of classes, which
-Java compares with its own.
+Only objects of described classes can be written: a stream contains the names, version numbers and fields of classes, and Java
+compares them with its own.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def write_java_object(content: Any, classes: Mapping[str, JavaClassDescription])
     content
         A :class:`JavaInstance`, :class:`JavaEnum`, :class:`JavaArray`, :class:`JavaList`, a string or ``None``.
     classes
-        Descriptions of all classes that occur, their superclasses among them, by name. Enums need none.
+        Descriptions of all classes that occur, including their superclasses, by name. Enums need no description.
 
     Raises
     ------
     UnsupportedFormatError
-        If one is missing; the message names it.
+        If a description is missing; the message names the class.
     """
     writer = _Writer(classes)
     writer.value(content)
@@ -91,7 +91,7 @@ class _Writer:
         self.out = bytearray()
         self._described = {**_BASE, **classes}
         self._handles: dict[Any, int] = {}
-        self._kept: list[Any] = []  # ids of objects stay theirs as long as the objects live
+        self._kept: list[Any] = []  # keeps objects alive, so that their ids stay unique
 
     def value(self, content: Any) -> None:
         """Write an object, or a reference to it if it was written before."""
@@ -180,11 +180,11 @@ class _Writer:
 
     def _description(self, name: str) -> JavaClassDescription:
         if name not in self._described:
-            raise UnsupportedFormatError(f"Java class {name} is none that can be written")
+            raise UnsupportedFormatError(f"Java class {name} can't be written")
         return self._described[name]
 
     def _constant(self, text: str) -> None:
-        """Return text of which Java has only one object: type names and names of constants."""
+        """Return text that Java shares between objects: names of types and of constants."""
         key = str, text
         if key in self._handles:
             self._refer(key)

@@ -1,4 +1,4 @@
-"""Java types as fields declare them, and descriptions of classes that Kryo serializes."""
+"""Java types of fields, and descriptions of classes that Kryo serializes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _parse_type(text: str) -> tuple[JavaType, str]:
 
 @dataclass(frozen=True, slots=True)
 class KryoClass:
-    """Description of a class of the user: its fields, the constants of an enum, a reader and a writer, or an abstract class."""
+    """Description of a user class: its fields, the constants of an enum, a reader and a writer, or an abstract class."""
 
     name: str
     fields: tuple[tuple[str, JavaType], ...] = ()
@@ -111,5 +111,5 @@ class KryoClass:
 
     @property
     def in_order(self) -> list[tuple[str, JavaType]]:
-        """Fields in the order in which Kryo's ``FieldSerializer`` writes them."""
+        """Fields in the order of Kryo's ``FieldSerializer``."""
         return sorted(self.fields)

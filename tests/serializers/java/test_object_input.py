@@ -41,7 +41,7 @@ def test_unknown_list_is_named() -> None:
     content = read_java_object(DataInput(js.stream(js.instance("a.MyList", {})))).content
     with pytest.raises(UnsupportedFormatError, match=r"a\.MyList"):
         elements(content)
-    with pytest.raises(UnsupportedFormatError, match=r"a\.MyList has no field 'size'"):
+    with pytest.raises(UnsupportedFormatError, match=r"a\.MyList lacks field 'size'"):
         content.get("size")
 
 
