@@ -46,7 +46,7 @@ class DeweyNumberSerializer(SimpleDelegatingSerializer):
 
 
 class EventId(NamedTuple):
-    """An event of the shared buffer: its time in milliseconds, and a number that distinguishes events of one time apart."""
+    """An event of the shared buffer: its time in milliseconds, and a number that is unique among events of the same time."""
 
     id: int
     timestamp: int
@@ -63,14 +63,14 @@ class EventIdSerializer(SimpleDelegatingSerializer):
 
 
 class NodeId(NamedTuple):
-    """A node of the shared buffer: an event, and the state of the pattern in which it was taken."""
+    """A node of the shared buffer: an event, and the state of the pattern that took it."""
 
     event_id: EventId
     page_name: str | None
 
 
 class NodeIdSerializer(NestedDelegatingSerializer):
-    """``NodeId`` or null: a byte, 1 where there is one, event and name."""
+    """``NodeId`` or null: a byte, 1 if present and 0 for null, then event and name."""
 
     snapshot_class = f"{SHARED_BUFFER}NodeId$NodeIdSerializer$NodeIdSerializerSnapshot"
 
@@ -83,7 +83,7 @@ class NodeIdSerializer(NestedDelegatingSerializer):
 
 
 class SharedBufferEdge(NamedTuple):
-    """Edge to the node before it (none at the start of a match), for matches of a version."""
+    """Edge to the preceding node (null at the start of a match), for matches of a version."""
 
     target: NodeId | None
     version: list[int]
@@ -152,7 +152,7 @@ class OldSharedBufferNodeSerializer(NestedDelegatingSerializer):
 
 
 class ComputationState(NamedTuple):
-    """A match that has begun: its state of the pattern, its last event, and when it began (milliseconds)."""
+    """A match that has begun: its state of the pattern, its last event, and its start (milliseconds)."""
 
     current_state: str | None
     previous_node: NodeId | None
@@ -173,7 +173,7 @@ class OldComputationState(NamedTuple):
 
 
 class NFAState(NamedTuple):
-    """All matches of a key that have begun, and those that are complete but wait for the watermark."""
+    """All matches of a key that have begun, and all complete matches that wait for the watermark."""
 
     partial_matches: list[ComputationState | OldComputationState]
     completed_matches: list[ComputationState | OldComputationState]
@@ -189,7 +189,7 @@ class NFAStateSerializer(DelegatingSerializer):
     supports_previous_timestamp
         Whether the time of a match's last event is stored (Flink 1.16 and later).
     outer_version
-        Version of the snapshot, where an older Flink wrote it.
+        Version of the snapshot, if an older Flink wrote it.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class NFAStateSerializer(DelegatingSerializer):
 
 
 class NFAStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of :class:`NFAStateSerializer`; since outer version 2 a flag says whether times of last events are stored."""
+    """Snapshot of :class:`NFAStateSerializer`; since outer version 2 a flag marks whether times of last events are stored."""
 
     current_outer_version = 2
 
@@ -269,13 +269,13 @@ class NFAStateSerializerSnapshot(CompositeTypeSerializerSnapshot):
 
 
 class MigrationSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of state that pattern matching kept before Flink 1.5, and that Flink up to 1.20 could still migrate."""
+    """Snapshot of state of pattern matching from before Flink 1.5. Flink up to 1.20 could still migrate it."""
 
     current_outer_version = 2
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         raise UnsupportedFormatError(
-            f"{self.class_name} describes pattern matching as before Flink 1.5; restore the job with a Flink between 1.5 and "
+            f"{self.class_name} contains state of pattern matching from before Flink 1.5; restore the job with Flink 1.5 to "
             "1.20 and take a new savepoint"
         )
 

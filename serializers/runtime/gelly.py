@@ -1,4 +1,4 @@
-"""Arrays of values of Flink's graph library, which is gone since 2.0 (Flink: ``flink-gelly``'s ``graph.types.valuearray``)."""
+"""Arrays of values of Flink's graph library, removed in Flink 2.0 (Flink: ``flink-gelly``'s ``graph.types.valuearray``)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StringValueArraySerializer(SimpleSerializer):
 
 
 class NullValueArraySerializer(SimpleSerializer):
-    """``NullValueArray``: only how many there are. Python and columns hold the number."""
+    """``NullValueArray``: only the number of elements. Python and columns hold the number."""
 
     snapshot_class = _snapshot_class("Null")
     length = smallest = 4
@@ -82,14 +82,14 @@ class NullValueArraySerializer(SimpleSerializer):
 
 
 class LongValueWithProperHashCodeSerializer(NumberSerializer):
-    """A long whose ``hashCode`` is another than ``Long``'s."""
+    """A long whose ``hashCode`` differs from ``Long``'s."""
 
     def __init__(self) -> None:
         super().__init__("LONG", _PROPER_HASH)
 
     def hash_code(self, value: Any) -> int:
         raise UnsupportedFormatError(
-            "the hashCode of LongValueWithProperHashCode is not known: keys can't be assigned to key groups"
+            "the hashCode of LongValueWithProperHashCode is unknown: keys can't be assigned to key groups"
         )
 
 

@@ -14,9 +14,9 @@ from state_processor.serializers.java.object_input import JavaObject, read_java_
 
 
 class JavaSerializer(SimpleSerializer):
-    """Java serialization (Flink: ``JavaSerializer``): a stream of one object, which ends without saying where.
+    """Java serialization (Flink: ``JavaSerializer``): a stream of one object, without a length or an end marker.
 
-    Python holds its bytes and its content; a column is of the bytes.
+    Python holds its bytes and its content; a column contains the bytes.
     """
 
     snapshot_class = f"{STATE}JavaSerializer$JavaSerializerSnapshot"

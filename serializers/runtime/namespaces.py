@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class VoidNamespaceSerializer(VoidSerializer):
     """``VoidNamespace``: one byte, although its length in Flink is 0.
 
-    The length of 0 decides that no length is appended to a key before it.
+    Because of the length 0, Flink appends no length to a preceding key.
     """
 
     snapshot_class = f"{STATE}VoidNamespaceSerializer$VoidNamespaceSerializerSnapshot"
@@ -31,7 +31,7 @@ class VoidNamespaceSerializer(VoidSerializer):
 
     @property
     def size(self) -> int:
-        """One byte, whatever Flink says."""
+        """One byte, although Flink declares 0."""
         return 1
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class VoidNamespaceSerializer(VoidSerializer):
 
 
 class TimeWindow(NamedTuple):
-    """``TimeWindow``: first millisecond, and the one after the last."""
+    """``TimeWindow``: its first millisecond, and the millisecond after its last."""
 
     start: int
     end: int
@@ -69,7 +69,7 @@ class TimeWindowSerializer(SimpleDelegatingSerializer):
 
 
 class GlobalWindowSerializer(SimpleSerializer):
-    """``GlobalWindow``: one byte. A column is of windows, all null."""
+    """``GlobalWindow``: one byte. A column contains windows, all null."""
 
     snapshot_class = f"{WINDOWS}GlobalWindow$Serializer$GlobalWindowSerializerSnapshot"
     length = smallest = 1

@@ -67,12 +67,12 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def _number_hash(value: float) -> int | None:
-    """Return the ``##`` of a whole number, which is the same for all types; ``None`` for other numbers."""
+    """Return the ``##`` of a whole number; it does not depend on the number's type. ``None`` for other numbers."""
     if value != value or value in (float("inf"), float("-inf")) or value != int(value):
         return None
     whole = int(value)
     if whole == 1 << 63:
-        whole -= 1  # Java's conversion saturates, and comparing as floating point does not notice
+        whole -= 1  # Java's conversion saturates, and a comparison as floating point does not detect this
     return (
         hashing.wrap(whole)
         if -(1 << 31) <= whole < 1 << 31
@@ -109,7 +109,7 @@ _HASHES: Final[Mapping[str, Callable[[Any], int]]] = {"LONG": _long_hash, "FLOAT
 
 
 def scala_hash(serializer: TypeSerializer, value: Any) -> int:
-    """Return ``##``: as ``hashCode``, but numbers that are equal have the same whatever their type, and null has 0."""
+    """Return ``##``: ``hashCode``, except that equal numbers of all types have the same hash, and null has 0."""
     if value is None and not isinstance(serializer, OptionSerializer):
         return 0
     by_number = _HASHES.get(str(serializer)) if isinstance(serializer, NumberSerializer) else None
@@ -117,7 +117,7 @@ def scala_hash(serializer: TypeSerializer, value: Any) -> int:
 
 
 class TextOuterSnapshot(CompositeTypeSerializerSnapshot):
-    """A snapshot that names something before its nested ones; another name is incompatible."""
+    """A snapshot with a name before its nested snapshots; another name is incompatible."""
 
     current_outer_version = 2
     what: str
@@ -149,7 +149,7 @@ def _tuple(*parts: Any) -> tuple[Any, ...]:
 
 
 class CaseClassSerializer(DelegatingSerializer):
-    """A case class, tuples of Scala among them: the fields one after the other (Flink: ``ScalaCaseClassSerializer``).
+    """A case class, including Scala's tuples: the fields one after the other (Flink: ``ScalaCaseClassSerializer``).
 
     Snapshots do not name the fields: columns are called ``_1``, ``_2``, ….
 
@@ -160,7 +160,7 @@ class CaseClassSerializer(DelegatingSerializer):
     fields
         The serializers of its fields.
     snapshot_class
-        The snapshot class: there is one for case classes, and one for pairs.
+        The snapshot class: Flink has one for case classes, and one for pairs.
     """
 
     def __init__(self, case_class: str, fields: Sequence[TypeSerializer], snapshot_class: str = CASE_CLASS_SNAPSHOT) -> None:
@@ -185,7 +185,7 @@ class CaseClassSerializer(DelegatingSerializer):
         return CaseClassSerializerSnapshot(self._snapshot_class, [f.snapshot() for f in self.fields], self.case_class)
 
     def hash_code(self, value: Sequence[Any]) -> int:
-        """Return the hash that Scala 2.11 and 2.12 generate; a class that defines another is not known."""
+        """Return the hash that Scala 2.11 and 2.12 generate; a class may define another one."""
         if not self.fields:
             return hashing.of_string(self.case_class.replace("$", ".").rsplit(".", 1)[-1])
         return product_hash([scala_hash(f, v) for f, v in zip(self.fields, value, strict=True)])
@@ -201,13 +201,13 @@ class CaseClassSerializerSnapshot(TextOuterSnapshot):
 
 
 class Some(NamedTuple):
-    """A value that is present; ``None`` is an absent one."""
+    """A value that is present; an absent value is ``None``."""
 
     value: Any
 
 
 class OptionSerializer(NestedSerializer):
-    """``Option``: a byte, 1 where there is a value, and the value. A column is of the values, or null."""
+    """``Option``: a byte, 1 if a value is present, and the value. A column contains the values, or null."""
 
     snapshot_class = f"{SCALA}ScalaOptionSerializerSnapshot"
     outer_version = 2
@@ -293,7 +293,7 @@ TRAVERSABLE_SNAPSHOT: Final = f"{SCALA}TraversableSerializerSnapshot"
 
 
 class TraversableSerializer(DelegatingSerializer):
-    """A collection: a count, then for each element a byte, 1 where it is not null, and the element.
+    """A collection: a count, then for each element a byte (1: present, 0: null) and the element.
 
     Parameters
     ----------
@@ -363,12 +363,12 @@ class EnumerationSerializer(TypeSerializer):
         start = source.position
         number = source.read_int()
         if number not in self._names:
-            raise source.corrupt(f"{self.enumeration} has no value with id {number}", start)
+            raise source.corrupt(f"{self.enumeration} lacks a value with id {number}", start)
         return self._names[number]
 
     def write(self, value: str, target: DataOutput) -> None:
         if value not in self._ids:
-            raise ValueError(f"{self.enumeration} has no value {value!r}; it has: {', '.join(self._ids)}")
+            raise ValueError(f"{self.enumeration} lacks a value {value!r}; it has: {', '.join(self._ids)}")
         target.write_int(self._ids[value])
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
@@ -401,7 +401,7 @@ class EnumerationSerializer(TypeSerializer):
 
 
 class EnumerationSerializerSnapshot(TypeSerializerSnapshot):
-    """Snapshot of :class:`EnumerationSerializer`: the values that were written must keep their ids."""
+    """Snapshot of :class:`EnumerationSerializer`: written values must keep their ids."""
 
     def __init__(self, class_name: str, enumeration: str, values: Sequence[tuple[str, int]], version: int | None = None) -> None:
         super().__init__(class_name, version)
@@ -431,7 +431,7 @@ class EnumerationSerializerSnapshot(TypeSerializerSnapshot):
         wanted = {number: name for name, number in new.values}
         for name, number in self.values:
             if wanted.get(number) != name:
-                now = f"now belongs to {wanted[number]!r}" if number in wanted else "is not there any more"
+                now = f"now belongs to {wanted[number]!r}" if number in wanted else "no longer exists"
                 return SchemaCompatibility.incompatible(f"{self.enumeration}: id {number} was {name!r} and {now}")
         return SchemaCompatibility.compatible_as_is()
 
@@ -449,7 +449,7 @@ class UnitSerializer(VoidSerializer):
 
 
 class NothingSerializer(SimpleSerializer):
-    """``Nothing``: the type of a value that can't exist, as in an ``Option`` that is always ``None``."""
+    """``Nothing``: a type without values, as in an ``Option`` that is always ``None``."""
 
     snapshot_class = f"{SCALA}NothingSerializerSnapshot"
     smallest = 0
@@ -459,10 +459,10 @@ class NothingSerializer(SimpleSerializer):
         return "NOTHING"
 
     def read(self, source: DataInput) -> Any:
-        raise source.corrupt("a value of type Nothing, of which there are none")
+        raise source.corrupt("a value of type Nothing; such a value can't exist")
 
     def write(self, value: Any, target: DataOutput) -> None:
-        raise UndecodableValueError(f"{value!r} can't be of type Nothing, which has no values")
+        raise UndecodableValueError(f"{value!r} can't be of type Nothing; values of this type can't exist")
 
     def arrow_type(self, options: DecodeOptions) -> pa.DataType:
         return pa.null()

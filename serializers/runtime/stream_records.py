@@ -77,9 +77,9 @@ class StreamElement(NamedTuple):
     Parameters
     ----------
     tag
-        What it is, a key of :data:`STREAM_ELEMENTS`.
+        Its kind, a key of :data:`STREAM_ELEMENTS`.
     timestamp
-        Its time in milliseconds, where it has one.
+        Its time in milliseconds, if it has one.
     record
         The record.
     rest
@@ -174,12 +174,12 @@ class StreamElementSerializer(NestedSerializer):
         return {"kind": kind.name, "timestamp": value.timestamp, "record": record}
 
     def accept(self, value: Any) -> StreamElement:
-        """See :meth:`TypeSerializer.accept`; columns do not hold all of an event, so that only records come back."""
+        """See :meth:`TypeSerializer.accept`. Columns hold only a part of an event, so that only records can be written."""
         if isinstance(value, StreamElement):
             kind = STREAM_ELEMENTS[value.tag]
             return value._replace(record=self.record.accept(value.record)) if kind.has_record else value
         if value["kind"] != STREAM_ELEMENTS[0].name:
-            raise ValueError(f"a {value['kind']} can't be made from a column; records alone can")
+            raise ValueError(f"a {value['kind']} can't be made from a column; only records can")
         tag = 1 if value["timestamp"] is None else 0
         return StreamElement(tag, value["timestamp"], self.record.accept(value["record"]))
 

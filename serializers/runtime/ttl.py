@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from state_processor.serializers.kernel.encode.program import EncodeBuilder
 
 LAST_ACCESS_FIELD: Final = "_last_access"
-"""The field that holds when a value with TTL was last used, with ``DecodeOptions.ttl``."""
+"""The field with a value's time of last use, with ``DecodeOptions.ttl``."""
 _MILLIS: Final = EpochMillisSerializer()
 _AS_TIMESTAMP: Final = DecodeOptions()
-"""Times of last use fit microseconds and the clock's range, so that they are timestamps whatever the options say."""
+"""Times of last use fit microseconds and the clock's range, so that they are timestamps with all options."""
 
 
 class TtlValue(NamedTuple):
-    """A value of a state with time-to-live: when it was last used (milliseconds since 1970), and the value."""
+    """A value of a state with time-to-live: its time of last use (milliseconds since 1970), and the value."""
 
     last_access: int
     value: Any
@@ -48,7 +48,7 @@ class TtlValue(NamedTuple):
 class TtlSerializer(NestedSerializer):
     """A value with time-to-live: time of last use as a long, then the value (Flink: ``TtlStateFactory.TtlSerializer``).
 
-    A column is of the values alone, or with ``DecodeOptions.ttl`` a struct of ``_last_access`` and ``value``.
+    A column contains the values alone, or with ``DecodeOptions.ttl`` a struct of ``_last_access`` and ``value``.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class TtlSerializer(NestedSerializer):
         return {LAST_ACCESS_FIELD: _MILLIS.present(value.last_access, _AS_TIMESTAMP), "value": inner} if options.ttl else inner
 
     def accept(self, value: Any) -> TtlValue:
-        """See :meth:`TypeSerializer.accept`; a value without its time was last used in 1970."""
+        """See :meth:`TypeSerializer.accept`; the time of a value without one is 1970."""
         if isinstance(value, TtlValue):
             return TtlValue(value.last_access, self.value.accept(value.value))
         if isinstance(value, Mapping) and value.keys() == {LAST_ACCESS_FIELD, "value"}:
@@ -129,9 +129,9 @@ class TtlSerializer(NestedSerializer):
 
 
 class AsynchronousTtlSerializer(TtlSerializer):
-    """The same bytes in states of the asynchronous API (Flink: ``v2.ttl.TtlStateFactory.TtlSerializer``), by another name.
+    """The same bytes in states of the asynchronous API (Flink: ``v2.ttl.TtlStateFactory.TtlSerializer``).
 
-    To Flink the two are incompatible.
+    Flink treats the two serializers as incompatible.
     """
 
     snapshot_class = f"{STATE}v2.ttl.TtlStateFactory$TtlSerializerSnapshot"
@@ -140,8 +140,8 @@ class AsynchronousTtlSerializer(TtlSerializer):
 class TtlMapStateValue(MapStateValue):
     """The value of an entry of a map state with time-to-live, outside the heap.
 
-    It is never null itself: of a null that a job puts, Flink keeps the time as of any other value (``TtlMapState``). An entry
-    that is null all the same it drops when it comes upon it.
+    It is never null itself: if a job puts null, Flink stores the time, as for any other value (``TtlMapState``). Flink drops an
+    entry that is null anyway when it reads it.
     """
 
     def accept(self, value: Any) -> Any:
@@ -156,9 +156,9 @@ TTL_AWARE_SNAPSHOT: Final = f"{STATE}ttl.TtlAwareSerializerSnapshot"
 
 
 class TtlAwareSerializerSnapshot(TypeSerializerSnapshot):
-    """Snapshot of a serializer that may or may not be of a state with time-to-live (Flink 2.0 and later).
+    """Snapshot of a serializer for states with or without time-to-live (Flink 2.0 and later).
 
-    It makes turning time-to-live on or off a migration, where the wrapped snapshots alone would be incompatible.
+    With it, turning time-to-live on or off is a migration; the wrapped snapshots alone would be incompatible.
     """
 
     current_version = 1
@@ -170,7 +170,7 @@ class TtlAwareSerializerSnapshot(TypeSerializerSnapshot):
 
     @classmethod
     def of(cls, inner: TypeSerializerSnapshot) -> TtlAwareSerializerSnapshot:
-        """Return the snapshot around one of a savepoint."""
+        """Return the snapshot around a snapshot of a savepoint."""
         return cls(TTL_AWARE_SNAPSHOT, inner, is_ttl_snapshot(inner))
 
     @classmethod

@@ -15,7 +15,7 @@ from state_processor.serializers.registry import provide_snapshots
 
 
 class Transaction(NamedTuple):
-    """A transaction of a two-phase commit sink, and when it began (milliseconds)."""
+    """A transaction of a two-phase commit sink, and its start (milliseconds)."""
 
     handle: Any
     start_time: int
@@ -26,7 +26,7 @@ def _transaction(handle: TypeSerializer) -> TypeSerializer:
 
 
 class TwoPhaseCommitState(NamedTuple):
-    """State of a two-phase commit sink: the open transaction, those that wait for a commit, and the user's context."""
+    """State of a two-phase commit sink: the open transaction, the transactions that wait for a commit, and the user's context."""
 
     pending_transaction: Transaction
     pending_commit_transactions: list[Transaction]
@@ -47,7 +47,7 @@ class TwoPhaseCommitStateSerializer(NestedDelegatingSerializer):
     context
         The serializer of the user's context.
     supports_null_transaction
-        True if a flag marks whether there is an open transaction (Flink 1.14 and later, for sinks that ask for it).
+        True if a flag marks whether a transaction is open (Flink 1.14 and later, for sinks that request it).
     """
 
     def __init__(

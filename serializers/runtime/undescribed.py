@@ -1,4 +1,4 @@
-"""Values of a POJO's subclasses that nothing describes, as bytes: if their end is known, they are not lost."""
+"""Values of undescribed subclasses of a POJO, as bytes: if their end is known, they are not lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES_FIELD: Final = "_bytes"
 
 
 class UndescribedClassesSerializer(TypeSerializer):
-    """A POJO that fills its part of an entry, so that a value of a class that nothing describes can be passed on as bytes.
+    """A POJO that fills its part of an entry, so that a value of an undescribed class can be passed on as bytes.
 
     A column has the fields of the POJO, with ``_class`` first and ``_bytes`` last. A value of an undescribed class has these
     two, and null in all other fields. Values are decoded in Python, one by one.
@@ -31,7 +31,7 @@ class UndescribedClassesSerializer(TypeSerializer):
     pojo
         The serializer of the POJO.
     fills
-        Whether values fill their part of an entry; elsewhere a value of an undescribed class has no end, and is an error.
+        Whether values fill their part of an entry. Elsewhere the end of a value of an undescribed class is unknown: an error.
     """
 
     smallest = 1
@@ -64,7 +64,7 @@ class UndescribedClassesSerializer(TypeSerializer):
             if not self.fills:
                 raise
             source.position = start
-            class_name = problem.class_name if problem.start == start else self.pojo.class_name  # else it is further inside
+            class_name = problem.class_name if problem.start == start else self.pojo.class_name  # else it is a nested value
             return PojoValue(class_name, {BYTES_FIELD: source.read_bytes(source.remaining)})
 
     def write(self, value: PojoValue | None, target: DataOutput) -> None:
@@ -92,13 +92,13 @@ class UndescribedClassesSerializer(TypeSerializer):
             known = {CLASS_FIELD: class_name} if class_name not in (None, self.pojo.class_name) else {}
             if known and not self.pojo.has_subclasses:
                 raise InvalidRowError(
-                    f"{CLASS_FIELD} is {class_name!r}, which nothing describes: give the value in {BYTES_FIELD}, as it was read"
+                    f"{CLASS_FIELD} is the undescribed class {class_name!r}: give the value in {BYTES_FIELD}, as it was read"
                 )
             return self.pojo.accept(rest | known)
         named = next((name for name, field in rest.items() if field is not None), None)
         if named is not None:
             raise InvalidRowError(
-                f"the field {named!r} of a value with {BYTES_FIELD}, which holds all of it: leave it null, or {BYTES_FIELD}"
+                f"the field {named!r} of a value with {BYTES_FIELD}, but the bytes are the whole value: leave one of the two null"
             )
         return PojoValue(str(class_name), {BYTES_FIELD: bytes(data)})
 

@@ -11,14 +11,14 @@ from state_processor.serializers.registry import provide_snapshots
 
 
 class WrappingSerializer(DelegatingSerializer):
-    """A serializer around another one that adds no bytes; its snapshot says how it is wrapped.
+    """A serializer around another one that adds no bytes; its snapshot identifies the wrapper.
 
     Parameters
     ----------
     inner
         The serializer that does the work.
     wrap
-        Makes the snapshot from that of ``inner``.
+        Makes the snapshot from the snapshot of ``inner``.
     """
 
     def __init__(self, inner: TypeSerializer, wrap: Callable[[TypeSerializerSnapshot], TypeSerializerSnapshot]) -> None:
@@ -44,7 +44,7 @@ class WrappingSerializer(DelegatingSerializer):
 
 
 class SingleThreadAccessCheckingSnapshot(CompositeTypeSerializerSnapshot):
-    """Snapshot of a wrapper with which Flink's tests find out that a serializer is shared between threads."""
+    """Snapshot of a wrapper of Flink's tests. The wrapper detects a serializer that threads share."""
 
     def create_serializer(self, nested: Sequence[TypeSerializer]) -> TypeSerializer:
         return WrappingSerializer(nested[0], lambda inner: SingleThreadAccessCheckingSnapshot(self.class_name, [inner]))

@@ -108,7 +108,7 @@ def test_ids_with_gaps_are_left_to_python() -> None:
 
 
 def test_names_of_an_enumeration_are_checked() -> None:
-    with pytest.raises(CorruptSnapshotError, match="no value with id 7"):
+    with pytest.raises(CorruptSnapshotError, match="lacks a value with id 7"):
         COLOUR.deserialize(bytes.fromhex("00000007"))
     with pytest.raises(StateProcessorError):
         decode_with_kernel(COLOUR, [bytes.fromhex("00000007")])
@@ -228,4 +228,4 @@ def test_reasons() -> None:
         EVENT.snapshot().resolve_schema_compatibility(other)
     )
     fewer = EnumerationSerializer("a.Colour$", [("Red", 0)])
-    assert "id 1 was 'Blue' and is not there any more" in str(COLOUR.snapshot().resolve_schema_compatibility(fewer))
+    assert "id 1 was 'Blue' and no longer exists" in str(COLOUR.snapshot().resolve_schema_compatibility(fewer))

@@ -69,7 +69,7 @@ def test_bytes_and_fields_together_are_refused(base: Path, spark: SparkSession, 
     rows = sp.SavepointReader.read(spark, base).read_keyed_state("shapes", "shapes", undescribed="bytes")
     rows = rows.withColumn("value", f.col("value").withField("name", f.lit("both")))
     writer = sp.SavepointWriter.from_existing(spark, base).update_keyed_state("shapes", "shapes", rows)
-    with pytest.raises(sp.InvalidRowError, match="the field 'name' of a value with _bytes, which holds all of it"):
+    with pytest.raises(sp.InvalidRowError, match="the field 'name' of a value with _bytes, but the bytes are the whole value"):
         writer.write(tmp_path / "savepoint")
 
 
