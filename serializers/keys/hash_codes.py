@@ -43,22 +43,22 @@ _SIZE: Final = 4
 
 
 def require_hash_code(serializer: TypeSerializer) -> None:
-    """Check that the ``hashCode`` of keys is a rule of Flink or of the JDK, and not code of the job.
+    """Check that a rule of Flink or of the JDK, and not code of the job, defines the ``hashCode`` of keys.
 
     Raises
     ------
     UnsupportedFormatError
-        If the key is, or holds, a class of the job.
+        If the key is, or contains, a class of the job.
     """
     for part in nested((PojoSerializer, KryoSerializer, EnumSerializer), serializer):
         raise UnsupportedFormatError(
-            f"keys of type {serializer}: the hashCode of {part} is code of its class, which decides the key group of each key; "
+            f"keys of type {serializer}: the hashCode of {part} is code of its class and decides the key group of each key; "
             'give it as key_hash, for instance key_hash=HashRule("Objects.hash", ("tenant", "id"))'
         )
 
 
 def has_known_hash(serializer: TypeSerializer) -> bool:
-    """Return whether ``hashCode`` is a rule for whole columns, whatever the values are."""
+    """Return whether ``hashCode`` is a rule for whole columns, for all values of the type."""
     none = pa.array([], serializer.arrow_type(DecodeOptions()))
     return _vectorized(serializer, none) is not None and all(map(has_known_hash, serializer.children))
 
@@ -73,19 +73,19 @@ def hash_codes(serializer: TypeSerializer, keys: pa.Array, column: str = "key") 
     keys
         The keys, of a type that :func:`~state_processor.serializers.kernel.encode.conversion.bind` allows.
     column
-        What to call the column in errors.
+        Name of the column in errors.
 
     Raises
     ------
     InvalidRowError
-        If a key is null or no value of the type.
+        If a key is null or not a value of the type.
     UnsupportedFormatError
-        If keys of the type have no ``hashCode`` that can be known.
+        If the ``hashCode`` of the type is unknown.
     """
     array = conform(serializer, keys, column)
     if array.null_count:
         row = int(np.flatnonzero(pc.is_null(array).to_numpy(zero_copy_only=False))[0])
-        problem = InvalidRowError(f"column {column} of row {row} is null; a key can't be")
+        problem = InvalidRowError(f"column {column} of row {row} is null; a key can't be null")
         problem.row = row
         raise problem
     return column_hashes(serializer, array)
@@ -120,7 +120,7 @@ def _one_by_one(serializer: TypeSerializer, array: pa.Array) -> Hashes:
 
 
 def _vectorized(serializer: TypeSerializer, array: pa.Array) -> Hashes | None:
-    """Return the hashes if there is a rule for whole columns, else ``None``; those of null slots have no meaning."""
+    """Return the hashes if a rule for whole columns exists, else ``None``; hashes of null slots are undefined."""
     if isinstance(serializer, NullableSerializer):
         return _vectorized(serializer.inner, array)
     if type(serializer) is NumberSerializer:
@@ -213,7 +213,7 @@ def _hash_strings(text, starts, codes):  # type: ignore[no-untyped-def]
 
 
 def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
-    """Return ``hashCode`` of binary rows, arrays and maps: over their bytes, as keys have them."""
+    """Return ``hashCode`` of binary rows, arrays and maps: over their bytes, as in keys."""
 
     def found(present: pa.Array) -> Hashes:
         encoded = encode_column(serializer, present, as_keys=True)
@@ -225,7 +225,7 @@ def _binary(serializer: BinaryDataSerializer, array: pa.Array) -> Hashes | None:
 
 
 def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) -> Hashes | None:
-    """Return the hashes of a column from those of its values that are not null."""
+    """Return the hashes of a column from the hashes of its values that are not null."""
     if not array.null_count:
         return hashes(array)
     rows = np.flatnonzero(~_nulls(array))
@@ -238,7 +238,7 @@ def _of_present(array: pa.Array, hashes: Callable[[pa.Array], Hashes | None]) ->
 
 
 def _murmur(array: pa.Array, *, signed_rest: bool) -> Hashes:
-    """Return the hash of texts or bytes; with ``signed_rest``, bytes behind the last whole word are hashed as signed numbers."""
+    """Return the hash of texts or bytes; with ``signed_rest``, bytes after the last whole word are hashed as signed numbers."""
     codes = np.zeros(len(array), dtype=np.int32)
     offsets, content = array.buffers()[1:]
     if len(array) and content is not None:
@@ -258,7 +258,7 @@ def _mixed(code, word):  # type: ignore[no-untyped-def]
 
 @entry_point(read(uint8), read(int64), read(int64), boolean, written(int32))
 def _hash_words(data, begins, ends, rest, codes):  # type: ignore[no-untyped-def]
-    """Apply Flink's ``MurmurHashUtils`` over words of four bytes and, with ``rest``, over each byte behind them."""
+    """Apply Flink's ``MurmurHashUtils`` over words of four bytes and, with ``rest``, over each byte after them."""
     for row in range(len(codes)):
         code = np.int64(_MURMUR_SEED)
         at = begins[row]

@@ -322,7 +322,7 @@ def test_a_described_class_with_a_field_of_its_parent_is_refused() -> None:
     snapshot = Types.POJO("a.Named", {"name": STRING}).snapshot()
     with registrations():
         register_pojo_class("a.Tall", {"id": LONG, "name": LONG}, parent="a.Named")
-        with pytest.raises(OptionError, match=r"a\.Tall is described with the field 'name', but it inherits this field from a\.Named"):
+        with pytest.raises(OptionError, match=r"but it inherits this field from a\.Named"):
             snapshot.restore_serializer()
 
 
